@@ -104,7 +104,7 @@ def test_a_script_that_is_not_there(script: Path) -> None:
         (("--patch", "no/folder/t.patch", "train.py"), "no/folder"),
         (("--resume", "train.py"), "--resume"),
         ((), "SCRIPT"),
-        (("null:spin=2ms",), "no PyTorch model"),
+        (("null:spin=2ms",), "neither a PyTorch model"),
         (("--patch", "t.patch", "torchvision:resnet18"), "--patch is for training scripts"),
         (("torchvision:resnet18", "--epochs"), "there is no option --epochs"),
         (("--goal", "memory", "torchvision:resnet18"), "--goal memory is for training scripts"),

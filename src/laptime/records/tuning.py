@@ -304,7 +304,8 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a session of `laptime tune` found.
 
     Attributes:
-        goal: throughput, memory, or latency (of a model). mode: fast or certify. budget: seconds.
+        goal: throughput, memory; of models latency and cost, CPU seconds an item. mode: fast or certify.
+        budget: seconds.
         before, after: diagnoses of the script as it is and with the final set.
         ladder: in the order of trying. ruled_out: names of the catalogue that were not even candidates,
             with the reason.
@@ -317,7 +318,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         model: of a session that tunes a model; None of one that tunes a script.
     """
 
-    goal: Literal["throughput", "memory", "latency"] = "throughput"
+    goal: Literal["throughput", "memory", "latency", "cost"] = "throughput"
     mode: Literal["fast", "certify"] = "fast"
     budget: float = 600.0
     before: Diagnosis | None = None

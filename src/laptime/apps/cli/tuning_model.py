@@ -12,7 +12,7 @@ from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
 _OF_SCRIPTS = ("arguments", "steps", "extra", "resume", "patch", "step_by", "python")
-_OF_MODELS = ("batch", "export", "inputs", "metric", "slo")
+_OF_MODELS = ("batch", "export", "inputs", "instances", "metric", "slo")
 _OPTIONS = {"extra": "--with", "step_by": "--step-by"}
 
 
@@ -64,7 +64,9 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
     request = ModelRequest(
         target=program,
         goal=settings["goal"],
-        batch=settings["batch"],
+        batch=settings["batch"][0] if settings["batch"] else 0,
+        batches=settings["batch"],
+        instances=settings["instances"] or [1],
         inputs=settings["inputs"],
         metric=settings["metric"],
         slo=settings["slo"],
@@ -113,9 +115,9 @@ def refuse_for_scripts(settings: dict[str, Any]) -> None:
                 why=f"{program} is a script: it makes its own batches, and a patch is handed back",
                 next=f"laptime tune {program}",
             )
-    if settings["goal"] == "latency":
+    if settings["goal"] in ("latency", "cost"):
         raise UsageError(
-            "--goal latency is for models",
+            f"--goal {settings['goal']} is for models",
             why=f"{program} is a script, and what counts in training is throughput",
             next=f"laptime tune {program}",
         )

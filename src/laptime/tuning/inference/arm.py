@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -27,6 +29,7 @@ class Arm:
         folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
         isolated: `python -I`, so that nothing of this installation's surroundings helps it.
         arrays: it is called with arrays, and needs no torch; else with tensors.
+        cpus: on which it runs; none: on all.
         timeout: seconds that any answer may take.
 
     Attributes:
@@ -38,7 +41,14 @@ class Arm:
     """
 
     def __init__(
-        self, folder: Path, calls: Path, *, isolated: bool, timeout: float, arrays: bool = False
+        self,
+        folder: Path,
+        calls: Path,
+        *,
+        isolated: bool,
+        timeout: float,
+        arrays: bool = False,
+        cpus: Sequence[int] = (),
     ) -> None:
         self._timeout, self.peak = timeout, 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
@@ -50,6 +60,9 @@ class Arm:
             self._process = Process(
                 [sys.executable, *program], stdin=PIPE, stdout=PIPE, stderr=self._log, cwd=place
             )
+            if cpus:  # before its interpreter has started a thread: all of them inherit it
+                with suppress(OSError, AttributeError):
+                    os.sched_setaffinity(self._process.pid, cpus)
             try:
                 release()
                 self._answer("loading")
@@ -70,6 +83,21 @@ class Arm:
         seconds: list[float] = answer["seconds"]
         return seconds
 
+    def begin(self, seconds: float) -> None:
+        """Let it call for so many seconds; `finish` has to follow."""
+        self._tell({"seconds": seconds})
+
+    def finish(self) -> list[float]:
+        """Seconds of each call since `begin`.
+
+        Raises:
+            TrialFailed: one fails.
+        """
+        answer = self._answer("calls")
+        self.peak = int(answer["peak"])
+        made: list[float] = answer["seconds"]
+        return made
+
     def outputs(self, path: Path) -> dict[str, Any]:
         """Write what it makes of all recorded inputs, see `arm_process.outputs`.
 
@@ -79,11 +107,14 @@ class Arm:
         return self._ask({"outputs": str(path)}, "its outputs")
 
     def _ask(self, command: dict[str, Any], what: str) -> dict[str, Any]:
+        self._tell(command)
+        return self._answer(what)
+
+    def _tell(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
-        return self._answer(what)
 
     def _answer(self, what: str) -> dict[str, Any]:
         output = self._process.stdout

@@ -5,6 +5,7 @@
 Commands are JSON lines on standard input, answers JSON lines on what standard output was.
 
     {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after two that do not count
+    {"seconds": 2.0}   the same of as many calls as fit into 2 s
     {"outputs": PATH}  what it makes of all recorded inputs, written to PATH; how each call went
 """
 
@@ -85,13 +86,16 @@ def _copied(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
-def timed(model: Model, inputs: list[Any], calls: int) -> dict[str, Any]:
-    """Seconds of each call, and the peak of this process in bytes."""
+def timed(model: Model, inputs: list[Any], calls: float, limit: float = float("inf")) -> dict[str, Any]:
+    """Seconds of each call, of so many or for so long, and the peak of this process in bytes."""
     for _ in range(UNTIMED):
         model(*inputs)
-    seconds = []
-    for _ in range(calls):
+    seconds: list[float] = []
+    until = time.perf_counter() + limit
+    while len(seconds) < calls:
         began = time.perf_counter()
+        if began > until:
+            break
         model(*inputs)
         seconds.append(time.perf_counter() - began)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -142,6 +146,8 @@ def main() -> None:
         command = json.loads(line)
         if "calls" in command:
             answer = timed(model, calls[0], command["calls"])
+        elif "seconds" in command:
+            answer = timed(model, calls[0], float("inf"), command["seconds"])
         else:
             answer = outputs(model, calls, command["outputs"])
         _tell(answers, answer)

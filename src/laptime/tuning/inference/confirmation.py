@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain
-from statistics import mean
+from statistics import median
 
 from laptime.records.tuning import Measured, Speedup
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.setups import Setup, Visit, cost_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import final_ab
+from laptime.verbs.bench.instances import usable
 
 FEWEST, MOST = 3, 9
 """Pairs of fresh processes."""
@@ -23,49 +25,60 @@ LONGEST = 20.0
 Sides = tuple[Measured, Measured, Speedup | None]
 
 
-def confirmed(evaluator: ModelEvaluator, final: Recipe, *, until: float, noise: float) -> Iterator[Sides]:
+def confirmed(
+    evaluator: ModelEvaluator, final: Recipe, setup: Setup, *, until: float, noise: float
+) -> Iterator[Sides]:
     """Both sides and the gain after every pair, until the interval is narrow and the limits are decided, or
     the time is up.
 
     Args:
+        setup: of the final set; the model as it is runs once.
         until: second of the session after which no pair begins but the fewest.
 
     Raises:
         TrialFailed: one of the sides does not run.
     """
-    samples: tuple[list[list[float]], list[list[float]]] = ([], [])
-    peaks = [0, 0]
-    while len(samples[0]) < MOST:
-        number = len(samples[0])
-        seconds = {}
+    sides = ((Recipe(), Setup(batch=evaluator.batch)), (final, setup))
+    visits: tuple[list[Visit], list[Visit]] = ([], [])
+    while len(visits[0]) < MOST:
+        number = len(visits[0])
         for at in (0, 1) if number % 2 == 0 else (1, 0):
-            with evaluator.accounting.spent_on("measure"), evaluator.arm((Recipe(), final)[at]) as arm:
-                calls = _calls(evaluator, max(arm.call, 1e-6))
-                seconds[at] = arm.seconds(calls)
-                peaks[at] = max(peaks[at], arm.peak)
-        for at in (0, 1):
-            samples[at].append(seconds[at])
-        sides = [_speed(evaluator, samples[at], peaks[at], noise) for at in (0, 1)]
-        ratios = [
-            evaluator.figure(after) / evaluator.figure(before) for before, after in zip(*samples, strict=True)
+            with evaluator.accounting.spent_on("measure"), evaluator.fleet(*sides[at]) as fleet:
+                visits[at].append(fleet.visit(_seconds(evaluator, fleet.call)))
+        figures = [
+            [_figure(evaluator, visit, side[1]) for visit in made]
+            for made, side in zip(visits, sides, strict=True)
         ]
-        gain = final_ab.gain(ratios, noise)
-        yield sides[0], sides[1], gain
-        is_decided = word(evaluator.limits.checks(list(chain(*samples[1])), peaks[1])) != "unknown"
-        if number + 1 >= FEWEST and (evaluator.elapsed() > until or (is_decided and _is_narrow(gain))):
+        gain = final_ab.gain([after / before for before, after in zip(*figures, strict=True)], noise)
+        yield _speed(visits[0], noise), _speed(visits[1], noise), gain
+        is_decided = _knows_limits(evaluator, visits[1]) and _is_narrow(gain)
+        if number + 1 >= FEWEST and (evaluator.elapsed() > until or is_decided):
             return
 
 
-def _calls(evaluator: ModelEvaluator, call: float) -> int:
-    """Calls in a process: those of the fewest processes together suffice for the quantile of an SLO."""
-    wanted = min(1.5 * evaluator.limits.calls / FEWEST, LONGEST / call)
-    return max(5, round(SECONDS / call), round(wanted))
+def _seconds(evaluator: ModelEvaluator, call: float) -> float:
+    """Seconds of a process: calls of the fewest ones together suffice for the quantile of an SLO."""
+    wanted = min(1.5 * evaluator.limits.calls * call / FEWEST, LONGEST)
+    return max(SECONDS, 5 * call, wanted)
+
+
+def _figure(evaluator: ModelEvaluator, visit: Visit, setup: Setup) -> float:
+    """What the goal looks at, less is better: the median call, or what an item costs."""
+    if evaluator.request.goal == "latency":
+        return median(visit.seconds)
+    return cost_of(evaluator.request.goal, len(usable()))(setup) / visit.rate
+
+
+def _knows_limits(evaluator: ModelEvaluator, visits: list[Visit]) -> bool:
+    """Whether it is known if the limits are kept."""
+    seconds = list(chain.from_iterable(each.seconds for each in visits))
+    return word(evaluator.limits.checks(seconds, max(each.peak for each in visits))) != "unknown"
 
 
 def _is_narrow(gain: Speedup | None) -> bool:
     return gain is not None and math.log(gain.ci95[1] / gain.ci95[0]) < 2 * final_ab.NARROW
 
 
-def _speed(evaluator: ModelEvaluator, samples: list[list[float]], peak: int, noise: float) -> Measured:
-    rates = [evaluator.batch / mean(seconds) for seconds in samples]
-    return final_ab.speed(samples, rates, peak, noise)
+def _speed(visits: list[Visit], noise: float) -> Measured:
+    seconds = [list(visit.seconds) for visit in visits]
+    return final_ab.speed(seconds, [visit.rate for visit in visits], max(each.peak for each in visits), noise)

@@ -7,9 +7,8 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -23,16 +22,19 @@ from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch import fresh_call
-from laptime.measure.recorded_calls import RecordedCalls
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference import metric
+from laptime.tuning.inference.accounting import Accounting, Timing
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import sameness as judged
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
@@ -51,31 +53,6 @@ LONG = 4.0
 """Seconds of calls of one process that are timed for it, about."""
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
-
-
-@dataclass
-class Accounting:
-    """What a session spent: seconds by activity, processes."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    trials: int = 0
-
-    @contextmanager
-    def spent_on(self, activity: str) -> Iterator[None]:
-        """Count the time of the block."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[activity] += time.perf_counter() - began
-
-
-@dataclass
-class Timing:
-    """All calls of a folder that were timed, and the largest peak of its processes."""
-
-    seconds: list[float] = field(default_factory=list)
-    peak: int = 0
 
 
 class ModelEvaluator:
@@ -106,11 +83,13 @@ class ModelEvaluator:
         self._forms: dict[Recipe, str] = {}
         self._refused: dict[Recipe, str] = {}
         self._ready = STARTED
-        self._scores: list[float] | None = None
+        self._scores: list[float] = []
         self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
         self.recorded = RecordedCalls.load(self._calls)
+        if request.metric:  # now, and not when the first change has won minutes later: it may raise
+            self._scores = self._reference_scores()
 
     @property
     def is_file(self) -> bool:
@@ -266,21 +245,24 @@ class ModelEvaluator:
         return self.gates[candidate]
 
     def _scored(self, outputs: Path, counts: list[int | str]) -> GateCheck:
-        """The user's metric of a folder beside that of the model as it is, which is asked for once."""
+        """The user's metric of a folder beside that of the model as it is."""
         held = counts[: self.surveyed["samples"]]
         if not all(isinstance(count, int) for count in held):
             return checked("metric", "unknown", "a call of a sample failed")
-        if self._scores is None:
-            reference = self.folder / "reference-outputs.npz"
-            calls = self.recorded.calls[: len(held)]
-            arrays = {
-                f"{at}_{place}": each
-                for at, call in enumerate(calls)
-                for place, each in enumerate(call.outputs)
-            }
-            np.savez(reference, **arrays)  # type: ignore[arg-type]
-            self._scores = self._scores_of(reference, [len(call.outputs) for call in calls])
-        return metric.judged(self._scores, self._scores_of(outputs, held))
+        try:
+            return metric.judged(self._scores, self._scores_of(outputs, held))
+        except LaptimeError as error:
+            return checked("metric", "fail", f"{error.what}: {error.why}")
+
+    def _reference_scores(self) -> list[float]:
+        """The user's metric of the model as it is.
+
+        Raises:
+            LaptimeError: it raised, or gave no scores.
+        """
+        outputs = self.folder / "reference-outputs.npz"
+        counts = metric.stored(self.recorded.calls[: self.surveyed["samples"]], outputs)
+        return self._scores_of(outputs, counts)
 
     def _scores_of(self, outputs: Path, counts: list[Any]) -> list[float]:
         arguments = {"function": self.request.metric, "outputs": str(outputs), "counts": counts}
@@ -320,13 +302,38 @@ class ModelEvaluator:
         self.accounting.trials += 1
         return self.arm_of(folder, self._calls, isolated=self.is_file or bool(self._built(recipe)))
 
-    def arm_of(self, folder: Path, calls: Path, *, isolated: bool = True) -> Arm:
-        """A folder in a new process, called with other recorded inputs.
+    def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
+        """A folder in a new process, called with other recorded inputs, on some CPUs.
 
         Raises:
             TrialFailed: it does not run.
         """
-        return Arm(folder, calls, isolated=isolated, timeout=self.request.timeout, arrays=self.is_file)
+        timeout, arrays = self.request.timeout, self.is_file
+        return Arm(folder, calls, isolated=isolated, timeout=timeout, arrays=arrays, cpus=cpus)
+
+    def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
+        """A recipe's folder in the new processes of a setup.
+
+        Raises:
+            TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
+        """
+        self.accounting.trials += setup.instances
+        start = partial(self.arm_of, isolated=self.is_file or bool(self._built(recipe)))
+        return Fleet(start, self.written(recipe), self._calls_of(setup.batch), setup)
+
+    def _calls_of(self, batch: int) -> Path:
+        """File of the first recorded inputs, cut or repeated to so many items."""
+        path = self.folder / f"calls-{batch}.npz"
+        if batch == self.batch or path.is_file():
+            return path if path.is_file() else self._calls
+        if not any(self.surveyed["varies"]):
+            raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
+        inputs = [
+            array[np.arange(batch) % len(array)] if varies else array
+            for array, varies in zip(self.recorded.calls[0].inputs, self.surveyed["varies"], strict=True)
+        ]
+        RecordedCalls([RecordedCall(batch, inputs, [])]).save(path)
+        return path
 
     def _built(self, recipe: Recipe) -> Recipe:
         """Without the control, which changes nothing."""

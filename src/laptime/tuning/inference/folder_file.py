@@ -25,11 +25,28 @@ from laptime.probes import machine
 from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
+from laptime.tuning.inference.fleet import cpus_of
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import environment_of
 
 if TYPE_CHECKING:
     from laptime.tuning.inference.evaluator import ModelEvaluator
+
+
+class Serve(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the folder was measured: `instances` processes at once.
+
+    Attributes:
+        threads: of each; 0: the runtime's own choice. batch: items in a call; 0: of the session.
+        cpus: of each instance. start: how each is started, where they are pinned.
+    """
+
+    instances: int = 1
+    threads: int = 0
+    batch: int = 0
+    cpus: list[list[int]] = []
+    start: list[str] = []
 
 
 class FolderFile(Struct, frozen=True, kw_only=True):
@@ -39,7 +56,8 @@ class FolderFile(Struct, frozen=True, kw_only=True):
         target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
         recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
-        speedup: measured afresh. environment: libraries and devices then.
+        serve: instances, threads and batch of the final set. speedup: measured afresh. environment: libraries
+            and devices then.
     """
 
     schema: str = SCHEMA
@@ -52,8 +70,9 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     form: str = "exported"
     numerics: str = "exact"
-    goal: Literal["latency", "throughput", "memory"] = "throughput"
+    goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
     batch: int = 1
+    serve: Serve = Serve()
     speedup: Speedup | None = None
     environment: dict[str, Any] = {}
     run: str = ""
@@ -64,7 +83,27 @@ def needs(form: str) -> list[str]:
     return list(importlib.import_module(f"laptime.tuning.inference.forms.{form}").NEEDS)
 
 
-def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tuning, *, run: str) -> Path:
+def _serve(setup: Setup) -> Serve:
+    cpus = [each for each in cpus_of(setup) if each]
+    lists = [",".join(map(str, each)) for each in cpus]
+    return Serve(
+        instances=setup.instances,
+        threads=setup.threads,
+        batch=setup.batch,
+        cpus=cpus,
+        start=[f"taskset --cpu-list {each} python SERVER.py" for each in lists],
+    )
+
+
+def hand_back(
+    evaluator: ModelEvaluator,
+    recipe: Recipe,
+    place: Path,
+    tuning: Tuning,
+    *,
+    run: str,
+    setup: Setup | None = None,
+) -> Path:
     """Copy the folder of a recipe; all of it or nothing.
 
     Raises:
@@ -84,6 +123,7 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
         form=evaluator.form(recipe),
         goal=evaluator.request.goal,
         batch=evaluator.batch,
+        serve=_serve(setup) if setup is not None and setup.threads else Serve(),
         speedup=tuning.speedup,
         environment=environment_of(machine.environment().extended((), evaluator.surveyed["libraries"], {})),
         run=run,

@@ -36,7 +36,7 @@ from laptime.tuning.search.evaluator import Candidate, CandidateSet
 
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
-GOALS = ("latency", "throughput", "memory")
+GOALS = ("latency", "throughput", "memory", "cost")
 
 
 def load(name: str) -> ModuleType:

@@ -19,6 +19,7 @@ from typing import Any
 
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import TargetError
+from laptime.measure.recorded_calls import RecordedCall
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference import user_function
@@ -61,6 +62,17 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
             next="return a list of numbers, one a sample, or one number; more is better",
         )
     return found
+
+
+def stored(calls: Sequence[RecordedCall], path: Path) -> list[int]:
+    """Writes recorded outputs as `arm_process` does; the number of tensors of each call."""
+    import numpy as np
+
+    arrays = {
+        f"{at}_{place}": each for at, call in enumerate(calls) for place, each in enumerate(call.outputs)
+    }
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return [len(call.outputs) for call in calls]
 
 
 def _structured(parts: list[Any], structure: list[str] | None) -> Any:

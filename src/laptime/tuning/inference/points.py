@@ -10,7 +10,8 @@ from msgspec import structs
 from laptime.analysis.pareto import front
 from laptime.analysis.quantiles import interval
 from laptime.records.tuning import Gate, Point
-from laptime.tuning.inference.evaluator import ModelEvaluator, Timing
+from laptime.tuning.inference.accounting import Timing
+from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import distance, upper_end, word
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -30,6 +31,11 @@ def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
     return with_front(sorted(made, key=lambda point: point.latency))
 
 
+def label(recipe: Recipe) -> str:
+    """Its changes in words."""
+    return ", ".join(map(str, recipe)) or "as it is"
+
+
 def with_front(made: list[Point]) -> list[Point]:
     """The same points, those of the front marked."""
     best = set(front([(each.latency, -each.throughput, each.peak) for each in made]))
@@ -39,7 +45,7 @@ def with_front(made: list[Point]) -> list[Point]:
 def _point(evaluator: ModelEvaluator, recipe: Recipe, timing: Timing, *, chosen: bool) -> Point:
     limits, seconds = evaluator.limits, timing.seconds
     return Point(
-        label=", ".join(map(str, recipe)) or "as it is",
+        label=label(recipe),
         recipe=applied(recipe),
         threads=next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0),
         batch=evaluator.batch,

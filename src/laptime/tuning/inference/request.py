@@ -25,8 +25,10 @@ class ModelRequest:
 
     Attributes:
         target: the model, as `laptime bench` takes it.
-        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process.
-        batch: items in a call; 0: as the inputs are given.
+        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process;
+            cost: CPU seconds that an item takes.
+        batch: items in a call; 0: as the inputs are given. batches: sizes that the final set is tried with.
+        instances: numbers of processes at once that it is tried with.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
         slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
@@ -40,8 +42,10 @@ class ModelRequest:
     """
 
     target: str
-    goal: Literal["latency", "throughput", "memory"] = "throughput"
+    goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
     batch: int = 0
+    batches: list[int] = field(default_factory=list)
+    instances: list[int] = field(default_factory=lambda: [1])
     inputs: str = ""
     metric: str = ""
     slo: str = ""
@@ -62,6 +66,11 @@ class ModelRequest:
     def classes(self) -> frozenset[str]:
         """Numerics classes that may be tried."""
         return DEFAULT | set(self.allow)
+
+    @property
+    def has_setups(self) -> bool:
+        """Instances, threads and batch sizes are chosen, see `deployment`."""
+        return self.goal == "cost" or self.instances != [1] or len(self.batches) > 1
 
     @property
     def limits(self) -> Limits:
@@ -103,6 +112,7 @@ def check(request: ModelRequest) -> None:
         )
     request.limits  # noqa: B018 - reads the SLO
     check_functions(request)
+    _check_setups(request)
     for option, names in (("--only", request.only), ("--skip", request.skip)):
         for name in names:
             _check_change(option, name)
@@ -147,3 +157,17 @@ def _check_change(option: str, name: str) -> None:
             why=f"the change {name} needs it",
             next=f"pip install {' '.join(missing)}",
         )
+
+
+def _check_setups(request: ModelRequest) -> None:
+    """Several instances and batch sizes: for goals that look at many items."""
+    is_single = request.goal in ("latency", "memory")
+    if is_single and request.has_setups:
+        option = "--instances" if request.instances != [1] else "several batch sizes"
+        raise UsageError(
+            f"{option} and --goal {request.goal} do not go together",
+            why="one call of one process is what this goal looks at",
+            next="--goal throughput   or   --goal cost",
+        )
+    if min([*request.instances, *request.batches], default=1) < 1:
+        raise UsageError("--instances and --batch count from 1", why="a number below it was given")

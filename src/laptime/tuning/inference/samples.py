@@ -103,7 +103,10 @@ def _sample(function: str, number: int, value: Any) -> Sample:
         parts = list(value) if isinstance(value, tuple | list) else [value]
     if not parts or not all(hasattr(part, "shape") and hasattr(part, "dtype") for part in parts):
         raise _unusable(function, f"sample {number} is not made of tensors")
-    return Sample([np.array(part) for part in parts], names)
+    arrays = [np.array(part) for part in parts]
+    if any(array.dtype.kind in "fc" and np.isnan(array).any() for array in arrays):
+        raise _unusable(function, f"sample {number} holds NaN, which no output can be compared on")
+    return Sample(arrays, names)
 
 
 def _kinds(sample: Sample) -> Any:

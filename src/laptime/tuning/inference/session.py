@@ -38,10 +38,12 @@ from laptime.records.tuning import Diagnosis, Gate, Measured, OutputSameness, Tu
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.confirmation import confirmed
+from laptime.tuning.inference.deployment import deployed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import word
-from laptime.tuning.inference.points import points, within_limits
+from laptime.tuning.inference.points import points, with_front, within_limits
 from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -56,9 +58,13 @@ from laptime.verbs.profile.reconcile import STEP
 
 RESERVE = 0.25
 """Share of the budget for measuring afresh and handing back."""
+SETUPS = 0.25
+"""Share of it for instances, threads and batch sizes, where they are asked for."""
 _SETTINGS = (
     "goal",
     "batch",
+    "batches",
+    "instances",
     "inputs",
     "metric",
     "slo",
@@ -119,6 +125,7 @@ class _Session:
         self._request, self._evaluator, self._live = request, evaluator, live
         self._tuning = empty(request, evaluator)
         self._search: SearchResult | None = None
+        self._setup = Setup(batch=evaluator.batch)
         self._is_complete = False
 
     def run(self) -> Run:
@@ -143,7 +150,7 @@ class _Session:
         settings = SearchSettings(
             budget=request.budget,
             certify=request.certify,
-            reserve=lambda step: RESERVE,
+            reserve=lambda step: RESERVE + SETUPS * request.has_setups,
             goal="memory" if request.goal == "memory" else "throughput",
         )
         self._say("timing the model as it is")
@@ -157,17 +164,38 @@ class _Session:
         recipe = within_limits(self._evaluator, self._search.recipe)
         if recipe != self._search.recipe:
             self._search = _with_recipe(self._search, recipe)
+        self._set_points(recipe)
+        if request.has_setups:
+            self._search = replace(self._search, recipe=self._deploy(self._search))
         self._confirm(self._search)
-        self._set_points(self._search.recipe)
+        self._set_limits(self._search.recipe)
         self._is_complete = True
 
+    def _deploy(self, search: SearchResult) -> Recipe:
+        """Instances, threads and batch of the final set; its recipe with that number of threads."""
+        until = (1 - RESERVE) * self._request.budget
+        recipe, self._setup, made = deployed(
+            self._evaluator, search.recipe, until=until, noise=search.noise, say=self._say
+        )
+        model = self._tuning.model
+        assert model is not None
+        others = [structs.replace(each, chosen=each.chosen and not made) for each in model.points]
+        measured = with_front(sorted([*others, *made], key=lambda each: each.latency))
+        self._set(model=structs.replace(model, points=measured))
+        return recipe
+
     def _set_points(self, recipe: Recipe) -> None:
-        """What was measured on the way; the limits as the fresh processes keep them, where there are any."""
-        evaluator, tuning = self._evaluator, self._tuning
-        assert tuning.model is not None
-        checks = tuning.model.limits or (evaluator.limit_checks(recipe) if evaluator.limits else [])
-        measured = points(evaluator, recipe)
-        self._set(model=structs.replace(tuning.model, limits=checks, points=measured))
+        """What was measured on the way."""
+        assert self._tuning.model is not None
+        measured = points(self._evaluator, recipe)
+        self._set(model=structs.replace(self._tuning.model, points=measured))
+
+    def _set_limits(self, recipe: Recipe) -> None:
+        """Those of the search, where nothing was measured afresh."""
+        model = self._tuning.model
+        assert model is not None
+        if self._evaluator.limits and not model.limits:
+            self._set(model=structs.replace(model, limits=self._evaluator.limit_checks(recipe)))
 
     def _confirm(self, search: SearchResult) -> None:
         if not len(search.recipe):
@@ -177,7 +205,11 @@ class _Session:
         self._say("measuring the gain in new processes")
         with suppress(TrialFailed):
             for baseline, final, speedup in confirmed(
-                self._evaluator, search.recipe, until=0.95 * self._request.budget, noise=search.noise
+                self._evaluator,
+                search.recipe,
+                self._setup,
+                until=0.95 * self._request.budget,
+                noise=search.noise,
             ):
                 self._set(baseline=baseline, final=final, speedup=speedup)
         tuning = self._tuning
@@ -209,7 +241,9 @@ class _Session:
         if export is None or tuning.gate.word != "passed" or word(model.limits) != "ok":
             return
         try:
-            place = folder_file.hand_back(evaluator, recipe, export, tuning, run=self._live.id)
+            place = folder_file.hand_back(
+                evaluator, recipe, export, tuning, run=self._live.id, setup=self._setup
+            )
         except UsageError as error:  # a full disk must not cost the session's numbers
             sentence = f"the folder was not handed back: {error.what}: {error.why}"
             self._live(FindingAdded(Finding(kind="tune/not-written", severity="problem", sentence=sentence)))

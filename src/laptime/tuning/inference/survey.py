@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,7 @@ from laptime.measure.recorded_calls import (
     other_batch,
     record,
     record_calls,
+    variation,
 )
 from laptime.tuning.inference import file_reference, torch_reference
 from laptime.tuning.inference import samples as samples_of_user
@@ -57,6 +59,8 @@ def survey(*, target: str, batch: int, samples: str, calls: str, calibration: st
         every = chain([first], (each.ordered(first.names) for each in drawn))
         recorded = _of_samples(run, samples, every, partial(_items, reference))
         held = len(recorded.calls)
+        if held == 1:  # nothing would be held out: what is right on this one input alone would pass
+            recorded.calls.extend(_variations(reference, first))
         recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
     recorded.save(Path(calls))
     RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
@@ -110,6 +114,14 @@ def _items(reference: Reference, sample: Sample) -> int:
     """Items in a sample: the last one may hold fewer than the first."""
     sizes = [array.shape[0] for array, leads in zip(sample.arrays, reference.varies, strict=True) if leads]
     return int(sizes[0]) if sizes else reference.batch
+
+
+def _variations(reference: Reference, sample: Sample) -> Iterator[RecordedCall]:
+    """The elements of a sample in other orders, where the model takes them."""
+    for seed in (1, 2):
+        inputs = variation(sample.arrays, seed)
+        with suppress(Exception):
+            yield RecordedCall(reference.batch, inputs, list(reference.run(inputs)))
 
 
 def _of_other_sizes(reference: Reference, sizes: Sequence[int]) -> Iterator[RecordedCall]:

@@ -19,6 +19,7 @@ from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folder_file import FolderFile
 from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session.verify import VerifyRequest
@@ -97,7 +98,9 @@ def _compared_and_timed(
         fields["gate"] = evaluator.sameness(recipe)
         live(FindingAdded(_since_then(evaluator, folder, file)))
         live.say("measuring in new processes", 0.4, 0.6 * budget)
-        for sides in confirmed(evaluator, recipe, until=budget, noise=noise):
+        serve = file.serve
+        setup = Setup(serve.instances, serve.threads, serve.batch or evaluator.batch)
+        for sides in confirmed(evaluator, recipe, setup, until=budget, noise=noise):
             fields |= dict(zip(("baseline", "final", "speedup"), sides, strict=True))
         live(GainMeasured(sides[0], sides[1]))
     except TrialFailed as failed:

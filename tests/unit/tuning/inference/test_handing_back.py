@@ -14,6 +14,7 @@ from laptime.records.tuning import Gate, TunedModel, Tuning
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.session import _Session
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Change, Recipe
 
 
@@ -36,7 +37,7 @@ def session(tmp_path: Path, word: str) -> tuple[_Session, Live]:
     made._evaluator = SimpleNamespace(
         form=lambda recipe: "onnx", recorded=SimpleNamespace(calls=[1, 2]), agreements={}
     )
-    made._live = live
+    made._live, made._setup = live, Setup()
     made._tuning = Tuning(gate=Gate(word=word), model=TunedModel())
     return made, live
 

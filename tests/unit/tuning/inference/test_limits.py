@@ -18,7 +18,8 @@ from laptime.pricing.promises import promise
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, TunedModel
 from laptime.tuning.inference import points as of_points
-from laptime.tuning.inference.evaluator import Accounting, ModelEvaluator, Timing
+from laptime.tuning.inference.accounting import Accounting, Timing
+from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import Limits, distance, word
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.optimization import Change, Recipe

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -264,6 +265,26 @@ def test_planted_harm_is_refused(kind: str, harm: str, tmp_path: Path) -> None:
     assert gate.word == "failed", gate
     failed = [check.name for check in gate.checks if check.outcome == "fail"]
     assert NAMES.get(harm, failed[0]) in failed
+
+
+def _right_shapes_and_no_nan(outputs: list[Any], reference: list[Any]) -> bool:
+    """All that AITune 0.6.0 asks of outputs: read in its source, and seen to pass these three."""
+    return all(
+        one.shape == other.shape and one.dtype == other.dtype and not np.isnan(one).any()
+        for one, other in zip(outputs, reference, strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("harm", ["zeros", "random", "sign flipped"])
+def test_what_a_check_of_shapes_lets_pass_is_refused(kind: str, harm: str, tmp_path: Path) -> None:
+    module, recorded = _recorded(kind)
+    wrong = GENERAL[harm](module)
+    with torch.no_grad():
+        made = arrays(wrong(*map(torch.from_numpy, recorded.calls[0].inputs)))
+    assert _right_shapes_and_no_nan(made, recorded.calls[0].outputs)
+    gate = _gate(wrong, recorded, tmp_path)
+    assert (gate.word, gate.checks[1].name, gate.checks[1].outcome) == ("failed", "outputs", "fail")
 
 
 @pytest.mark.parametrize(("kind", "harm", "change"), SPECIAL)

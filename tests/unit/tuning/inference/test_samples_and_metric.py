@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from laptime.kit.errors import TargetError, UsageError, UserCodeError
-from laptime.tuning.inference import metric, request, samples
+from laptime.measure.recorded_calls import RecordedCalls
+from laptime.tuning.inference import metric, request, samples, survey
+from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
 
 DATA = """
@@ -140,3 +143,58 @@ def test_scores_come_from_outputs_as_the_model_gives_them(tmp_path: Path) -> Non
     assert right == [0.0, 3.0, 6.0, 9.0]
     with pytest.raises(TargetError, match="no scores"):
         metric.scores(function=f"{tmp_path}/eval.py:words", **arguments)  # type: ignore[arg-type]
+
+
+def test_a_sample_that_holds_nan_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "data.py"
+    file.write_text(
+        "import numpy as np\ndef samples():\n    yield np.ones(3)\n    yield np.full(3, np.nan)\n"
+    )
+    with pytest.raises(TargetError, match="gives no inputs") as refused:
+        list(samples.drawn(f"{file}:samples"))
+    assert refused.value.why.startswith("sample 1 holds NaN")
+
+
+def test_something_is_held_out_where_there_is_one_sample(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "model.py").write_text(
+        "import torch\ndef build():\n    return torch.nn.Linear(3, 2), torch.ones(4, 3)\n"
+    )
+    (tmp_path / "data.py").write_text("import torch\ndef samples():\n    yield torch.randn(4, 3)\n")
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("calls", "calibration")}
+    surveyed = survey.survey(
+        target=f"{tmp_path}/model.py:build", batch=0, samples=f"{tmp_path}/data.py:samples", **paths
+    )
+    calls = RecordedCalls.load(Path(paths["calls"])).calls
+    assert (surveyed["samples"], [call.batch for call in calls]) == (1, [4, 4, 4, 1])
+    assert len({call.inputs[0].tobytes() for call in calls[:3]}) == 3
+    assert len(RecordedCalls.load(Path(paths["calibration"])).calls) == 1
+
+
+def test_a_metric_that_raises_on_tuned_outputs_fails_its_check(tmp_path: Path) -> None:
+    made: Any = object.__new__(ModelEvaluator)
+    made.request, made.surveyed = ModelRequest(target="x", metric="m"), {"samples": 2, "outputs": None}
+    made._scores = [1.0, 1.0]
+
+    def raises(*_: object) -> None:
+        raise UserCodeError("eval.py:accuracy failed", why="ValueError: NaN")
+
+    made._call = raises
+    check = made._scored(tmp_path / "o.npz", [1, 1])
+    assert (check.outcome, check.sentence) == ("fail", "eval.py:accuracy failed: ValueError: NaN")
+    assert made._scored(tmp_path / "o.npz", [1, "RuntimeError"]).outcome == "unknown"
+
+
+@pytest.mark.slow
+def test_a_metric_that_raises_is_told_before_anything_is_raced(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "model.py").write_text(
+        "import torch\ndef build():\n    return torch.nn.Linear(3, 2), torch.ones(4, 3)\n"
+        "def samples():\n    return [torch.randn(4, 3) for _ in range(3)]\n"
+        "def accuracy(outputs):\n    raise KeyError('labels')\n"
+    )
+    names = {"target": "build", "inputs": "samples", "metric": "accuracy"}
+    given = {option: f"{tmp_path}/model.py:{name}" for option, name in names.items()}
+    with pytest.raises(UserCodeError) as told:
+        ModelEvaluator(ModelRequest(**given), tmp_path)
+    assert "labels" in told.value.why

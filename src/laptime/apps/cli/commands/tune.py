@@ -10,7 +10,7 @@ import click
 
 from laptime.apps.cli import completing, output, tuning, tuning_model
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import read_by, time_option, words
+from laptime.apps.cli.measuring_options import integers, read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
@@ -74,17 +74,24 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option(
     "--goal",
-    type=click.Choice(["throughput", "memory", "latency"]),
+    type=click.Choice(["throughput", "memory", "latency", "cost"]),
     default="throughput",
     show_default=True,
-    help="What to improve: latency of models only.",
+    help="What to improve: latency and cost (CPU seconds an item) of models only.",
 )
 @click.option(
     "--batch",
-    type=click.IntRange(min=1),
-    default=None,
-    callback=lambda context, option, value: value or 0,
-    help="Items in a call of the model. [default: as its inputs are given]",
+    default="",
+    callback=read_by(lambda text: integers(text) if text else []),
+    metavar="N,...",
+    help="Items in a call of the model; of several the best is chosen. [default: as its inputs are given]",
+)
+@click.option(
+    "--instances",
+    default="",
+    callback=read_by(lambda text: integers(text) if text else []),
+    metavar="N,...",
+    help="Processes of the model at once, each on CPUs of its own; the best number is chosen. [default: 1]",
 )
 @click.option(
     "--inputs",

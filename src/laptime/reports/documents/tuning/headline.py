@@ -104,7 +104,10 @@ def _gain(tuning: Tuning) -> str:
     if tuning.goal == "memory":
         before, after = tuned.peaks(tuning)
         return f"{words.ratio(after / before)} the memory" if before and after is not None else "-"
-    return words.speedup(tuning.speedup) if tuning.speedup else "-"
+    gain = tuning.speedup
+    if tuning.goal == "cost" and gain is not None:
+        return f"{words.effect(gain.value, gain.ci95)} as many items per CPU second"
+    return words.speedup(gain) if gain else "-"
 
 
 def _rates(tuning: Tuning) -> str:

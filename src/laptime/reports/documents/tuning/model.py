@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.analysis.quantiles import interval, quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.tuning import Measured, TunedModel, Tuning
+from laptime.records.tuning import Measured, Point, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
@@ -16,7 +16,9 @@ FORMS = {
     "exported": "a graph of torch.export under PyTorch",
     "packaged": "a package compiled by AOTInductor",
     "onnx": "ONNX Runtime",
+    "onnx_int8": "ONNX Runtime, in int8",
     "openvino": "OpenVINO",
+    "openvino_int8": "OpenVINO, in int8",
 }
 _QUANTILES = (0.5, 0.9, 0.99)
 _LIMITS = {"slo": "SLO", "memory": "memory"}
@@ -141,6 +143,10 @@ def _points(model: TunedModel, many: bool) -> list[doc.Row]:
     return rows
 
 
+def _chosen(model: TunedModel) -> Point | None:
+    return next((point for point in model.points if point.chosen), None)
+
+
 def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
     """What runs the model now, and where it is."""
     return doc.Section(id="folder", title="The folder", blocks=[doc.Facts(rows=facts(tuning, model))])
@@ -151,6 +157,11 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     rows = []
     if tuning.recipe:
         rows.append(("runs as", FORMS.get(model.form, model.form)))
+    if (chosen := _chosen(model)) and (chosen.instances > 1 or chosen.batch != model.batch):
+        threads = count(chosen.threads, "thread")
+        rows.append(
+            ("setup", f"{count(chosen.instances, 'instance')} of {threads} each, batch {chosen.batch}")
+        )
     if model.folder:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
         rows.append(("folder", text))

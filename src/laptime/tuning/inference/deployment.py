@@ -1,0 +1,93 @@
+"""Instances, threads and batch sizes of the final set: `--instances 1,2`, `--batch 1,8`, `--goal cost`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+
+from laptime.analysis.paired import LEAST_NOISE
+from laptime.analysis.quantiles import interval
+from laptime.records.tuning import Point
+from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.limits import upper_end, word
+from laptime.tuning.inference.points import label, with_front
+from laptime.tuning.inference.setups import Seen, Setup, Visit, chosen, cost_of, table
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.verbs.bench.instances import usable
+
+VISIT = 3.0
+"""Seconds of a visit, about; ten calls at least. Its processes are new ones, which takes as long."""
+
+
+def with_threads(recipe: Recipe, threads: int) -> Recipe:
+    """A recipe whose calls run in so many threads; 0 leaves it as it is."""
+    return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
+
+
+def deployed(
+    evaluator: ModelEvaluator, recipe: Recipe, *, until: float, noise: float, say: Callable[[str], None]
+) -> tuple[Recipe, Setup, list[Point]]:
+    """The best setup of a recipe, with its number of threads in the recipe, and all setups as points.
+
+    Args:
+        until: second of the session at which measuring ends. noise: standard deviation of a round.
+
+    Returns:
+        The recipe as it is on one instance where no setup runs and computes the same.
+    """
+    request = evaluator.request
+    setups = table(len(usable()), request.instances, request.batches or [evaluator.batch])
+
+    def visit(setup: Setup) -> Visit | None:
+        say(f"{setup.instances} x {setup.threads} threads, batch {setup.batch}")
+        try:
+            with evaluator.accounting.spent_on("race"):
+                return visited(evaluator, with_threads(recipe, setup.threads), setup)
+        except TrialFailed:
+            return None
+
+    best, seen = chosen(
+        setups,
+        visit,
+        limits=evaluator.limits,
+        noise=max(noise, LEAST_NOISE),
+        is_over=lambda: evaluator.elapsed() > until,
+        cost=cost_of(request.goal, len(usable())),
+    )
+    made = [_point(evaluator, recipe, setup, each, best) for setup, each in seen.items() if each.rates]
+    if best is None or evaluator.sameness(with_threads(recipe, best.threads)).word != "passed":
+        return recipe, Setup(batch=evaluator.batch), with_front(made)
+    return with_threads(recipe, best.threads), best, with_front(made)
+
+
+def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
+    """A setup in new processes for a second or so.
+
+    Raises:
+        TrialFailed: it does not run.
+    """
+    with evaluator.fleet(recipe, setup) as fleet:
+        return fleet.visit(max(VISIT, 10 * fleet.call))
+
+
+def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, best: Setup | None) -> Point:
+    limits, own = evaluator.limits, with_threads(recipe, setup.threads)
+    return Point(
+        label=label(own),
+        recipe=applied(own),
+        instances=setup.instances,
+        threads=setup.threads,
+        batch=setup.batch,
+        latency=median(seen.seconds),
+        ci95=interval(np.array(seen.seconds), 0.5),
+        bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
+        throughput=median(seen.rates),
+        peak=seen.peak,
+        calls=len(seen.seconds),
+        limits=word(seen.checks(limits)) if limits else "",
+        chosen=setup == best,
+    )

@@ -1,0 +1,184 @@
+"""How many instances, threads and items in a call: setups, each measured as long as it may be the best.
+
+Which setup is best cannot be climbed to: threads, instances and batch act on each other. So all of them are
+visited in rounds, in random order, and leave when they cannot win any more (successive elimination,
+Even-Dar, Mannor & Mansour 2006): a limit is broken for sure, or the figure is worse for sure than that of a
+setup that keeps the limits. The chance of error is shared by setups and looks.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from laptime.analysis.paired import Effect, from_few_rounds
+from laptime.records.tuning import GateCheck
+from laptime.tuning.inference.limits import Limits, distance, word
+
+ALPHA = 0.05
+"""Chance that the best one leaves, over all setups and rounds."""
+ROUNDS = 100
+"""Visits of a setup at most."""
+FEWEST = 3
+"""Visits before one leaves for its figure."""
+ALIKE = 0.02
+"""Setups that are surely within this share of each other need no more rounds."""
+
+
+@dataclass(frozen=True, order=True)
+class Setup:
+    """So many processes at once, threads of each, items in each call. No threads: the runtime's choice."""
+
+    instances: int = 1
+    threads: int = 0
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a setup did for a second or so.
+
+    Attributes:
+        seconds: of each call, of all instances. rate: items per second, of all. peak: bytes, of all.
+    """
+
+    seconds: Sequence[float]
+    rate: float
+    peak: int
+
+
+@dataclass
+class Seen:
+    """All visits of a setup, and why it left; "" while it has not."""
+
+    seconds: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    peak: int = 0
+    left: str = ""
+    _checked: tuple[int, list[GateCheck]] = field(default=(-1, []), repr=False)
+
+    def add(self, visit: Visit) -> None:
+        """One more."""
+        self.seconds.extend(visit.seconds)
+        self.rates.append(visit.rate)
+        self.peak = max(self.peak, visit.peak)
+
+    def checks(self, limits: Limits) -> list[GateCheck]:
+        """Whether the limits are kept."""
+        if self._checked[0] != len(self.seconds):
+            self._checked = len(self.seconds), limits.checks(self.seconds, self.peak)
+        return self._checked[1]
+
+
+Cost = Callable[[Setup], float]
+"""What an item per second is divided by: 1 for throughput, CPUs for cost."""
+
+
+def cost_of(goal: str, cpus: int) -> Cost:
+    """CPUs that a setup takes, where cost is the goal; a runtime that chooses its threads takes them all."""
+    if goal != "cost":
+        return lambda setup: 1.0
+    return lambda setup: float(setup.instances * setup.threads or cpus)
+
+
+def table(cpus: int, instances: Iterable[int], batches: Iterable[int]) -> list[Setup]:
+    """All setups that so many CPUs have room for; threads in powers of two, and as many as there are."""
+    powers = {2**power for power in range(cpus.bit_length()) if 2**power <= cpus}
+    return sorted(
+        Setup(number, threads, batch)
+        for number in set(instances)
+        for threads in powers | {max(1, cpus // number)}
+        for batch in set(batches)
+        if number * threads <= cpus
+    )
+
+
+def chosen(
+    setups: Sequence[Setup],
+    visit: Callable[[Setup], Visit | None],
+    *,
+    limits: Limits,
+    noise: float,
+    is_over: Callable[[], bool],
+    cost: Cost = lambda setup: 1.0,
+    seed: int = 0,
+) -> tuple[Setup | None, dict[Setup, Seen]]:
+    """The setup of the best figure among those that keep the limits, and what was seen of all.
+
+    Args:
+        setups: at least one. visit: measures one for a second or so; None: it does not run.
+        noise: standard deviation of a visit, as a share. is_over: no time is left.
+
+    Returns:
+        None where none runs. Where none keeps the limits, the one that comes nearest.
+    """
+    seen = {setup: Seen() for setup in setups}
+    alpha = ALPHA / (len(setups) * ROUNDS)
+    order = random.Random(seed)  # noqa: S311
+    for _ in range(ROUNDS):
+        staying = [setup for setup in setups if not seen[setup].left]
+        order.shuffle(staying)
+        for setup in staying:
+            if is_over() and all(each.rates or each.left for each in seen.values()):
+                return _best(seen, limits, cost), seen
+            made = visit(setup)
+            if made is None:
+                seen[setup].left = "it does not run"
+            else:
+                seen[setup].add(made)
+        _leave(seen, limits, cost, noise, alpha)
+        if _is_decided(seen, limits, cost, noise):
+            break
+    return _best(seen, limits, cost), seen
+
+
+def _figure(setup: Setup, seen: Seen, cost: Cost) -> float:
+    """Log of the cost of an item: less is better."""
+    return math.log(cost(setup)) - fmean(map(math.log, seen.rates))
+
+
+def _effect(setup: Setup, seen: Seen, cost: Cost, noise: float) -> Effect:
+    logs = [math.log(cost(setup) / rate) for rate in seen.rates]
+    return from_few_rounds(logs, range(len(logs)), noise)
+
+
+def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, alpha: float) -> None:
+    """Those that cannot be the best one any more."""
+    running = {setup: each for setup, each in seen.items() if not each.left}
+    words = {setup: word(each.checks(limits)) for setup, each in running.items()}
+    if any(said != "fail" for said in words.values()):
+        for setup, said in words.items():
+            if said == "fail":
+                running.pop(setup).left = "it breaks a limit"
+    long = {setup: each for setup, each in running.items() if len(each.rates) >= FEWEST}
+    effects = {setup: _effect(setup, each, cost, noise) for setup, each in long.items()}
+    ends = [effect.upper(alpha) for setup, effect in effects.items() if words[setup] == "ok"]
+    for setup, effect in effects.items():
+        if ends and effect.lower(alpha) > min(ends):
+            running[setup].left = "another one is better"
+
+
+def _is_decided(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float) -> bool:
+    """One is left, or those that are left are alike; whether they keep the limits is known of all."""
+    running = {setup: each for setup, each in seen.items() if not each.left}
+    if any(word(each.checks(limits)) == "unknown" for each in running.values()):
+        return False
+    if len(running) < 2:
+        return True
+    if min(len(each.rates) for each in running.values()) < FEWEST:
+        return False
+    effects = [_effect(setup, each, cost, noise) for setup, each in running.items()]
+    return max(each.upper(ALPHA) for each in effects) - min(each.lower(ALPHA) for each in effects) < ALIKE
+
+
+def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
+    """The best figure of those that keep the limits; else of those of which it is open; else the nearest."""
+    ran = {setup: each for setup, each in seen.items() if each.rates}
+    words = {setup: word(each.checks(limits)) for setup, each in ran.items()}
+    for wanted in ("ok", "unknown"):
+        if some := [setup for setup in ran if words[setup] == wanted]:
+            return min(some, key=lambda setup: _figure(setup, ran[setup], cost))
+    return min(ran, key=lambda setup: distance(ran[setup].checks(limits)), default=None)

@@ -1,0 +1,88 @@
+"""Several instances at once: pinned to CPUs of their own, measured together."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laptime.kit.errors import UsageError
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
+from laptime.tuning.inference.arm import Arm
+from laptime.tuning.inference.deployment import with_threads
+from laptime.tuning.inference.fleet import Fleet
+from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.setups import Setup, cost_of
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.verbs.bench.instances import usable
+
+SLEEPS = """
+import os, time
+from pathlib import Path
+
+def load():
+    (Path(__file__).parent / f"{os.getpid()}.cpus").write_text(str(sorted(os.sched_getaffinity(0))))
+    def model(x):
+        time.sleep(0.02)
+        return x
+    return model
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tuned.py").write_text(SLEEPS)
+    RecordedCalls([RecordedCall(4, [np.zeros((4, 3), np.float32)], [])]).save(tmp_path / "calls.npz")
+    return tmp_path
+
+
+@pytest.mark.skipif(len(usable()) < 2, reason="two CPUs are needed")
+def test_instances_run_at_once_on_cpus_of_their_own(folder: Path) -> None:
+    start = partial(Arm, isolated=True, timeout=60.0, arrays=True)
+    begin = lambda place, calls, cpus: start(place, calls, cpus=cpus)  # noqa: E731
+    with Fleet(begin, folder, folder / "calls.npz", Setup(2, 1, 4)) as fleet:
+        visit = fleet.visit(0.4)
+    places = [json.loads(path.read_text()) for path in folder.glob("*.cpus")]
+    assert sorted(map(len, places)) == [1, 1]
+    assert not set(places[0]) & set(places[1])
+    # Each sleeps 20 ms a call: one alone would come to 200 items a second at most.
+    assert visit.rate > 220
+    assert visit.peak > 20_000_000
+    assert len(visit.seconds) >= 20
+
+
+def test_what_has_no_room_is_refused(folder: Path) -> None:
+    setup = Setup((os.cpu_count() or 1) + 1, 1, 1)
+    with pytest.raises(TrialFailed, match="no room"):
+        Fleet(lambda *_: pytest.fail("started"), folder, folder / "calls.npz", setup)
+
+
+def test_cost_counts_cpus() -> None:
+    cost = cost_of("cost", 4)
+    assert [cost(Setup(2, 1)), cost(Setup(1, 3)), cost(Setup(1, 0))] == [2.0, 3.0, 4.0]
+    assert cost_of("throughput", 4)(Setup(4, 1)) == 1.0
+
+
+def test_threads_of_a_setup_take_the_place_of_others() -> None:
+    recipe = Recipe((Change("openvino"), Change("threads", {"value": 4})))
+    assert with_threads(recipe, 1) == Recipe((Change("openvino"), Change("threads", {"value": 1})))
+    assert with_threads(recipe, 0) == recipe
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"goal": "latency", "instances": [1, 2]}, "--instances and --goal latency"),
+        ({"goal": "memory", "batches": [1, 2], "batch": 1}, "several batch sizes and --goal memory"),
+        ({"instances": [0]}, "count from 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options: dict[str, object], what: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("def build():\n    ...\n")
+    with pytest.raises(UsageError, match=what):
+        check(ModelRequest(target=f"{tmp_path}/model.py:build", **options))  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""int8: its error on a known linear layer, its class, and a calibration that knows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from fixtures import onnx_files
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, record
+from laptime.records.tuning import Gate
+from laptime.tuning.inference import arm_process, implementation
+from laptime.tuning.inference.draft import Draft
+from laptime.tuning.inference.forms import onnx_int8
+from laptime.tuning.inference.reference import instructions
+from laptime.tuning.inference.sameness import sameness
+
+LEVELS = 127 if {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()) else 63
+Array = np.ndarray[Any, Any]
+
+
+def session(path: Path) -> Callable[..., Array]:
+    import onnxruntime
+
+    loaded = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    name = loaded.get_inputs()[0].name
+
+    def run(inputs: Array) -> Array:
+        outputs: list[Array] = loaded.run(None, {name: inputs})
+        return outputs[0]
+
+    return run
+
+
+def quantised(file: Path, calibration: Array, folder: Path) -> Callable[..., Array]:
+    calls = folder / "calibration.npz"
+    RecordedCalls([RecordedCall(len(calibration), [calibration], [])]).save(calls)
+    draft = Draft(None, [], [True], None, calls, form="onnx_int8", file=file)
+    place = folder / "int8"
+    place.mkdir()
+    onnx_int8.write(draft, place)
+    assert [each.name for each in place.iterdir()] == ["model.onnx"]
+    return session(place / "model.onnx")
+
+
+def linear(path: Path, weights: Array, bias: Array) -> Path:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=1)],
+        "linear",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", weights.shape[1]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", weights.shape[0]])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    return path
+
+
+def test_the_error_of_a_linear_layer_is_within_the_analytic_bound(tmp_path: Path) -> None:
+    """Half a step of each factor: |error| <= sum |x| dw + |w| dx + dw dx, and half a step of the output."""
+    draw = np.random.default_rng(0)
+    weights = draw.standard_normal((16, 64)).astype(np.float32)
+    bias = draw.standard_normal(16).astype(np.float32)
+    inputs = draw.standard_normal((200, 64)).astype(np.float32)
+    file = linear(tmp_path / "linear.onnx", weights, bias)
+    exact = inputs.astype(np.float64) @ weights.T.astype(np.float64) + bias
+    error = np.abs(quantised(file, inputs, tmp_path)(inputs) - exact)
+    dx = (inputs.max() - inputs.min()) / 255 / 2
+    dy = (exact.max() - exact.min()) / 255 / 2
+    dw = np.abs(weights).max(axis=1) / LEVELS / 2
+    bound = np.abs(inputs).sum(1)[:, None] * dw + np.abs(weights).sum(1) * dx + 64 * dw * dx + dy + dw * dx
+    assert (error <= 1.001 * bound).all()
+    assert error.max() > 0.01  # it is quantised
+    assert error.mean() > 0.02 * bound.mean()  # and the bound is not so wide that anything is within it
+
+
+def gate(tmp_path: Path, calibration: Callable[[Array], Array]) -> Gate:
+    """Of the small convolutional model, whose held-out inputs are like those of the measurement."""
+    file = onnx_files.save(tmp_path / "net.onnx")
+    inputs = np.random.default_rng(1).standard_normal((8, 3, 8, 8)).astype(np.float32)
+    original = session(file)
+    recorded = record(lambda given: [original(given[0])], lambda size: [inputs[:size]], [8, 1])
+    tuned = quantised(file, calibration(inputs), tmp_path)
+    answer = arm_process.outputs(tuned, [call.inputs for call in recorded.calls], str(tmp_path / "o.npz"))
+    return sameness(recorded, tmp_path / "o.npz", answer, numerics="precision", precision="int8")[0]
+
+
+def test_int8_is_sound_where_it_was_calibrated_on_the_inputs(tmp_path: Path) -> None:
+    assert gate(tmp_path, lambda inputs: inputs).word == "passed"
+
+
+@pytest.mark.parametrize("value", [0.0, 0.01])
+def test_int8_calibrated_on_constant_inputs_is_refused(value: float, tmp_path: Path) -> None:
+    refused = gate(tmp_path, lambda inputs: np.full_like(inputs, value))
+    assert refused.word == "failed", refused
+    assert next(check.name for check in refused.checks if check.outcome == "fail") == "outputs"
+
+
+def test_int8_is_never_called_reassociated() -> None:
+    for name in ("onnxruntime_int8", "openvino_int8"):
+        assert implementation.load(name).NUMERICS == "precision"
