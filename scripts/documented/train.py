@@ -11,7 +11,7 @@ words.add_argument("--epochs", type=int, default=3)
 words.add_argument("--config")
 epochs = words.parse_args().epochs
 
-data = DataLoader(TensorDataset(torch.randn(512, 64), torch.randn(512, 8)), batch_size=16)
+data = DataLoader(TensorDataset(torch.randn(4096, 64), torch.randn(4096, 8)), batch_size=16)
 model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(epochs):

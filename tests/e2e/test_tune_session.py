@@ -129,6 +129,23 @@ def test_ctrl_c_keeps_what_is_known(place: Place) -> None:
     place.assert_clean()
 
 
+@pytest.mark.slow
+def test_ctrl_c_hands_back_the_patch_of_what_was_kept(place: Place) -> None:
+    process = place.laptime("tune", *ASKED)
+    until(lambda: any(rung.get("kept") for rung in place.rungs()))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "1 of them kept, and the patch has them" in out
+    assert "sleepy.laptime.patch: 1 change: awake.py" in out
+    applied = subprocess.run(
+        ["git", "apply", "--check", "sleepy.laptime.patch"], cwd=place.folder, check=False
+    )
+    assert applied.returncode == 0
+    assert (place.folder / "sleepy.laptime.json").exists()
+    place.assert_clean()
+
+
 def test_ctrl_c_before_anything_is_known_leaves_nothing(place: Place) -> None:
     process = place.laptime("tune", *ASKED)
     until(lambda: any("tuning.trial" in words for words in place.processes()))

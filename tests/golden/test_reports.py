@@ -1,12 +1,15 @@
 """Every scenario in every report, against files that were read by a person."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from fixtures import profiles, tunings
 from fixtures.runs import scenarios
+from laptime.reports import fragment
+from laptime.reports.documents import document
 from laptime.reports.formats import html, markdown, text
 from laptime.reports.formats import json as json_report
 
@@ -87,3 +90,21 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     return value
+
+
+def notebook(run: Any) -> str:
+    """What a notebook shows, as text."""
+    return re.sub("<[^>]+>", " ", fragment.render(document(run)))
+
+
+TWICE = re.compile(r"\d(/s| ?[a-zA-Z]+) \[[^\]\n]*[\])] ?\1\b")
+"""A unit before an interval, and again behind it."""
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, *PROFILES, *TUNINGS])
+def test_a_unit_is_not_printed_twice(name):
+    run = {**scenarios(), **PROFILES, **tunings.samples()}[name]()
+    for report in (text.render(run), markdown.render(run), json_report.render(run), notebook(run)):
+        assert TWICE.search(report) is None
+    assert TWICE.search("499.6/s [499.3, 499.9]/s")
+    assert TWICE.search("171 ms [168, 175] ms")

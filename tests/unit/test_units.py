@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from laptime.kit.units import decimals, scale, show, show_interval
+from laptime.kit.units import decimals, estimate, scale, show, show_interval
 
 
 @pytest.mark.parametrize(
@@ -92,3 +92,19 @@ def test_what_is_no_zero_is_not_shown_as_one() -> None:
     assert show(0.4, "1/s", (-40.0, 40.0)) == "0.4/s"
     assert show(3e-6, "s", (-1.0, 1.0)) == "3 us"
     assert show(0.0, "1/s") == "0/s"
+
+
+@pytest.mark.parametrize(
+    ("text", "interval", "both"),
+    [
+        ("26.3 ms", "[25.9, 26.8] ms", "26.3 [25.9, 26.8] ms"),
+        ("38.0/s", "[37.9, 38.0]/s", "38.0 [37.9, 38.0]/s"),
+        ("26.3 ms", "[20.0, inf) ms", "26.3 [20.0, inf) ms"),
+        ("6.22 USD", "[6, 7]", "6.22 USD [6, 7]"),
+        ("7", "[6, 8]", "7 [6, 8]"),
+        ("26.3 ms", "-", "26.3 ms"),
+        ("26.3 ms", "", "26.3 ms"),
+    ],
+)
+def test_a_value_and_its_interval_have_their_unit_once(text: str, interval: str, both: str) -> None:
+    assert estimate(text, interval) == both

@@ -14,7 +14,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import REPORTED, headline, main_throughput, summarize
 from laptime.kit.quantity import amount, share
 from laptime.kit.text import count
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import estimate, show, show_interval
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.finding import Finding, Severity
@@ -55,7 +55,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         word = "kept" if within else "broken" if beyond else "undecided"
     if stat.at_least and word == ("kept" if kind == "max" else "broken"):
         word, why = "undecided", stat.note
-    around = f" {show_interval(stat.ci95, stat.value, stat.unit)}" if stat.ci95 and stat.value else ""
+    value = estimate(stat.text, show_interval(stat.ci95, stat.value or 0.0, stat.unit))
     allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
     return Verdict(
         kind=kind,
@@ -65,7 +65,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         limit=limit,
         value=stat.value,
         ci95=stat.ci95,
-        sentence=f"{stat.title} {stat.text}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
+        sentence=f"{stat.title} {value}, allowed is {allowed}" + (f"; {why}" if why else ""),
         next="" if stat.at_least else _next(word, case),
     )
 

@@ -133,8 +133,8 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
     """Why no word may be said although the interval would allow it; "" when it may.
 
     On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
-    and say nothing about the program. All blocks are no better: a process stays on the CPU that it began on,
-    and where that one's core is shared, it is slower than its twin for as long as it lives (decision 0003).
+    and say nothing about the program. All blocks are no better: beside a neighbour two processes of one
+    program differ by several per cent for as long as they live (decision 0003).
     """
     started = min(len(set(series.process or [0])) for series in (baseline, candidate))
     if measured.rounds < MIN_PAIRS:

@@ -22,13 +22,17 @@ Outcome = Literal[
     "gate failed",
     "gate undecided",
     "patch fails",
+    "limit broken",
+    "limit undecided",
     "not measured",
     "interrupted",
     "dry run",
     "failed",
 ]
 """faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
-not measured: the budget ended before anything was tried, or before the whole was measured."""
+limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
+or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
+before the whole was measured."""
 
 MAY_GAIN = 1.05
 """A change that came out no slower, and whose interval reaches so far, may be worth having: it is open."""
@@ -48,6 +52,8 @@ _CODES: dict[str, ExitCode] = {
     "slower": ExitCode.NO,
     "gate failed": ExitCode.NO,
     "patch fails": ExitCode.NO,
+    "limit broken": ExitCode.NO,
+    "limit undecided": ExitCode.UNDECIDED,
     "unclear": ExitCode.UNDECIDED,
     "gate undecided": ExitCode.UNDECIDED,
     "not measured": ExitCode.UNDECIDED,
@@ -73,14 +79,25 @@ def outcome(run: Run) -> Outcome:
         return "dry run"
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
+    limited = _limited(tuning)
+    if limited == "limit broken":
+        return limited
     if not tuning.recipe:
-        return _without_recipe(tuning)
+        return limited or _without_recipe(tuning)
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained
     if tuning.gate.word != "passed":
         return "gate undecided"
-    return "patch fails" if broken_patch(tuning) else gained
+    return "patch fails" if broken_patch(tuning) else limited or gained
+
+
+def _limited(tuning: Tuning) -> Literal["limit broken", "limit undecided"] | None:
+    """What the limits say; None where they are kept, or none were set."""
+    outcomes = [check.outcome for check in tuning.model.limits] if tuning.model else []
+    if "fail" in outcomes:
+        return "limit broken"
+    return "limit undecided" if "unknown" in outcomes else None
 
 
 def _without_recipe(tuning: Tuning) -> Outcome:

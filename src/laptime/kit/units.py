@@ -105,6 +105,14 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
     return f"[{low:,.{digits}f}, {high:,.{digits}f}]{space}{name}"
 
 
+def estimate(text: str, interval: str) -> str:
+    """A shown value and its interval with their unit once: `26.3 [25.9, 26.8] ms`, `38 [37, 39]/s`."""
+    if not interval.startswith("["):
+        return text
+    unit = interval[max(map(interval.rfind, "])")) + 1 :]
+    return f"{text.removesuffix(unit)} {interval}"
+
+
 def percent(share: float) -> str:
     """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
     number = 100 * share

@@ -50,7 +50,7 @@ def path_of(python: str) -> str:
         raise UsageError(
             f"there is no Python interpreter {python}",
             why="it is a folder without bin/python" if path.is_dir() else "no program of this name was found",
-            next="--python tensorflow=.venv-tf/bin/python, say",
+            next="--python tensorflow=.venv-tf/bin/python",
         )
     return str(Path(program).absolute())
 

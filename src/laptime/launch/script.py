@@ -28,6 +28,8 @@ from laptime.records.run import Subject
 GRACE = 20.0
 """Seconds that a script may take to end: after all is observed, or after Ctrl-C."""
 _LOOK = 0.2
+TARGET_LOOP = "laptime.launch.target_loop"
+"""The module that calls a target again and again."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def resolve(
     python = python or sys.executable
     if shutil.which(python) is None:
         raise UsageError(
-            f"there is no interpreter {python}", why="--python names one", next="--python $(which python)"
+            f"there is no interpreter {python}", why="--python names one", next=f"--python {sys.executable}"
         )
     if is_module:
         return Program(["-m", name, *arguments], Subject(target=f"-m {name}", source="module"), python)
@@ -101,7 +103,7 @@ def resolve(
             why="it is a target, no script; options of laptime come before it",
             next=f"laptime profile --batch 8 {name}",
         )
-    words = ["-m", "laptime.launch.target_loop", name, *target_loop]
+    words = ["-m", TARGET_LOOP, name, *target_loop]
     return Program(words, Subject(target=name, source=recipe.source, sha256=recipe.sha256), python)
 
 

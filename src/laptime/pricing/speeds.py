@@ -30,8 +30,8 @@ _NS = 1e9
 _UNITS: tuple[Unit, ...] = ("call", "item", "sample", "step", "request", "token")
 
 
-class InvalidNumbers(LaptimeError):
-    """The run's numbers do not mean what they say: no cost is made of them."""
+class NoCost(LaptimeError):
+    """No cost is made of a run's numbers: they are invalid, or none is shown to keep the promise."""
 
     exit_code = ExitCode.UNDECIDED
 
@@ -51,8 +51,8 @@ def speeds(run: Run, *, wanted: Promise | None = None, samples_per_step: float |
         samples_per_step: of a training whose run does not tell it.
 
     Raises:
-        InvalidNumbers: all that it has is invalid.
-        UsageError: it has no throughput; or none that keeps the promise.
+        NoCost: all that it has is invalid, or none of it is shown to keep the promise.
+        UsageError: it has no throughput.
     """
     if run.tuning is not None:
         made = _of_tuning(run, run.tuning, samples_per_step)
@@ -73,14 +73,15 @@ def verdict(run: Run) -> Trust:
 def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> LaptimeError:
     reasons = "; ".join(dict.fromkeys(f"{each.reason}" for each in excluded)) or "it measured no time"
     if excluded and all(each.reason.startswith("invalid") for each in excluded):
-        return InvalidNumbers(
+        return NoCost(
             f"the numbers of run {run.id} are invalid: they have no cost",
             why=reasons,
             next=f"laptime show {run.id}",
         )
-    if wanted is not None and run.cases:
-        return UsageError(
-            f"no case of run {run.id} keeps {wanted.text}",
+    if run.cases and (wanted is not None or run.cases[0].details.get("slo")):
+        promised = wanted.text if wanted is not None else run.cases[0].details["slo"]
+        return NoCost(
+            f"no case of run {run.id} is shown to keep {promised}",
             why=reasons,
             next="laptime load TARGET --rate 5,10,20   asks more rates"
             if run.verb == "load"

@@ -34,26 +34,40 @@ def watch(device: str, clock: Clock) -> OthersWatch | None:
     return OthersWatch(clock) if clock is SystemClock else None
 
 
+class OthersMeter:
+    """The machine's busy time since it was made, less that of this process and its children."""
+
+    def __init__(self, clock: Clock = SystemClock) -> None:
+        self._clock, self._busy = clock, busy()
+        self._cpu, self._now = clock.cpu() + children(), clock.now()
+
+    def cpus(self) -> float | None:
+        """The mean number of CPUs that others used; ticks of 10 ms can make it a little negative.
+
+        None where the kernel does not tell.
+        """
+        busy_now = busy()
+        span = self._clock.now() - self._now
+        if busy_now is None or self._busy is None or span <= 0:
+            return None
+        own = self._clock.cpu() + children() - self._cpu
+        return (busy_now - self._busy - own) / span
+
+
 class OthersWatch:
-    """The machine's busy time during a block, less that of this process and its children."""
+    """CPUs that others use during each block."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def begin(self) -> None:
         """Read the counters."""
-        self._busy = busy()
-        self._cpu, self._now = self._clock.cpu() + children(), self._clock.now()
+        self._meter = OthersMeter(self._clock)
 
     def end(self, block: TimedBlock) -> list[Series]:
-        """The mean number of CPUs. Ticks of 10 ms can make it a little negative."""
-        busy_now = busy()
-        span = self._clock.now() - self._now
-        if busy_now is None or self._busy is None or span <= 0:
-            return []
-        own = self._clock.cpu() + children() - self._cpu
-        share = (busy_now - self._busy - own) / span
-        return [block.beside(OTHERS, round(share, 4))]
+        """Their mean number."""
+        cpus = self._meter.cpus()
+        return [] if cpus is None else [block.beside(OTHERS, round(cpus, 4))]
 
 
 def children(pid: int | str = "self", root: str = "/") -> float:

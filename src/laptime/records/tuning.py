@@ -242,6 +242,36 @@ class OutputSameness(Struct, frozen=True, kw_only=True, omit_defaults=True):
     top1: float | None = None
 
 
+class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way to run a model, as far as it was measured on the way.
+
+    Attributes:
+        label: its changes; "as it is". recipe: the same.
+        instances: processes at once. threads: of each; 0: the runtime's own choice. batch: items in a call.
+        latency: seconds of a call, median. ci95: of it. bound: upper end of the interval of the quantile that
+            the SLO names; None without one, or with too few calls.
+        throughput: items per second, of all instances. peak: bytes of their processes together.
+        calls: timed. limits: whether it keeps them; "" where none were set.
+        front: no other point is better in one of latency, throughput and memory without being worse in
+            another. chosen: it is the final set.
+    """
+
+    label: str
+    recipe: list[Applied] = []
+    instances: int = 1
+    threads: int = 0
+    batch: int = 1
+    latency: float = 0.0
+    ci95: tuple[float, float] | None = None
+    bound: float | None = None
+    throughput: float = 0.0
+    peak: int = 0
+    calls: int = 0
+    limits: Literal["", "ok", "fail", "unknown"] = ""
+    front: bool = False
+    chosen: bool = False
+
+
 class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a session has besides where it tunes a model, not a script.
 
@@ -251,6 +281,8 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         folder: that was handed back, "" for none. needs: packages that its tuned.py imports.
         calls: recorded calls that it was held against. outputs: the errors there.
         instructions: what the CPU has for vectors of few bits.
+        slo: latency that was promised, `20ms@p99`; "" for none. max_memory: bytes that its process may have.
+        limits: whether the chosen point keeps them. points: all that was measured, the fastest first.
     """
 
     batch: int = 1
@@ -262,6 +294,10 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int = 0
     outputs: list[OutputSameness] = []
     instructions: list[str] = []
+    slo: str = ""
+    max_memory: int | None = None
+    limits: list[GateCheck] = []
+    points: list[Point] = []
 
 
 class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -166,7 +166,9 @@ def machine(run: Run) -> list[str]:
     environment = run.environment
     phrases = devices(run)
     cpus = f"{environment.usable_cpus:g} of {count(environment.vcpus, 'CPU')}"
-    phrases.append(cpus if environment.usable_cpus != environment.vcpus else count(environment.vcpus, "CPU"))
+    if environment.vcpus:  # another tool's file may not say
+        is_part = environment.usable_cpus != environment.vcpus
+        phrases.append(cpus if is_part else count(environment.vcpus, "CPU"))
     threads = environment.knobs.get("torch.num_threads", environment.knobs.get("threads"))
     if isinstance(threads, int) and not any("threads" in case.axes for case in run.cases):
         phrases.append(count(threads, "thread"))
@@ -187,7 +189,8 @@ def libraries(run: Run) -> list[str]:
     if any(str(case.axes.get("device", "")).startswith("cuda") for case in run.cases):
         wanted.append("cuda")
     phrases = [printable(f"{name} {versions[name]}") for name in dict.fromkeys(wanted) if name in versions]
-    return [*phrases, printable(f"Python {run.environment.python}")]
+    python = run.environment.python
+    return [*phrases, printable(f"Python {python}")] if python else phrases
 
 
 def processes(run: Run) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from laptime.kit import quantity
+from laptime.kit import quantity, registry
 from laptime.records.run import IN_MEMORY, Run
 from laptime.reports._words import printable
 
@@ -55,8 +55,30 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
     return printable(shlex.join(["laptime", *first.split(), *options, *(rest or targets or ["TARGET"])]))
 
 
+def tuning(optimization: str, run: Run) -> str:
+    """A session of `tune` that tries one optimization on the program that was profiled.
+
+    "" where the program is a model, and models have no such change.
+    """
+    only = ["--only", optimization]
+    subject = run.subjects[0] if run.subjects else None
+    if subject is not None and subject.source == IN_MEMORY:
+        return (
+            f"laptime.tune(laptime.Problem(model=model, step=step, loader=loader), only=[{optimization!r}])"
+        )
+    if run.verb != "profile" or subject is None:  # a trace names no script
+        return shlex.join(["laptime", "tune", *only, "SCRIPT.py"])
+    if ":" in subject.target and optimization not in registry.names("model_changes"):
+        return ""
+    program = subject.target.split(" ") if subject.target.startswith("-m ") else [subject.target]
+    at = run.command.index(program[-1]) + 1 if program[-1] in run.command else len(run.command)
+    return printable(shlex.join(["laptime", "tune", *only, *program, *run.command[at:]]))
+
+
 def _call(verb: str, target: str, options: Sequence[str]) -> str:
     """`laptime.bench(model, budget=30)`: what is in memory has no name for a command line."""
+    if verb == "profile":
+        return f"laptime.profile({', '.join(_settings(options))})"
     values = {"--budget": quantity.seconds, "--precision": quantity.share}
     given = [
         f"{name.removeprefix('--').replace('-', '_')}={values[name](value):g}"
@@ -66,6 +88,16 @@ def _call(verb: str, target: str, options: Sequence[str]) -> str:
     return f"laptime.{verb}({', '.join([printable(target), '...', *given])})"
 
 
+def _settings(options: Sequence[str]) -> Iterator[str]:
+    """Options as arguments: `--no-stack --wait 1` is `stack=False`, `wait=1`."""
+    for name, value in itertools.pairwise([*options, "--"]):
+        field = name.removeprefix("--").replace("-", "_")
+        if name.startswith("--no-"):
+            yield f"{field.removeprefix('no_')}=False"
+        elif name.startswith("--"):
+            yield f"{field}={value if value.isdecimal() else repr(value)}"
+
+
 def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[str]) -> str:
     """A command with these options before the words that stood behind it, which they replace."""
     return printable(shlex.join(["laptime", *command, *options, *_others(rest, options, options)]))
@@ -73,6 +105,7 @@ def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[
 
 def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]) -> list[str]:
     """The words but for these options with their values."""
+    without = [name for name in without if name.startswith("-")]  # a value may be another option's, too
     valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
     return [
         word

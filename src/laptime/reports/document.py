@@ -274,10 +274,19 @@ class Code(Block, frozen=True, kw_only=True):
 
 
 class Chart(Block, frozen=True, kw_only=True):
-    """A drawing, which only the page has; `points` are data for its tooltips."""
+    """A drawing, which only the page has.
+
+    Attributes:
+        draw: the drawing for a width in pixels: the page has one for wide screens, and one for phones.
+        half: it stands beside another, and is drawn once, for half of the page.
+        keys: what its marks mean, under the drawing.
+        points: data for tooltips of the drawing for wide screens.
+    """
 
     title: str
-    draw: Callable[[], Markup]
+    draw: Callable[[float], Markup]
+    half: bool = False
+    keys: Callable[[], Markup] | None = None
     points: Callable[[], Any] | None = None
     note: str = ""
     legend: Sequence[Bar] = ()

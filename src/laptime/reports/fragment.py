@@ -7,6 +7,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from laptime.kit.units import estimate
 from laptime.reports import document as doc
 from laptime.reports.columns import alone
 from laptime.reports.visible import sections
@@ -62,8 +63,10 @@ def _table(table: doc.Table) -> Markup:
 
 def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
     """A value with its interval or its margin."""
-    about = (cell.interval or cell.margin) if isinstance(cell, doc.Cell) else ""
-    return f"{alone(column.kind, cell)} {about}".rstrip()
+    text = alone(column.kind, cell)
+    if not isinstance(cell, doc.Cell):
+        return text
+    return estimate(text, cell.interval) if cell.interval else f"{text} {cell.margin}".rstrip()
 
 
 def _line(tag: Literal["th", "td"], cells: Sequence[str]) -> Markup:

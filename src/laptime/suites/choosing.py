@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.quantity import amount, seconds, share
 from laptime.records.plan import BenchRequest
@@ -79,10 +80,12 @@ def request(
 
 
 def _check_limits(each: Benchmark) -> None:
-    """Read the limits whose unit is known before anything is measured."""
+    """Read what can be read of the limits before anything is measured: names, and values of known unit."""
     if isinstance(each.regression, str):
         share(each.regression)
     for limits in (each.max, each.min):
+        for name in limits:
+            refuse_unknown(name)
         for name, unit in (("latency", "s"), ("throughput", "1/s")):
             if isinstance(limit := limits.get(name, 0.0), str):
                 amount(limit, unit)

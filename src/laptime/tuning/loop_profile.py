@@ -27,6 +27,11 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "fp16": ("the device computes in float16", "the device does not compute in float16"),
     "tf32": ("the GPU has TF32", "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"),
     "amx": ("the CPU has AMX", "the CPU has no AMX"),
+    # What runs a model that is tuned by itself.
+    "other_runtime": ("PyTorch does not run the model", "PyTorch runs the model"),
+    "onnx_file": ("an ONNX file runs in ONNX Runtime as it is", "the model is no ONNX file"),
+    "on_onnxruntime": ("ONNX Runtime runs the model", "ONNX Runtime does not run the model"),
+    "on_openvino": ("OpenVINO runs the model", "OpenVINO does not run the model"),
     # Kinds of modules of the trained models.
     "conv": ("the models have convolutions", "the trained models have no convolutions"),
     "attention": ("the models have attention", "the trained models have no attention"),

@@ -185,7 +185,7 @@ def _from_file(name: str) -> ModuleType:
         raise UsageError(
             f"there is no optimization {name}",
             why=f"looked for the file {path.resolve()}",
-            next="--with takes the path of a Python file",
+            next="--with optimization.py   the path of a Python file",
         )
     module = importlib.util.module_from_spec(spec)
     try:

@@ -11,7 +11,6 @@ from laptime.kit.registry import load as extension
 from laptime.launch.worker_process import InProcessWorker, Worker
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Model
-from laptime.records.comparison import Comparison
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
 from laptime.records.run import Run as AnyRun
@@ -22,7 +21,7 @@ from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
-from laptime.verbs.public_run import Run
+from laptime.verbs.public_run import Comparisons, Run
 
 
 def bench(
@@ -153,7 +152,7 @@ def _here(objects: Mapping[str, Any], inputs: Any) -> OpenSession:
     return open_session
 
 
-def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **options: Any) -> list[Comparison]:
+def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **options: Any) -> Comparisons:
     """Two runs case by case, or two models measured now, in turns; `a` is the baseline.
 
     Args:
@@ -174,6 +173,6 @@ def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **option
             next="laptime.compare(a, b) with two models, or with two runs of laptime.bench",
         )
     if models:
-        return bench([a, b], inputs, **options).comparisons
+        return Comparisons(bench([a, b], inputs, **options).comparisons)
     left, right = (load(side) if isinstance(side, str) else side for side in (a, b))
-    return compare_runs(left, right, force, earlier=recent())
+    return Comparisons(compare_runs(left, right, force, earlier=recent()))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from laptime.analysis import budgets
 from laptime.analysis.budgets import with_verdicts as with_verdicts
+from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case
@@ -62,18 +63,22 @@ def read_rules(path: Path) -> Rules:
     """The `[[budget]]` tables and the `[check]` table of a file.
 
     Raises:
-        UsageError: it cannot be read, is no TOML, or has unknown keys.
+        UsageError: it cannot be read, is no TOML, or has unknown keys or metrics.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+        raise UsageError(
+            f"{path} cannot be read", why=error.strerror or str(error), next="--budgets laptime.toml"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML", why=str(error), next="[[budget]]  max = '30 ms'") from error
     check, tables = document.get("check", {}), document.get("budget", [])
     refuse_unknown_keys(check, ("against", "tolerance"), str(path))
     for table in tables:
         refuse_unknown_keys(table, Budget.__struct_fields__, str(path))
+        if isinstance(table, dict) and isinstance(metric := table.get("metric"), str):
+            refuse_unknown(metric)
         if isinstance(table, dict) and not {"max", "min", "regression"} & table.keys():
             raise UsageError(
                 f"a [[budget]] in {path} allows everything",
@@ -83,7 +88,9 @@ def read_rules(path: Path) -> Rules:
     try:
         return msgspec.convert({**check, "budget": tables}, Rules)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path} asks for something impossible", why=str(error)) from error
+        raise UsageError(
+            f"{path} asks for something impossible", why=str(error), next="[[budget]]  max = '30 ms'"
+        ) from error
 
 
 def against_budgets(run: Run, rules: Rules) -> list[Verdict]:

@@ -13,6 +13,7 @@ from laptime.kit import registry
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records import run as records
 from laptime.records.case import Case
+from laptime.records.comparison import Comparison
 from laptime.records.tuning import Tuning
 from laptime.reports import formats, fragment
 from laptime.reports.documents import document
@@ -83,15 +84,16 @@ class Run(records.Run, frozen=True, kw_only=True):
         file.write_text(report.render(self), encoding="utf-8")
 
     def __repr__(self) -> str:
-        return "\n".join(self._lines()[:LINES])
+        text: str = registry.load("reports", "text").render(self, brief=True)
+        lines = [line for line in text.splitlines()[:-1] if line.strip()]
+        left = len(lines) - LINES + 1
+        if left > 1:
+            lines[LINES - 1 :] = [f"{self.trust}; {left} more lines: run.report('run.txt')"]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return fragment.render(document(self))
-
-    def _lines(self) -> list[str]:
-        text: str = registry.load("reports", "text").render(self)
-        return [line for line in text.splitlines() if line.strip()]
 
     def _timed(self, stat: Stat | None) -> Stat:
         if stat is None:
@@ -111,6 +113,15 @@ class Run(records.Run, frozen=True, kw_only=True):
                 next="laptime.analysis.summary.headline(run.cases[0]), or run.to_pandas()",
             )
         return self.cases[0]
+
+
+class Comparisons(list[Comparison]):
+    """What `laptime.compare` returns; printed, a line each."""
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{each.sentence}   ({each.metric}: {each.candidate} against {each.baseline})" for each in self
+        )
 
 
 class TunedRun(Run, frozen=True, kw_only=True):

@@ -28,6 +28,8 @@ def _stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     batches = (case(0.025 * size, axes={"batch": size}, flops=flops, spread=0.01) for size in (1, 4, 16))
     files.save(run(*batches, id="20260801-000002-000-a", name="after"))
     files.save(run(case(0.025, checks=FAIL), id="20260701-000003-000-a", name="broken"))
+    unheld = costs.at_slo(0.0, "latency=200ms@p99")
+    files.save(run(unheld, id="20260701-000009-000-a", name="unheld", verb="load"))
 
 
 def test_the_answer_stands_first(laptime: Laptime) -> None:
@@ -106,7 +108,9 @@ def test_a_bill_at_a_rate_and_of_a_training(laptime: Laptime) -> None:
         (["broken", "--usd-per-hour", "4"], 3, "are invalid"),
         (["before"], 2, "no price is known"),
         (["before", "--machine", "aws:m5.8xlrage"], 2, "aws:m5.8xlarge"),
-        (["before", "--machine", OCI, "--slo", "1ms"], 2, "keeps latency=1ms@p99"),
+        (["before", "--machine", OCI, "--slo", "1ms"], 3, "keep latency=1ms@p99"),
+        (["broken", "--machine", OCI, "--slo", "1ms"], 3, "are invalid"),
+        (["unheld", "--machine", OCI], 3, "no case of run 20260701-000009-000-a is shown to keep"),
         (["nothing-like-it"], 2, "no run answers to"),
         (["before", "--usd-per-hour", "-1"], 2, "impossible"),
         (["before", "--usd-per-hour", "1", "--utilization", "150%"], 2, "--utilization"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -42,8 +43,8 @@ def test_interpreters_and_backends_go_along(
     laptime: Laptime, fake_bench: Fake, asked: list[dict[str, Any]]
 ) -> None:
     fake_bench(runs.compared())
-    laptime("bench", "--same", "resnet18", "--python", "torch=x/python", "--backend", "torch")
-    assert asked == [{"name": "resnet18", "backends": ["torch"], "python": {"torch": "x/python"}}]
+    laptime("bench", "--same", "resnet18", "--python", f"torch={sys.executable}", "--backend", "torch")
+    assert asked == [{"name": "resnet18", "backends": ["torch"], "python": {"torch": sys.executable}}]
 
 
 def test_targets_may_stand_beside_it_in_bench(laptime: Laptime, fake_bench: Fake) -> None:

@@ -54,3 +54,30 @@ def test_a_benchmark_that_failed_did_not_pass() -> None:
     answer, *rest = shown(structs.replace(run, cases=[*run.cases, died]))
     assert answer == "not passed  1 of 3 cases failed"
     assert any(line.strip() == "it died" for line in rest)
+
+
+def test_a_narrow_terminal_gets_a_table_without_the_least_columns() -> None:
+    run = suite()
+    cases = [
+        structs.replace(
+            case,
+            axes={**case.axes, "benchmark": f"efficientnet b0 number {at}", "dtype": dtype, "batch": 8 * at},
+            series=[*case.series, runs.single("memory/host/peak", "B", 8e8, title="peak memory")],
+        )
+        for at, (case, dtype) in enumerate(zip(run.cases, ("float32", "bfloat16"), strict=True), 1)
+    ]
+    verdict = Verdict(kind="max", case=cases[0].key, metric="latency", word="kept", sentence="kept it")
+    run = structs.replace(run, cases=cases, verdicts=[verdict])
+
+    def columns(width: int) -> str:
+        head, *rows = [line for line in text.render(run, width=width).splitlines() if "benchmark  " in line]
+        assert not rows
+        return head
+
+    assert "peak memory" in columns(120)
+    for width in (80, 72):
+        head = columns(width)
+        assert len(head) <= width
+        assert "latency" in head
+        assert "checks" in head
+        assert "peak memory" not in head

@@ -60,3 +60,25 @@ def test_children_count_while_they_live_and_after_they_have_ended() -> None:
 
 def test_a_process_without_a_list_of_children_has_none(tmp_path: Path) -> None:
     assert others.children(root=str(tmp_path)) == 0.0
+
+
+def test_what_this_process_uses_is_not_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Scripted:
+        """Ten seconds pass between two readings; this process uses four of them."""
+
+        def __init__(self) -> None:
+            self.seconds, self.used = iter((100.0, 110.0)), iter((1.0, 5.0))
+
+        def now(self) -> float:
+            return next(self.seconds)
+
+        def cpu(self) -> float:
+            return next(self.used)
+
+        def sleep(self, seconds: float) -> None:
+            raise NotImplementedError
+
+    busy, below = iter((50.0, 66.0)), iter((2.0, 5.0))
+    monkeypatch.setattr(others, "busy", lambda: next(busy))
+    monkeypatch.setattr(others, "children", lambda: next(below))
+    assert others.OthersMeter(Scripted()).cpus() == pytest.approx((16 - 4 - 3) / 10)

@@ -11,7 +11,7 @@ from fixtures import profiles, runs, tunings
 from laptime.kit import registry
 from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.reports import document as doc
-from laptime.reports.commands import again, whole
+from laptime.reports.commands import again, tuning, whole
 from laptime.reports.documents import document
 
 
@@ -89,3 +89,50 @@ def test_an_object_of_a_process_is_called_again_there() -> None:
     run = structs.replace(runs.noisy(), command=["laptime"], subjects=subjects)
     assert whole("--budget 30s   too few", run) == "laptime.bench(cell, ..., budget=30)   # too few"
     assert again(run, "--precision", "2%") == "laptime.bench(cell, ..., precision=0.02)"
+
+
+def profiled(subject: Subject, *words: str) -> Run:
+    return structs.replace(runs.noisy(), verb="profile", subjects=[subject], command=["laptime", *words])
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "line"),
+    [
+        ("train.py", "profile --steps 3 train.py --epochs 2", "laptime tune --only tf32 train.py --epochs 2"),
+        ("-m pkg.train", "profile -m pkg.train --small", "laptime tune --only tf32 -m pkg.train --small"),
+        ("train.py", "", "laptime tune --only tf32 train.py"),
+        ("model.py:build", "profile model.py:build", ""),
+    ],
+)
+def test_the_session_that_makes_a_change_has_the_script_and_its_arguments(
+    target: str, words: str, line: str
+) -> None:
+    assert tuning("tf32", profiled(Subject(target=target), *words.split())) == line
+
+
+def test_a_model_is_tuned_by_changes_of_models() -> None:
+    run = profiled(Subject(target="torchvision:resnet18"), "profile", "torchvision:resnet18")
+    assert tuning("channels_last", run) == "laptime tune --only channels_last torchvision:resnet18"
+
+
+def test_a_trace_names_no_script() -> None:
+    run = structs.replace(profiled(Subject(target="trace.json")), verb="trace")
+    assert tuning("tf32", run) == "laptime tune --only tf32 SCRIPT.py"
+
+
+def test_advice_on_a_loop_in_memory_is_a_call() -> None:
+    run = profiled(Subject(target="with laptime.profile()", source=IN_MEMORY), "--epochs", "3")
+    assert tuning("tf32", run) == (
+        "laptime.tune(laptime.Problem(model=model, step=step, loader=loader), only=['tf32'])"
+    )
+    assert whole("--no-stack --no-memory", run) == "laptime.profile(stack=False, memory=False)"
+    assert whole("--wait 1 --warmup 1 --steps 2", run) == "laptime.profile(wait=1, warmup=1, steps=2)"
+    assert whole("--wait 1   or let it run longer", run) == "laptime.profile(wait=1)   # or let it run longer"
+    assert whole("--trace another/FOLDER", run) == "laptime.profile(trace='another/FOLDER')"
+
+
+def test_a_session_in_memory_goes_on_in_python() -> None:
+    run = structs.replace(
+        runs.noisy(), verb="tune", command=["laptime"], subjects=[Subject(target="problem", source=IN_MEMORY)]
+    )
+    assert again(run, "--resume", "--budget", "60s", verb="tune") == "laptime.tune(problem, ..., budget=60)"

@@ -9,15 +9,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from fixtures import runs
+from fixtures import pages, runs
 from laptime.records.case import Failure
-from laptime.records.check import Check
-from laptime.records.finding import Finding
 from laptime.reports.documents import document
 from laptime.reports.documents.bench.sample_chart import KINDS, kinds_of, thinned
 from laptime.reports.formats import html
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028"
 
 
 class Page(HTMLParser):
@@ -47,20 +43,6 @@ class Page(HTMLParser):
         return " ".join(
             t for tag, texts in self.text.items() if tag not in ("script", "style") for t in texts
         )
-
-
-def _hostile_run():
-    failure = Failure(kind="user_code", what=HOSTILE, why=HOSTILE, next=HOSTILE, traceback=HOSTILE)
-    odd = runs.single(HOSTILE, HOSTILE, 3.0, title=HOSTILE)
-    bad = Check(name=HOSTILE, outcome="warn", sentence=HOSTILE, next=HOSTILE)
-    cases = [
-        runs.case(
-            runs.timings(0.02), odd, target=HOSTILE, checks=[bad], details={"count": {HOSTILE: [HOSTILE]}}
-        ),
-        runs.failing(failure, target=HOSTILE, axes={HOSTILE: HOSTILE}),
-    ]
-    finding = Finding(kind=HOSTILE, sentence=HOSTILE, next=HOSTILE)
-    return runs.run(*cases, name=HOSTILE, findings=[finding], command=["laptime", HOSTILE])
 
 
 @pytest.mark.parametrize("name", sorted(runs.scenarios()))
@@ -97,7 +79,7 @@ def test_policy_allows_only_this_style_and_this_script():
 
 
 def test_hostile_names_stay_text():
-    page = Page(html.render(_hostile_run()))
+    page = Page(html.render(pages.hostile()))
     assert len(page.all("script")) == 3
     assert not page.all("img")
     assert "alert(1)" in page.words
@@ -106,7 +88,7 @@ def test_hostile_names_stay_text():
 
 
 def test_data_blocks_are_json_and_hold_the_report():
-    source = html.render(_hostile_run())
+    source = html.render(pages.hostile())
     blocks = dict(re.findall(r'<script type="application/json" id="(\w+)">(.*?)</script>', source, re.DOTALL))
     assert not set("<>&") & set("".join(blocks.values()))
     assert json.loads(blocks["report"])["schema"] == "laptime.report/1"
@@ -177,7 +159,7 @@ def test_thinning_keeps_the_extremes_of_every_kind():
 
 
 def test_elements_are_closed_in_order():
-    source = html.render(_hostile_run())
+    source = html.render(pages.hostile())
     void = {"meta", "br"}
     stack = []
 

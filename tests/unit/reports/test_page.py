@@ -54,7 +54,7 @@ def test_every_kind_of_block_is_on_the_page():
         Notices(rows=[Notice(level="warn", text="a notice", next="do this")]),
         Failure(status="failed", name="case", what="it broke", why="because", next="laptime doctor"),
         Code(title="The patch", language="diff", text="--- a\n+added\n-removed\n same"),
-        Chart(title="a chart", draw=lambda: Markup("<svg></svg>")),
+        Chart(title="a chart", draw=lambda width: Markup("<svg></svg>")),
         Panels(blocks=[Text(text="in a panel")]),
         Group(title="a group", note="its note", blocks=[Text(text="in a group")]),
         Folded(title="folded", blocks=[Text(text="in a fold")]),
@@ -165,9 +165,9 @@ def test_the_document_for_machines_is_embedded_when_asked(embedded):
 
 def test_points_of_charts_are_data_for_the_tooltips():
     chart = Chart(
-        title="samples", draw=lambda: Markup("<svg></svg>"), points=lambda: {"x": [1], "kinds": ["a"]}
+        title="samples", draw=lambda width: Markup("<svg></svg>"), points=lambda: {"x": [1], "kinds": ["a"]}
     )
-    source = shown(Chart(title="none", draw=lambda: Markup("")), chart)
+    source = shown(Chart(title="none", draw=lambda width: Markup("")), chart)
     assert 'class="timeline" data-series="0"' in source
     assert '{"series":[{"x":[1],"kinds":["a"]}]}' in source
 

@@ -67,7 +67,7 @@ def test_a_bar_is_as_long_as_its_share():
 
 def test_untraced_step_stands_beside_the_traced_one():
     shown = text.render(profiles.example())
-    assert "171 ms [168, 175] ms (40 steps); 183 ms under the profiler, 1.07x as long" in shown
+    assert "171 [168, 175] ms (40 steps); 183 ms under the profiler, 1.07x as long" in shown
 
 
 def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
@@ -75,7 +75,10 @@ def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
     assert "up to 51.9 ms (29 % of a step)" in shown
     assert "next: laptime tune train.py --only loader_workers" in shown
     finding = Finding(kind="x", sentence="y", optimization="amp_bf16", next="look at z")
-    assert words.commands(finding) == ["look at z", "laptime tune --only amp_bf16"]
+    assert words.commands(finding, profiles.example()) == [
+        "look at z",
+        "laptime tune --only amp_bf16 train.py",
+    ]
 
 
 def test_a_number_stays_on_the_line_of_its_unit():

@@ -13,6 +13,7 @@ from laptime.records.run import Run
 from laptime.records.series import Label, Series
 from laptime.reports.document import Chart, Panels, Table
 from laptime.reports.documents import document
+from laptime.reports.page.axes import HALF
 from laptime.verbs.bench.postprocess import findings
 
 
@@ -56,7 +57,7 @@ def test_cards_and_charts_tell_the_same() -> None:
     assert isinstance(panels, Panels)
     drawn = next(b for b in panels.blocks if isinstance(b, Chart) and "Throughput" in b.title)
     assert drawn.title == "Throughput"
-    assert "batch 64: 40" in drawn.draw() or "batch 64: 39" in drawn.draw()
+    assert "batch 64: 40" in drawn.draw(HALF) or "batch 64: 39" in drawn.draw(HALF)
 
 
 def test_the_knee_speaks_of_the_numbers_in_the_table() -> None:

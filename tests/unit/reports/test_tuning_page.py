@@ -17,6 +17,7 @@ from laptime.records.tuning import Convergence, Tuning
 from laptime.reports.document import Chart
 from laptime.reports.documents.tuning import ladder, step, training
 from laptime.reports.formats import html, markdown, text
+from laptime.reports.page.axes import BROAD
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 VOID = frozenset({"meta", "br"})
@@ -155,7 +156,7 @@ def test_curves_of_the_loss_need_two_points():
     assert charts(Convergence(word="holds", baseline=[[1.0]], final=[[]])) == []
     assert charts(Convergence(word="holds", baseline=[[1.0, float("nan")]], final=[])) == []
     (chart,) = charts(tunings.full().tuning.convergence)
-    assert str(chart.draw()).count("<path") == 6
+    assert str(chart.draw(BROAD)).count("<path") == 6
 
 
 def test_a_step_that_was_not_traced_is_not_drawn_as_traced():

@@ -16,9 +16,11 @@ from laptime.analysis.summary import headline, throughputs
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
+from laptime.reports import _words as words
 from laptime.reports.formats import asv as to_asv
 from laptime.reports.formats import pytest_benchmark as to_pytest_benchmark
 from laptime.store import files, imports
+from laptime.store.imports import vllm_bench
 from laptime.verbs.history import history
 
 PYTEST = {
@@ -328,3 +330,8 @@ def test_what_we_export_we_import(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         imports.read(tmp_path / "none.json")
+
+
+def test_a_page_says_nothing_of_a_machine_that_the_other_tool_did_not_write_down() -> None:
+    (run,) = vllm_bench.runs(VLLM, "vllm.json")
+    assert words.machine(run) == ["cpu"]

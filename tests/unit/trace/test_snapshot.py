@@ -8,66 +8,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.memory_snapshots import MIB, snapshot, written
 from laptime import rules
 from laptime.kit.errors import UsageError
 from laptime.records.profile import Profile
 from laptime.trace.reading import reader
 from laptime.verbs.trace import analyse, checks
-
-MIB = 1 << 20
-AT = 1_700_000_000_000_000
-"""us since 1970."""
-
-
-def frame(file: str, line: int, name: str) -> dict[str, Any]:
-    return {"filename": file, "line": line, "name": name}
-
-
-MODEL = [
-    frame("/env/lib/python3.11/site-packages/torch/nn/modules/module.py", 1190, "convert"),
-    frame("/home/ada/train.py", 12, "build"),
-    frame("/home/ada/train.py", 40, "main"),
-]
-FORWARD = [
-    frame("c10/cuda/CUDACachingAllocator.cpp", 0, "malloc"),
-    frame("/home/ada/model.py", 33, "forward"),
-]
-
-
-def action(name: str, size: int, address: int, at: int, frames: list[Any] | None = None) -> dict[str, Any]:
-    return {"action": name, "size": size * MIB, "addr": address, "stream": 0, "time_us": AT + at,
-            "frames": frames or []}  # fmt: skip
-
-
-def block(size: int, address: int, state: str, frames: list[Any] | None = None) -> dict[str, Any]:
-    return {"size": size * MIB, "requested_size": size * MIB, "address": address, "state": state,
-            "frames": frames or []}  # fmt: skip
-
-
-def snapshot() -> dict[str, Any]:
-    """100 MiB of the model were there before; 200 MiB come and go; 50 MiB from before go; 20 MiB stay."""
-    blocks = [
-        block(100, 1, "active_allocated", MODEL),
-        block(20, 4, "active_allocated", FORWARD),
-        block(392, 9, "inactive"),
-    ]
-    record = [
-        action("alloc", 200, 2, 0, FORWARD),
-        action("free_completed", 50, 3, 500),
-        action("segment_alloc", 256, 1 << 40, 600, FORWARD),
-        action("free_requested", 200, 2, 900),
-        action("free_completed", 200, 2, 1000),
-        action("alloc", 20, 4, 2000, FORWARD),
-        {"action": "oom", "size": 900 * MIB, "device_free": 1, "time_us": AT + 3000, "frames": FORWARD},
-    ]
-    segment = {"device": 0, "address": 1, "total_size": 512 * MIB, "stream": 0, "blocks": blocks}
-    return {"segments": [segment], "device_traces": [record]}
-
-
-def written(folder: Path, content: Any) -> Path:
-    path = folder / "snapshot.pickle"
-    path.write_bytes(pickle.dumps(content))
-    return path
 
 
 def profile(folder: Path, content: Any) -> Profile:

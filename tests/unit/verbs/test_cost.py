@@ -16,7 +16,7 @@ from msgspec import structs
 from fixtures import costs, runs, tunings
 from fixtures.costs import OCI, case, exact, level, run
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
-from laptime.pricing.speeds import InvalidNumbers
+from laptime.pricing.speeds import NoCost
 from laptime.records.check import Check
 from laptime.records.cost import Cost
 from laptime.records.run import Run
@@ -109,7 +109,7 @@ def test_the_cheapest_line_is_marked_once_a_run() -> None:
 
 
 def test_invalid_runs_are_refused_and_noisy_ones_carry_the_word() -> None:
-    with pytest.raises(InvalidNumbers, match="invalid") as caught:
+    with pytest.raises(NoCost, match="invalid") as caught:
         ask(run(case(0.025, checks=FAIL)))
     assert caught.value.exit_code == ExitCode.UNDECIDED
     assert "faster than the hardware" in caught.value.why
@@ -212,13 +212,13 @@ def test_a_promise_is_judged_by_the_upper_end() -> None:
     assert [line.speed.label for line in kept.lines] == ["batch 1"]
     assert kept.lines[0].speed.at.startswith("latency=50ms@p99")
     assert "p99 is 60.0 ms" in kept.excluded[0].reason
-    with pytest.raises(UsageError, match="no case of run"):
+    with pytest.raises(NoCost, match="no case of run"):
         ask(made, slo="10ms")
 
 
 def test_a_percentile_that_the_sample_cannot_support_keeps_no_promise() -> None:
     few = run(runs.case(exact(0.025, n=50)))
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(NoCost) as caught:
         ask(few, slo="50ms@p99")
     assert "p99 needs" in caught.value.why
 
@@ -242,7 +242,7 @@ def test_levels_of_load_cost_what_they_answered_and_the_promise_picks_among_them
     assert (best.speed.label, best.speed.at) == ("rate 40.0", "latency=50ms@p90")
     assert best.speed.tail == pytest.approx(0.030, rel=0.05)
     assert "its p90 is 20" in kept.excluded[0].reason
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(NoCost) as caught:
         ask(made, slo="latency=1ms@p90")
     assert "laptime load" in caught.value.next
 
@@ -252,7 +252,7 @@ def test_a_level_whose_queue_grows_keeps_no_promise_and_is_at_saturation() -> No
     (line,) = ask(growing).lines
     assert line.speed.at == "saturation"
     assert line.speed.rate == pytest.approx(40.0, rel=0.05)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(NoCost) as caught:
         ask(growing, slo="latency=60s@median")
     assert "its queue grew" in caught.value.why
 

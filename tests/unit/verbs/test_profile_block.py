@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 torch = pytest.importorskip("torch")
 
 import laptime  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
+from laptime.records.finding import Finding  # noqa: E402
+from laptime.reports.formats import text  # noqa: E402
 from laptime.store import lookup  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -126,3 +129,14 @@ def test_a_loop_that_ends_too_early_has_a_run_that_says_so() -> None:
         loop(3)
     with pytest.raises(UsageError, match="no step was traced"):
         _ = seen.profile
+
+
+def test_its_advice_is_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("laptime.instrument.step_observer.USUAL", 5)
+    with laptime.profile(**options(save=False)) as seen:
+        loop(5000)
+    finding = Finding(kind="x", sentence="y", optimization="bf16_autocast", next="--no-stack --no-memory")
+    said = text.render(structs.replace(seen.run, findings=[finding]))
+    assert "laptime.profile(stack=False, memory=False)" in said
+    assert "only=['bf16_autocast'])" in said
+    assert "laptime tune" not in said

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import laptime
-from fixtures.runs import case, run, timings
+from fixtures.runs import case, compared, run, timings
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.run import Run
 from laptime.store import encoding
@@ -27,14 +27,30 @@ def test_it_is_the_record_with_its_numbers_at_hand(one: laptime.Run) -> None:
 
 
 def test_printed_it_is_a_few_lines_and_never_its_samples(one: laptime.Run) -> None:
-    assert len(repr(one).splitlines()) == 5
+    assert repr(one).startswith("latency     10.02 [")
+    assert len(repr(one).splitlines()) <= 5
     assert one.trust in repr(one)
     assert len(repr(one)) < 600
     page = one._repr_html_()
     assert page.startswith('<div class="laptime"')
     assert "<th>latency (isolated)</th>" in page
-    assert "10.02 ms [" in page
+    assert "10.02 [" in page
     assert len(page) < 4000
+
+
+def test_of_many_cases_it_says_the_verdict_and_where_the_rest_is() -> None:
+    many = laptime.Run.of(run(*(case(timings(0.01 * at), axes={"batch": at}) for at in range(1, 9))))
+    *_, last = repr(many).splitlines()
+    assert len(repr(many).splitlines()) == 5
+    assert last == f"{many.trust}; 7 more lines: run.report('run.txt')"
+
+
+def test_comparisons_are_a_line_each() -> None:
+    from laptime.verbs.public_run import Comparisons
+
+    lines = repr(Comparisons(compared().comparisons)).splitlines()
+    assert len(lines) == len(compared().comparisons)
+    assert lines[0].startswith(compared().comparisons[0].sentence)
 
 
 def test_a_name_from_outside_is_escaped_in_a_notebook() -> None:

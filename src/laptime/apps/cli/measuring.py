@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 
 def carry_out(
-    request: BenchRequest, files: Sequence[str], *, format: str, voice: Voice
+    request: BenchRequest, outputs: Sequence[Output], *, format: str, voice: Voice
 ) -> tuple[Run, ExitCode]:
     """Measure, show, write and keep; the run and the exit code it comes to.
 
     Raises:
-        UsageError: the request is impossible, or a file could not be written; nothing was measured.
+        UsageError: the request is impossible; nothing was measured.
     """
-    outputs = output.planned(files)
     run, complaint = measured(request, voice=voice)
     delivered = deliver(run, outputs, format=format, voice=voice)
     if complaint:

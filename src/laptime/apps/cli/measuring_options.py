@@ -8,14 +8,13 @@ from typing import Any
 import click
 
 from laptime.apps.cli import completing
-from laptime.apps.cli.options import Decorated, off_option, typed
+from laptime.apps.cli.options import Decorated, name_option, off_option, typed
 from laptime.kit import registry
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.quantity import seconds, share
 from laptime.kit.text import closest
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
 from laptime.records.regime import Regime
-from laptime.store.folder import SUFFIXES
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BARE = {"--compile": COMPILE_MODES, "--train": OPTIMIZERS}
@@ -255,7 +254,7 @@ _OPTIONS = (
         help="Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
-    click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT."),
+    name_option("Name of this run: laptime show TEXT."),
     off_option("--no-save", "save", "Do not store the run.", default=None),
 )
 
@@ -307,17 +306,12 @@ def request(
             why=f"--regime {','.join(flags['regimes'])} makes no calls on a schedule",
             next=f"--regime {','.join([*flags['regimes'], Regime.PACED])} --rate {flags['rate']:g}",
         )
-    name = flags.get("name", "")
-    if name == "last" or name.startswith("last~") or name.endswith(SUFFIXES) or "/" in name:
-        raise UsageError(
-            f"a run cannot be called {name!r}",
-            why="`last` and file names already mean a run",
-            next="--name baseline, say",
-        )
     origins: dict[str, Origin] = dict.fromkeys(["targets", *flags], "flag")
     if same:
-        from laptime.verbs.bench import same as frameworks  # not for those who name their targets
+        from laptime.verbs.bench import planning  # not for `laptime --help`
+        from laptime.verbs.bench import same as frameworks
 
+        planning.check(BenchRequest(targets=[*targets], **flags))
         architectures = frameworks.same(same, backends=flags.get("backends", []), python=flags.get("python"))
         targets = [*targets, *architectures.targets]
         flags["backends"] = architectures.backends

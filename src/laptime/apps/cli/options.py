@@ -9,6 +9,8 @@ import click
 from click.core import ParameterSource
 
 from laptime.apps.cli.error_boundary import Voice
+from laptime.kit.errors import UsageError
+from laptime.store.folder import SUFFIXES
 
 if TYPE_CHECKING:
     from laptime.records.plan import Origin
@@ -93,6 +95,19 @@ def step_by_option(help: str) -> Callable[[Decorated], Decorated]:
 def store_options(command: Decorated) -> Decorated:
     """`--name` and `--no-save`: how the run is stored."""
     command = off_option("--no-save", "save", "Do not store the run.")(command)
-    return click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")(
-        command
-    )
+    return name_option("Name of this run: laptime show TEXT.", default="")(command)
+
+
+def name_option(help: str, *, default: str | None = None) -> Callable[[Decorated], Decorated]:
+    """`--name`: what a stored run is called."""
+    return click.option("--name", default=default, callback=_run_name, metavar="TEXT", help=help)
+
+
+def _run_name(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name and (name == "last" or name.startswith("last~") or name.endswith(SUFFIXES) or "/" in name):
+        raise UsageError(
+            f"a run cannot be called {name!r}",
+            why="`last` and file names already mean a run",
+            next="--name baseline",
+        )
+    return name

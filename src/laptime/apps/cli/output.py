@@ -22,6 +22,7 @@ from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import format_of
+from laptime.store import writable
 from laptime.store.folder import write_whole
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def planned(paths: Sequence[str]) -> list[Output]:
     Raises:
         UsageError: no report has this suffix, or the file could not be written.
     """
-    return [Output(format_of(Path(path)), writable(Path(path))) for path in paths if path != "-"]
+    return [Output(format_of(Path(path)), writable.file(Path(path))) for path in paths if path != "-"]
 
 
 def show(subject: Run | Document, *, format: str) -> None:
@@ -190,28 +191,3 @@ def _fitted(
     return [
         [shortened(text, widths[at]) if at in movable else text for at, text in enumerate(r)] for r in rows
     ]
-
-
-def writable(path: Path) -> Path:
-    """The path, where a file can be written there.
-
-    Raises:
-        UsageError: it cannot, and why.
-    """
-    why = ""
-    if path.is_dir():
-        why = "it is a folder"
-    elif path.exists():
-        why = "" if os.access(path, os.W_OK) else "no permission to write it"
-    elif not path.parent.is_dir():
-        why = f"there is no folder {path.parent}"
-    elif not os.access(path.parent, os.W_OK | os.X_OK):
-        why = f"no permission to write in {path.parent}"
-    if why:
-        missing = not path.parent.exists()
-        raise UsageError(
-            f"{path} cannot be written",
-            why=why,
-            next=f"mkdir -p {path.parent}" if missing else f"-o {Path('/tmp') / path.name}",  # noqa: S108, advice
-        )
-    return path

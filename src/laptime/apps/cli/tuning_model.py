@@ -11,9 +11,9 @@ from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
-_OF_SCRIPTS = ("arguments", "steps", "extra", "max_memory", "resume", "patch", "step_by", "python")
-_OF_MODELS = ("batch", "export", "inputs", "metric")
-_OPTIONS = {"extra": "--with", "step_by": "--step-by", "max_memory": "--max-memory"}
+_OF_SCRIPTS = ("arguments", "steps", "extra", "resume", "patch", "step_by", "python")
+_OF_MODELS = ("batch", "export", "inputs", "metric", "slo")
+_OPTIONS = {"extra": "--with", "step_by": "--step-by"}
 
 
 def is_model(program: str) -> bool:
@@ -67,6 +67,8 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         batch=settings["batch"],
         inputs=settings["inputs"],
         metric=settings["metric"],
+        slo=settings["slo"],
+        max_memory=settings["max_memory"],
         budget=settings["budget"],
         allow=list(settings["allow"]),
         only=settings["only"],
@@ -83,12 +85,6 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
 
 
 def _refuse_choices(settings: dict[str, Any]) -> None:
-    if settings["goal"] == "memory":
-        raise UsageError(
-            "--goal memory is for training scripts",
-            why="the memory of a model's process is shown, not searched for",
-            next="--goal latency   or   --goal throughput",
-        )
     if "algorithm" in settings["allow"]:
         raise UsageError(
             "--allow algorithm is for training scripts",

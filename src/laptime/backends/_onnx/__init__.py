@@ -7,3 +7,6 @@ content     what an export depends on, as one hash
 graph       opset, parameters and FLOPs of an ONNX file
 model       a file with a runtime around it, as the protocol asks
 """
+
+EXPORTS_WITH = ("torch", "onnx", "onnxscript")
+"""Packages that turn a target of PyTorch into a file."""

@@ -72,6 +72,9 @@ class Runtime(Protocol):
     def inputs(self) -> list[Input]:
         """What it takes."""
 
+    def outputs(self) -> list[str]:
+        """Names of what it gives; "" where one has none."""
+
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """The model with these inputs. Calls nothing yet."""
 
@@ -237,6 +240,14 @@ class FileModel(ByBatch[Bound]):
             )
             facts["against_torch"] = msgspec.to_builtins(found)
         return facts
+
+    def takes(self) -> list[Input]:
+        """What the file takes, in its order."""
+        return self._runtime.inputs()
+
+    def gives(self) -> list[str]:
+        """Names of what it gives."""
+        return self._runtime.outputs()
 
     def input_arrays(self, batch: int) -> list[Array]:
         """See `measure.protocol.GivesOutputs`."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from laptime.backends._onnx import EXPORTS_WITH
 from laptime.backends._onnx.content import REVISION, versions
 from laptime.backends._onnx.inputs import Array
 from laptime.kit import errors
@@ -123,7 +124,7 @@ def _check(recipe: Recipe) -> None:
             why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
             next="name a PyTorch target or an .onnx file",
         )
-    missing = [package for package in ("torch", "onnx", "onnxscript") if find_spec(package) is None]
+    missing = [package for package in EXPORTS_WITH if find_spec(package) is None]
     if missing:
         raise Unavailable(
             f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",

@@ -58,6 +58,10 @@ class Session:
             takes.append(Input(each.name, _NUMPY.get(kind, kind), dims))
         return takes
 
+    def outputs(self) -> list[str]:
+        """Names of what the session gives."""
+        return [each.name for each in self._session.get_outputs()]
+
     @property
     def _is_bound(self) -> bool:
         usual = "on" if self._provider in ON_CUDA else "off"

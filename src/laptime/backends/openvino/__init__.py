@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._installed import import_framework
+from laptime.backends._onnx import EXPORTS_WITH
 from laptime.backends.openvino.options import OPTIONS, available, check, device_of
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
@@ -28,7 +29,7 @@ from laptime.targets import parse
 if TYPE_CHECKING:
     from laptime.backends._onnx.model import FileModel
 
-__all__ = ["OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
+__all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
 TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module")
 

@@ -43,6 +43,10 @@ class Compiled:
         """What the model takes; a dimension that is open has the name that an ONNX file gives it."""
         return self._inputs
 
+    def outputs(self) -> list[str]:
+        """Names of what the model gives."""
+        return [port.get_any_name() if port.get_names() else "" for port in self._model.outputs]
+
     def _static(self, sizes: Sizes) -> Any:
         """The model for these shapes alone."""
         model = self._model.clone()

@@ -15,6 +15,7 @@ from laptime.reports import columns
 from laptime.reports import document as doc
 from laptime.reports._words import plain
 from laptime.reports.page import bars, tables
+from laptime.reports.page.axes import BROAD, HALF, NARROW
 from laptime.reports.page.one_file import asset, inlined, policy, template
 from laptime.reports.page.timeline import packed
 from laptime.reports.visible import sections
@@ -43,6 +44,7 @@ def render(document: doc.Document) -> str:
         groups=_groups,
         table_of=lambda block: shown.get(id(block)) or tables.shown(block),
         bars_of=bars.shown,
+        drawings=lambda chart: [("half", HALF)] if chart.half else [("broad", BROAD), ("narrow", NARROW)],
         links_of=lambda advice: _links(advice, anchors),
         lines=_lines,
         series=charts.index,

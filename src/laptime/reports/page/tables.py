@@ -9,13 +9,17 @@ from laptime.reports._words import plain
 from laptime.reports.columns import in_columns
 from laptime.reports.document import Cell, Column, Row, Table, Value
 
+_LINE = 40
+"""Letters from which words are a sentence, which wraps."""
+
 
 class PageCell(NamedTuple):
-    """A cell; `bar`: its width in percent, `value`: to sort by where the text does not say."""
+    """A cell; `bar`: its width in percent, `classes`: alignment, `long` for a sentence, its word."""
 
     text: str
     bar: int
     cell: Cell | None
+    classes: str
 
 
 class PageRow(NamedTuple):
@@ -58,16 +62,24 @@ def shown(table: Table, linked: Collection[str] = ()) -> PageTable:
     columns = [table.columns[index] for index in filled]
     values = [[row.cells[index] for index in filled] for row in rows]
     texts = in_columns(columns, values)
+    heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
     page_rows = []
     for number, (row, raw) in enumerate(zip(rows, values, strict=True)):
         cells = [
-            PageCell(plain(text.cells[number]), text.bars[number], value if isinstance(value, Cell) else None)
-            for text, value in zip(texts, raw, strict=True)
+            _cell(head, plain(text.cells[number]), text.bars[number], value)
+            for head, text, value in zip(heads, texts, raw, strict=True)
         ]
         page_rows.append(PageRow(f"{table.id}-{number}", row, cells))
     anchors = {f"{table.id}/{line.row.key}": line.anchor for line in reversed(page_rows)}
-    heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
     return PageTable(heads, page_rows, len(table.rows) - len(rows), anchors)
+
+
+def _cell(head: Head, text: str, bar: int, value: Value | Cell) -> PageCell:
+    ready = value if isinstance(value, Cell) else None
+    classes = [head.align] if head.align else []
+    classes += ["long"] if head.column.kind == "text" and len(text) > _LINE else []
+    classes += [f"word {ready.tone}"] if ready and ready.tone else []
+    return PageCell(text, bar, ready, " ".join(classes))
 
 
 def _empty(value: Value | Cell) -> bool:

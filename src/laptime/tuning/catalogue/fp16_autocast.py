@@ -48,7 +48,7 @@ def edit(script: Any, options: Options) -> None:
             "scaler.unscale_(optimizer) is to be put before the clipping by hand: not every backward "
             "call is followed by it"
         )
-    script.define('scaler = torch.amp.GradScaler("cuda")', "import torch")
+    script.define_on_device("scaler = torch.amp.GradScaler({device!r})", "cuda")
     script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.float16):")
     unscale = "\nscaler.unscale_({optimizer})" if options.get("clips") else ""
     script.replace_backward("scaler.scale({loss}).backward()" + unscale)

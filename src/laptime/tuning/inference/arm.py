@@ -26,6 +26,7 @@ class Arm:
     Args:
         folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
         isolated: `python -I`, so that nothing of this installation's surroundings helps it.
+        arrays: it is called with arrays, and needs no torch; else with tensors.
         timeout: seconds that any answer may take.
 
     Attributes:
@@ -36,10 +37,13 @@ class Arm:
         TrialFailed: it does not load, or a call fails.
     """
 
-    def __init__(self, folder: Path, calls: Path, *, isolated: bool, timeout: float) -> None:
+    def __init__(
+        self, folder: Path, calls: Path, *, isolated: bool, timeout: float, arrays: bool = False
+    ) -> None:
         self._timeout, self.peak = timeout, 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
+        program.append("arrays" if arrays else "tensors")
         place = folder if isolated else None  # the model as it is may be named by a relative path
         began = time.monotonic()
         with deferred_signals() as release:

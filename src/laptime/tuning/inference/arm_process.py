@@ -1,4 +1,6 @@
-"""Runs one folder for a session: `python -I arm_process.py FOLDER CALLS.npz`. Imports no laptime.
+"""Runs one folder for a session; imports no laptime.
+
+    python -I arm_process.py FOLDER CALLS.npz tensors|arrays
 
 Commands are JSON lines on standard input, answers JSON lines on what standard output was.
 
@@ -16,17 +18,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import torch
 
 UNTIMED = 2
 """Calls of a block that do not count: caches and threads of the other side's block are to be forgotten."""
 
 Model = Callable[..., Any]
+Array = np.ndarray[Any, Any]
 
 
 def loaded(folder: Path) -> Model:
@@ -40,41 +40,52 @@ def loaded(folder: Path) -> Model:
     return model
 
 
-def inputs_in(path: Path) -> list[list[torch.Tensor]]:
-    """Inputs of each recorded call."""
-    import torch
-
+def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
+    """Inputs of each recorded call: tensors, or arrays, which need no torch."""
     with np.load(path, allow_pickle=False) as stored:
         about = json.loads(str(stored["about"]))
-        return [
-            [torch.from_numpy(stored[f"{at}_input_{place}"]) for place in range(count)]
+        calls = [
+            [stored[f"{at}_input_{place}"] for place in range(count)]
             for at, (_, count, _) in enumerate(about["calls"])
         ]
-
-
-def tensors(output: Any) -> Iterator[torch.Tensor]:
-    """All tensors of an output, in order."""
+    if as_arrays:
+        return calls
     import torch
 
-    if isinstance(output, torch.Tensor):
+    return [list(map(torch.from_numpy, inputs)) for inputs in calls]
+
+
+def leaves(output: Any) -> Iterator[Any]:
+    """All tensors or arrays of an output, in order."""
+    if hasattr(output, "shape"):
         yield output
     elif hasattr(output, "values"):
         for value in output.values():
-            yield from tensors(value)
+            yield from leaves(value)
     elif isinstance(output, list | tuple):
         for value in output:
-            yield from tensors(value)
+            yield from leaves(value)
 
 
-def arrays(output: Any) -> list[np.ndarray[Any, Any]]:
-    """The same as arrays of their own; bfloat16, which NumPy does not have, as float32."""
-    import torch
-
-    held = [tensor.detach() for tensor in tensors(output)]
-    return [(t.float() if t.dtype == torch.bfloat16 else t).numpy().copy() for t in held]
+def arrays(output: Any) -> list[Array]:
+    """The same as arrays of their own; floats of half precision as float32, as the recorded outputs are."""
+    return [_array(each) for each in leaves(output)]
 
 
-def timed(model: Model, inputs: list[torch.Tensor], calls: int) -> dict[str, Any]:
+def _array(value: Any) -> Array:
+    if hasattr(value, "detach"):
+        value = value.detach()
+        if "bfloat16" in str(value.dtype):  # which NumPy does not have
+            value = value.float()
+        value = value.numpy()
+    return np.array(value, np.float32 if value.dtype == np.float16 else value.dtype)
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else value.copy()
+
+
+def timed(model: Model, inputs: list[Any], calls: int) -> dict[str, Any]:
     """Seconds of each call, and the peak of this process in bytes."""
     for _ in range(UNTIMED):
         model(*inputs)
@@ -87,13 +98,13 @@ def timed(model: Model, inputs: list[torch.Tensor], calls: int) -> dict[str, Any
     return {"seconds": seconds, "peak": peak}
 
 
-def outputs(model: Model, calls: list[list[torch.Tensor]], path: str) -> dict[str, Any]:
+def outputs(model: Model, calls: list[list[Any]], path: str) -> dict[str, Any]:
     """What it makes of all recorded inputs, and what it does to them."""
-    held: dict[str, np.ndarray[Any, Any]] = {}
+    held: dict[str, Array] = {}
     counts: list[int | str] = []
     changed = False
     for at, inputs in enumerate(calls):
-        given = [tensor.clone() for tensor in inputs]
+        given = list(map(_copied, inputs))
         try:
             made = arrays(model(*given))
         except Exception as error:
@@ -102,15 +113,15 @@ def outputs(model: Model, calls: list[list[torch.Tensor]], path: str) -> dict[st
         changed = changed or not all(map(_equal, given, inputs))
         held |= {f"{at}_{place}": array for place, array in enumerate(made)}
         counts.append(len(made))
-    again = arrays(model(*[tensor.clone() for tensor in calls[0]])) if isinstance(counts[0], int) else []
+    again = arrays(model(*map(_copied, calls[0]))) if isinstance(counts[0], int) else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
     np.savez(path, **held)  # type: ignore[arg-type]
     return {"counts": counts, "changed": changed, "repeats": repeats}
 
 
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.numpy().tobytes() == other.numpy().tobytes()
+def _equal(one: Any, other: Any) -> bool:
+    return _array(one).tobytes() == _array(other).tobytes()
 
 
 def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
@@ -123,7 +134,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a framework prints is no answer
     folder, recorded = map(Path, sys.argv[1:3])
-    calls = inputs_in(recorded)
+    calls = inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")
     began = time.perf_counter()
     model = loaded(folder)
     _tell(answers, {"seconds": time.perf_counter() - began})

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
 from laptime.tuning.inference.implementation import load
@@ -43,10 +44,7 @@ def build(
     """
     began = time.perf_counter()
     place = Path(folder)
-    traced = max(batch, TRACED) if any(varies) else batch
-    sample = None if names is None else first_of(Path(calibration), names)
-    module, inputs = by_position(opened(target, sample), traced)
-    draft = Draft(module, inputs, list(varies), outputs, Path(calibration))
+    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names)
     draft.settings["outputs"] = outputs
     try:
         for change in Recipe.from_json(recipe):
@@ -59,6 +57,23 @@ def build(
         return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
     write_folder(place, form.HANDED_BACK, draft.settings, target=target, recipe=recipe)
     return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
+
+
+def _draft(
+    target: str,
+    batch: int,
+    varies: list[bool],
+    outputs: list[str] | None,
+    calibration: Path,
+    names: Sequence[str] | None,
+) -> Draft:
+    """The target before any change."""
+    if file := targets.parse(target).file:
+        return Draft(None, [], varies, outputs, calibration, form="onnx", file=Path(file))
+    traced = max(batch, TRACED) if any(varies) else batch
+    sample = None if names is None else first_of(calibration, names)
+    module, inputs = by_position(opened(target, sample), traced)
+    return Draft(module, inputs, varies, outputs, calibration)
 
 
 def write_folder(

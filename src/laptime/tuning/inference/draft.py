@@ -33,15 +33,17 @@ class Draft:
         outputs: None: one tensor; a list of names: a dict; []: a tuple.
         calibration: file of `RecordedCalls` whose inputs may be looked at.
         form: how it is written: a file of `forms/`. settings: of `tuned.py`, in recipe.json.
+        file: of a target that is an ONNX file, which has no module; else None.
     """
 
-    module: torch.nn.Module
+    module: Any
     inputs: list[torch.Tensor]
     varies: list[bool]
     outputs: list[str] | None
     calibration: Path
     form: str = "exported"
     settings: dict[str, Any] = field(default_factory=dict)
+    file: Path | None = None
 
 
 def opened(target: str, sample: Sample | None = None) -> TorchModel:

@@ -17,20 +17,22 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import RecordedCalls
-from laptime.records.tuning import Gate, GateCheck
+from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference import metric
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
+from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.sameness import sameness
+from laptime.tuning.inference.sameness import sameness as judged
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
@@ -43,6 +45,10 @@ OF_ONE_PROCESS = 6
 """Rounds after which both sides get new processes."""
 NOISE_BLOCKS = 9
 """Blocks of the model as it is that show its noise."""
+LIMITS = 0.05
+"""Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
+LONG = 4.0
+"""Seconds of calls of one process that are timed for it, about."""
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
@@ -64,6 +70,14 @@ class Accounting:
             self.seconds[activity] += time.perf_counter() - began
 
 
+@dataclass
+class Timing:
+    """All calls of a folder that were timed, and the largest peak of its processes."""
+
+    seconds: list[float] = field(default_factory=list)
+    peak: int = 0
+
+
 class ModelEvaluator:
     """Evaluates recipes of one model; each is written once.
 
@@ -73,6 +87,7 @@ class ModelEvaluator:
     Attributes:
         surveyed: see `survey.survey`. recorded: what the model as it is makes of the inputs.
         gates, agreements: by recipe. loop_profile: of the model as it is.
+        limits: that have to be kept. timings: by recipe, of whatever was timed on the way.
 
     Raises:
         UsageError: the model cannot be tuned. LaptimeError: it does not run.
@@ -84,6 +99,8 @@ class ModelEvaluator:
         self.loop_profile: LoopProfile | None = None
         self.gates: dict[Recipe, Gate] = {}
         self.agreements: dict[Recipe, Agreement] = {}
+        self.limits = request.limits
+        self.timings: dict[Recipe, Timing] = defaultdict(Timing)
         self._began = time.perf_counter()
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}
@@ -94,6 +111,11 @@ class ModelEvaluator:
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
         self.recorded = RecordedCalls.load(self._calls)
+
+    @property
+    def is_file(self) -> bool:
+        """The target is an ONNX file: nothing of it is PyTorch's."""
+        return "onnx_file" in self.surveyed["facts"]
 
     @property
     def batch(self) -> int:
@@ -134,7 +156,7 @@ class ModelEvaluator:
         with self.accounting.spent_on("diagnose"), self.arm(recipe) as arm:
             self._ready = max(arm.ready, 0.1)
             calls = self.calls_in_block(arm.call)
-            blocks = [self.figure(arm.seconds(calls)) for _ in range(NOISE_BLOCKS)]
+            blocks = [self.figure(self.timed(recipe, arm, calls)) for _ in range(NOISE_BLOCKS)]
             peak = arm.peak
         noise = spread([log(after / before) for before, after in pairwise(blocks)])
         step = median(blocks)
@@ -177,15 +199,52 @@ class ModelEvaluator:
         process = 0
         while True:
             with self.accounting.spent_on("race"), self.arm(incumbent) as one, self.arm(candidate) as other:
-                sides = (one, other)
+                sides, recipes = (one, other), (incumbent, candidate)
                 counts = [self.calls_in_block(side.call) for side in sides]
                 for _ in range(1 if fresh else OF_ONE_PROCESS):
                     order = [0, 1] if coin.random() < 0.5 else [1, 0]
-                    seconds = {at: self.figure(sides[at].seconds(counts[at])) for at in order}
+                    seconds = {
+                        at: self.figure(self.timed(recipes[at], sides[at], counts[at])) for at in order
+                    }
                     yield Round(seconds[1] / seconds[0], memory=other.peak / one.peak, process=process)
             process += 1
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
+        """Whether the folder computes what the model does, and keeps the limits that the incumbent keeps.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        gate = self.sameness(candidate)
+        if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
+            return gate
+        checks = self.limit_checks(candidate)
+        sentences = [check.sentence for check in checks if check.outcome != "ok"]
+        verdict: dict[str, GateWord] = {"ok": "passed", "fail": "failed", "unknown": "undecided"}
+        return structs.replace(
+            gate,
+            word=verdict[word(checks)],
+            reason=sentences[0] if sentences else gate.reason,
+            checks=[*gate.checks, *checks],
+        )
+
+    def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
+        """Whether a recipe keeps the limits; it is timed further while that is open and there is time.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        until = self.elapsed() + LIMITS * self.request.budget
+        while True:
+            timing = self.timings[self._built(recipe)]
+            checks = self.limits.checks(timing.seconds, timing.peak) if timing.peak else []
+            is_open = not checks or word(checks) == "unknown"
+            if not self.limits or not is_open or (checks and self.elapsed() > until):
+                return checks
+            with self.accounting.spent_on("measure"), self.arm(recipe) as arm:
+                self.timed(recipe, arm, max(FEWEST, min(self.limits.calls, round(LONG / arm.call))))
+
+    def sameness(self, candidate: Recipe) -> Gate:
         """Whether the folder computes what the model does.
 
         Raises:
@@ -195,7 +254,7 @@ class ModelEvaluator:
             with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
                 path = self.outputs_of(candidate)
                 answer = arm.outputs(path)
-            gate, agreement = sameness(
+            gate, agreement = judged(
                 self.recorded,
                 path,
                 answer,
@@ -232,6 +291,17 @@ class ModelEvaluator:
 
     # Arms
 
+    def timed(self, recipe: Recipe, arm: Arm, calls: int) -> list[float]:
+        """Seconds of calls of an arm, which are kept.
+
+        Raises:
+            TrialFailed: one fails.
+        """
+        seconds, timing = arm.seconds(calls), self.timings[self._built(recipe)]
+        timing.seconds.extend(seconds)
+        timing.peak = max(timing.peak, arm.peak)
+        return seconds
+
     def figure(self, seconds: list[float]) -> float:
         """What the goal looks at in a block: the median call, or the mean."""
         return median(seconds) if self.request.goal == "latency" else mean(seconds)
@@ -248,7 +318,15 @@ class ModelEvaluator:
         """
         folder = self.written(recipe)
         self.accounting.trials += 1
-        return Arm(folder, self._calls, isolated=bool(self._built(recipe)), timeout=self.request.timeout)
+        return self.arm_of(folder, self._calls, isolated=self.is_file or bool(self._built(recipe)))
+
+    def arm_of(self, folder: Path, calls: Path, *, isolated: bool = True) -> Arm:
+        """A folder in a new process, called with other recorded inputs.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        return Arm(folder, calls, isolated=isolated, timeout=self.request.timeout, arrays=self.is_file)
 
     def _built(self, recipe: Recipe) -> Recipe:
         """Without the control, which changes nothing."""
@@ -288,7 +366,7 @@ class ModelEvaluator:
         return self._folders[recipe]
 
     def _write(self, recipe: Recipe, folder: Path) -> None:
-        if not recipe:
+        if not recipe and not self.is_file:
             folder.mkdir()
             settings = {"target": self.request.target, "batch": self.batch}
             settings |= {"names": self.surveyed["names"], "calibration": str(self._calibration)}

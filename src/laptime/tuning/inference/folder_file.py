@@ -36,7 +36,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     """recipe.json.
 
     Attributes:
-        target: that was tuned. inputs, metric: functions of the user's, "" for none.
+        target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
         recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
         speedup: measured afresh. environment: libraries and devices then.
@@ -46,11 +46,13 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     target: str = ""
     inputs: str = ""
     metric: str = ""
+    slo: str = ""
+    max_memory: int | None = None
     recipe: list[Applied] = []
     settings: dict[str, Any] = {}
     form: str = "exported"
     numerics: str = "exact"
-    goal: Literal["latency", "throughput"] = "throughput"
+    goal: Literal["latency", "throughput", "memory"] = "throughput"
     batch: int = 1
     speedup: Speedup | None = None
     environment: dict[str, Any] = {}
@@ -76,6 +78,8 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
         target=_anywhere(file.target),
         inputs=_anywhere(evaluator.request.inputs),
         metric=_anywhere(evaluator.request.metric),
+        slo=evaluator.request.slo,
+        max_memory=evaluator.request.max_memory,
         numerics=tuning.gate.numerics,
         form=evaluator.form(recipe),
         goal=evaluator.request.goal,
@@ -108,9 +112,10 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
 
 def _anywhere(target: str) -> str:
     """A target, or a function of the user's, as it can be named from any folder; "" stays."""
-    if not target or targets.parse(target).kind != "file":
-        return target
-    return file_target.anywhere(target)
+    recipe = targets.parse(target) if target else None
+    if recipe is not None and recipe.file:
+        return recipe.file
+    return file_target.anywhere(target) if recipe is not None and recipe.kind == "file" else target
 
 
 def is_one(path: Path) -> bool:

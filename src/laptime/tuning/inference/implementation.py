@@ -36,7 +36,7 @@ from laptime.tuning.search.evaluator import Candidate, CandidateSet
 
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
-GOALS = ("latency", "throughput")
+GOALS = ("latency", "throughput", "memory")
 
 
 def load(name: str) -> ModuleType:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from laptime import targets
+from laptime.backends import onnxruntime
 from laptime.kit import registry
-from laptime.kit.errors import LaptimeError, UsageError
-from laptime.records.plan import Origin
+from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
+from laptime.pricing.promises import promise
+from laptime.records.plan import Origin, Variant
+from laptime.store import writable
 from laptime.tuning.inference import user_function
-from laptime.tuning.inference.implementation import DEFAULT, ROOM
+from laptime.tuning.inference.implementation import DEFAULT, ROOM, load
+from laptime.tuning.inference.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +25,11 @@ class ModelRequest:
 
     Attributes:
         target: the model, as `laptime bench` takes it.
-        goal: latency: the median of calls; throughput: items per second.
+        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process.
         batch: items in a call; 0: as the inputs are given.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
+        slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
         budget: seconds of the session at most.
         allow: `precision` tries changes that round to fewer bits.
         only, skip: names of changes.
@@ -35,10 +40,12 @@ class ModelRequest:
     """
 
     target: str
-    goal: Literal["latency", "throughput"] = "throughput"
+    goal: Literal["latency", "throughput", "memory"] = "throughput"
     batch: int = 0
     inputs: str = ""
     metric: str = ""
+    slo: str = ""
+    max_memory: int | None = None
     budget: float = 600.0
     allow: list[str] = field(default_factory=list)
     only: list[str] = field(default_factory=list)
@@ -56,11 +63,20 @@ class ModelRequest:
         """Numerics classes that may be tried."""
         return DEFAULT | set(self.allow)
 
+    @property
+    def limits(self) -> Limits:
+        """What has to be kept.
+
+        Raises:
+            UsageError: the SLO is none.
+        """
+        return Limits(promise(self.slo) if self.slo else None, self.max_memory)
+
 
 def is_model(program: str) -> bool:
     """Whether the word behind `tune` names a model: a target, and no script."""
-    if Path(program).suffix == ".py":
-        return False
+    if Path(program).suffix in (".py", ".onnx"):
+        return program.endswith(".onnx")
     try:
         targets.parse(program)
     except LaptimeError:
@@ -72,19 +88,24 @@ def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
 
     Raises:
-        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists or cannot be
-            written.
+        UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
+            folder exists or cannot be written.
+        Unavailable: ONNX Runtime is not installed.
     """
     recipe = targets.parse(request.target)
-    if recipe.backend != "torch" or recipe.file:
+    if recipe.kind == "onnx_file":
+        onnxruntime.imports(Variant(target=request.target))
+    elif recipe.backend != "torch" or recipe.file:
         raise UsageError(
-            f"{request.target} is no PyTorch model",
-            why="changes are made to a module of PyTorch: torchvision:NAME, timm:NAME, file.py:FUNCTION",
+            f"{request.target} is neither a PyTorch model nor an ONNX file",
+            why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
+    request.limits  # noqa: B018 - reads the SLO
     check_functions(request)
-    for name in (*request.only, *request.skip):
-        registry.load(ROOM, name)
+    for option, names in (("--only", request.only), ("--skip", request.skip)):
+        for name in names:
+            _check_change(option, name)
     if request.export is not None and request.export.exists():
         raise UsageError(
             f"{request.export} exists already",
@@ -92,7 +113,7 @@ def check(request: ModelRequest) -> None:
             next=f"--export {request.export}-2",
         )
     if request.export is not None:
-        _check_writable(request.export)
+        writable.folder(request.export, "--export")
 
 
 def check_functions(request: ModelRequest) -> None:
@@ -114,9 +135,15 @@ def check_functions(request: ModelRequest) -> None:
         )
 
 
-def _check_writable(export: Path) -> None:
-    """Refuse a place where nothing can be written, before the session and not after it."""
-    parent = export.expanduser().absolute().parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        why = "is not writable" if parent.is_dir() else "is no folder"
-        raise UsageError(f"{export} cannot be written", why=f"{parent} {why}", next="--export another/FOLDER")
+def _check_change(option: str, name: str) -> None:
+    """Refuse a change that there is not, and one that was asked for and cannot be made here."""
+    known = registry.names(ROOM)
+    if name not in known:
+        raise unknown("model change", name, known, option=option, example="laptime tune --help")
+    missing = [package for package in load(name).PACKAGES if find_spec(package) is None]
+    if option == "--only" and missing:
+        raise Unavailable(
+            f"{' and '.join(missing)} not installed",
+            why=f"the change {name} needs it",
+            next=f"pip install {' '.join(missing)}",
+        )

@@ -8,6 +8,7 @@ request ── survey ── candidates ── ladder (race, gate, keep or drop)
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 from msgspec import structs
@@ -38,7 +39,8 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.implementation import numerics_of
+from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.points import points, within_limits
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -54,7 +56,20 @@ from laptime.verbs.profile.reconcile import STEP
 
 RESERVE = 0.25
 """Share of the budget for measuring afresh and handing back."""
-_SETTINGS = ("goal", "batch", "inputs", "metric", "budget", "allow", "only", "skip", "certify", "timeout")
+_SETTINGS = (
+    "goal",
+    "batch",
+    "inputs",
+    "metric",
+    "slo",
+    "max_memory",
+    "budget",
+    "allow",
+    "only",
+    "skip",
+    "certify",
+    "timeout",
+)
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
@@ -91,6 +106,8 @@ def empty(request: ModelRequest, evaluator: ModelEvaluator) -> Tuning:
             inputs=surveyed["inputs"],
             origin=surveyed["origin"],
             instructions=surveyed["instructions"],
+            slo=request.slo,
+            max_memory=request.max_memory,
         ),
     )
 
@@ -124,7 +141,10 @@ class _Session:
     def _tune(self) -> None:
         request = self._request
         settings = SearchSettings(
-            budget=request.budget, certify=request.certify, reserve=lambda step: RESERVE
+            budget=request.budget,
+            certify=request.certify,
+            reserve=lambda step: RESERVE,
+            goal="memory" if request.goal == "memory" else "throughput",
         )
         self._say("timing the model as it is")
         self._search = ladder.search(
@@ -134,8 +154,20 @@ class _Session:
             on_race=lambda candidate: self._say(f"trying {candidate.change}"),
             on_diagnosis=lambda recipe, profile: self._live(Diagnosed(diagnosis(recipe, profile))),
         )
+        recipe = within_limits(self._evaluator, self._search.recipe)
+        if recipe != self._search.recipe:
+            self._search = _with_recipe(self._search, recipe)
         self._confirm(self._search)
+        self._set_points(self._search.recipe)
         self._is_complete = True
+
+    def _set_points(self, recipe: Recipe) -> None:
+        """What was measured on the way; the limits as the fresh processes keep them, where there are any."""
+        evaluator, tuning = self._evaluator, self._tuning
+        assert tuning.model is not None
+        checks = tuning.model.limits or (evaluator.limit_checks(recipe) if evaluator.limits else [])
+        measured = points(evaluator, recipe)
+        self._set(model=structs.replace(tuning.model, limits=checks, points=measured))
 
     def _confirm(self, search: SearchResult) -> None:
         if not len(search.recipe):
@@ -151,11 +183,12 @@ class _Session:
         tuning = self._tuning
         if tuning.baseline is not None and tuning.final is not None:
             self._live(GainMeasured(tuning.baseline, tuning.final))
+            self._set(model=with_limits(tuning.model, self._evaluator, tuning.final))
         self._hand_back(search.recipe)
 
     def _gate(self, recipe: Recipe) -> Gate:
         try:
-            return self._evaluator.gate(Recipe(), recipe, numerics_of(recipe))
+            return self._evaluator.sameness(recipe)
         except TrialFailed as failed:
             return Gate(word="undecided", reason=failed.why)
 
@@ -173,7 +206,7 @@ class _Session:
         )
         self._set(model=model)
         export = self._request.export
-        if export is None or tuning.gate.word != "passed":
+        if export is None or tuning.gate.word != "passed" or word(model.limits) != "ok":
             return
         try:
             place = folder_file.hand_back(evaluator, recipe, export, tuning, run=self._live.id)
@@ -218,6 +251,26 @@ class _Session:
         budget = self._request.budget
         done = min(0.99, self._evaluator.elapsed() / budget)
         self._live.say(text, done, (1.0 - done) * budget)
+
+
+def _with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:
+    """A search whose final set is another one, for the sake of the limits."""
+    kept = {(each.name, str(each.options)) for each in recipe}
+    ladder = []
+    for rung in search.ladder:
+        is_kept = (rung.name, str(rung.options)) in kept
+        if is_kept != rung.kept:
+            side = "taken in" if is_kept else "left out"
+            rung = structs.replace(rung, kept=is_kept, reason=f"{rung.reason}; {side} for the limits")
+        ladder.append(rung)
+    return replace(search, recipe=recipe, ladder=ladder)
+
+
+def with_limits(model: TunedModel | None, evaluator: ModelEvaluator, final: Measured) -> TunedModel:
+    """The record with the answers to the limits, from calls in fresh processes."""
+    assert model is not None
+    seconds = [each for process in final.samples for each in process]
+    return structs.replace(model, limits=evaluator.limits.checks(seconds, final.peak or 0))
 
 
 def start(live: LiveRun, request: ModelRequest, evaluator: ModelEvaluator) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from laptime.backends.torch.tensors import arrays
-from laptime.kit import system_files
+from laptime import targets
 from laptime.kit.errors import TargetError
 from laptime.measure.recorded_calls import (
     Array,
@@ -21,14 +19,11 @@ from laptime.measure.recorded_calls import (
     record,
     record_calls,
 )
+from laptime.tuning.inference import file_reference, torch_reference
 from laptime.tuning.inference import samples as samples_of_user
-from laptime.tuning.inference.draft import Refused, by_position, keywords, opened, plain, structure_of
+from laptime.tuning.inference.draft import Refused
+from laptime.tuning.inference.reference import Reference, instructions
 from laptime.tuning.inference.samples import Sample
-
-_INSTRUCTIONS = (
-    *("amx_int8", "amx_bf16", "avx512_fp16", "avx512_bf16", "avx512_vnni", "avx_vnni", "avx512f", "avx2"),
-)
-_KINDS = {"conv": "_ConvNd", "linear": "Linear", "batchnorm": "_BatchNorm", "attention": "MultiheadAttention"}
 
 
 def survey(*, target: str, batch: int, samples: str, calls: str, calibration: str) -> dict[str, Any]:
@@ -48,53 +43,38 @@ def survey(*, target: str, batch: int, samples: str, calls: str, calibration: st
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
     """
-    import torch
-
     drawn = samples_of_user.drawn(samples) if samples else iter(())
     first = next(drawn, None)
-    model = opened(target, first)
-    batch = batch or model.own_batch() or 1
-    module, inputs = by_position(model, batch)
-    any_batch = model.batch_leads()
-    varies = [bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs]
-
-    def run(given: list[Array]) -> list[Array]:
-        with torch.no_grad():
-            return arrays(module(*map(torch.from_numpy, given)))
-
-    def of_size(size: int) -> list[Array]:
-        return arrays(by_position(model, size)[1])
-
-    sizes = [batch, *([other_batch(batch)] if any_batch else [])]
+    kind = file_reference if targets.parse(target).file else torch_reference
+    reference = kind.reference(target, batch, first)
+    run, sizes = reference.run, [reference.batch]
+    if reference.any_batch:
+        sizes.append(other_batch(reference.batch))
     if first is None:
-        recorded, held = record(run, of_size, sizes), 0
+        recorded, held = record(run, reference.inputs_of, sizes), 0
     else:
-        first = first.ordered(keywords(model, batch))
+        first = first.ordered(reference.keywords)
         every = chain([first], (each.ordered(first.names) for each in drawn))
-        recorded = _of_samples(run, samples, every, partial(_items, varies=varies, batch=batch))
+        recorded = _of_samples(run, samples, every, partial(_items, reference))
         held = len(recorded.calls)
-        recorded.calls.extend(_of_other_sizes(run, of_size, sizes[1:]))
+        recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
     recorded.save(Path(calls))
     RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
     try:
-        with torch.no_grad():
-            outputs = structure_of(plain(module(*inputs)))
+        outputs = reference.outputs()
     except Refused as refused:
         return {"refused": str(refused)}
-    if recorded.undetermined:
-        return {"refused": recorded.undetermined}
-    told = model.inputs_of(batch)
     return {
-        "refused": "",
-        "batch": batch,
-        "varies": varies,
+        "refused": recorded.undetermined,
+        "batch": reference.batch,
+        "varies": list(reference.varies),
         "outputs": outputs,
-        "facts": sorted(_facts(module)),
-        "threads": torch.get_num_threads(),
-        "inputs": told["shapes"],
-        "origin": f"from {samples}" if samples else told["origin"],
-        "libraries": model.libraries(),
-        "instructions": _instructions(),
+        "facts": sorted(reference.facts),
+        "threads": reference.threads,
+        "inputs": reference.words,
+        "origin": f"from {samples}" if samples else reference.origin,
+        "libraries": reference.libraries,
+        "instructions": instructions(),
         "names": list(first.names) if first is not None else None,
         "samples": held,
     }
@@ -126,38 +106,17 @@ def _of_samples(
     return record_calls(checked, plan, strict=True)
 
 
-def _items(sample: Sample, *, varies: Sequence[bool], batch: int) -> int:
+def _items(reference: Reference, sample: Sample) -> int:
     """Items in a sample: the last one may hold fewer than the first."""
-    sizes = [array.shape[0] for array, leads in zip(sample.arrays, varies, strict=True) if leads]
-    return int(sizes[0]) if sizes else batch
+    sizes = [array.shape[0] for array, leads in zip(sample.arrays, reference.varies, strict=True) if leads]
+    return int(sizes[0]) if sizes else reference.batch
 
 
-def _of_other_sizes(
-    run: Run, of_size: Callable[[int], list[Array]], sizes: Sequence[int]
-) -> Iterator[RecordedCall]:
+def _of_other_sizes(reference: Reference, sizes: Sequence[int]) -> Iterator[RecordedCall]:
     """The first sample cut or repeated to other batch sizes, where the model takes them."""
     for size in sizes:
         try:
-            inputs = of_size(size)
-            yield RecordedCall(size, inputs, list(run(inputs)))
+            inputs = reference.inputs_of(size)
+            yield RecordedCall(size, inputs, list(reference.run(inputs)))
         except Exception:  # noqa: S112 - sizes that nobody gave need not be possible
             continue
-
-
-def _facts(module: Any) -> set[str]:
-    """Facts of `tuning.loop_profile.FACT_SENTENCES`."""
-    classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
-    facts = {"cpu"} | {fact for fact, name in _KINDS.items() if name in classes}
-    if shutil.which("g++") or shutil.which("clang++"):
-        facts.add("gcc")
-    if {"avx512_bf16", "amx_bf16"} & set(_instructions()):
-        facts.add("bf16")
-    return facts
-
-
-def _instructions() -> list[str]:
-    """What the CPU has for vectors, widest first."""
-    flags = set(
-        (system_files.text(Path("/proc/cpuinfo")) or "").partition("\nflags")[2].partition("\n")[0].split()
-    )
-    return [name for name in _INSTRUCTIONS if name in flags]

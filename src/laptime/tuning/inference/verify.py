@@ -12,10 +12,9 @@ from laptime.kit.errors import UserCodeError
 from laptime.records.event import FindingAdded, GainMeasured, Listener, ignore
 from laptime.records.finding import Finding
 from laptime.records.run import Run
-from laptime.records.tuning import Gate
+from laptime.records.tuning import Gate, Measured
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, session
-from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folder_file import FolderFile
@@ -44,6 +43,8 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         batch=0 if file.inputs else file.batch,
         inputs=file.inputs,
         metric=file.metric,
+        slo=file.slo,
+        max_memory=file.max_memory,
         budget=request.budget,
         timeout=request.timeout,
         name=request.name,
@@ -67,10 +68,13 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         fields = {"before": session.diagnosis(Recipe(), loop_profile), "ended": "complete"}
         fields |= {"recipe": file.recipe, "recipe_path": str(request.recipe)}
         fields |= _compared_and_timed(evaluator, place.parent, file, live, loop_profile.noise)
-        assert tuning.model is not None
+        model = tuning.model
+        assert model is not None
+        if isinstance(final := fields.get("final"), Measured):
+            model = session.with_limits(model, evaluator, final)
         outputs = session.sameness_of(evaluator.agreements.get(recipe))
         model = structs.replace(
-            tuning.model,
+            model,
             form=file.form,
             folder=str(place.parent),
             needs=folder_file.needs(file.form),
@@ -90,7 +94,7 @@ def _compared_and_timed(
     fields: dict[str, Any] = {}
     try:
         live.say("comparing outputs", 0.2, 0.8 * budget)
-        fields["gate"] = evaluator.gate(Recipe(), recipe, file.numerics)
+        fields["gate"] = evaluator.sameness(recipe)
         live(FindingAdded(_since_then(evaluator, folder, file)))
         live.say("measuring in new processes", 0.4, 0.6 * budget)
         for sides in confirmed(evaluator, recipe, until=budget, noise=noise):
@@ -112,7 +116,7 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
         TrialFailed: it does not run.
     """
     now = evaluator.folder / "now.npz"
-    with Arm(folder, folder / "calls.npz", isolated=True, timeout=evaluator.request.timeout) as arm:
+    with evaluator.arm_of(folder, folder / "calls.npz") as arm:
         arm.outputs(now)
     with (
         np.load(now, allow_pickle=False) as ours,

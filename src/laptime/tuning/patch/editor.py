@@ -16,7 +16,15 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.edit import arguments, batches, forward, models, statements, top_level
+from laptime.tuning.patch.edit import (
+    arguments,
+    batches,
+    forward,
+    models,
+    on_device,
+    statements,
+    top_level,
+)
 from laptime.tuning.patch.find import log_statements
 from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
@@ -114,6 +122,20 @@ class Editor:
     def define(self, code: str, *imports: str) -> None:
         """A function, class or variable at the top level of every file whose edits use it."""
         self._definitions.append((code.strip("\n"), imports))
+
+    def define_on_device(self, code: str, seen: str) -> None:
+        """A variable that needs the kind of device ({device!r}): by the script's own name for it, so that the
+        patch is right on another machine, too; at the top level and for the device that was seen, where the
+        name is not bound in sight."""
+        plain = statements.fill(code, device=self._located.device or seen)
+        for file in {id(place.file): place.file for place in self._places("backward")}.values():
+            if on_device.has(file, code):
+                continue
+            self._refuse_taken(file, top_level.bound_by(plain))
+            mark = on_device.put(self._located, file, code)
+            if mark is None:
+                self.define(plain)
+            self._note(file, mark, code)
 
     def after_model(self, statement: str) -> None:
         """A statement for each trained model ({model}), once a run: behind the statement that makes its
@@ -334,13 +356,16 @@ class Editor:
         for file in using or touched:
             if code and top_level.has(file, code):
                 continue
-            taken = names & top_level.words(before(file))
-            if code and taken:
-                raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+            if code:
+                self._refuse_taken(file, names)
             top_level.put_imports(file, imports, code)
             if code:
                 apart = code.startswith(("def ", "class ", "async ", "@"))
                 self._edited.append((file, top_level.put(file, code, apart=apart)))
+
+    def _refuse_taken(self, file: File, names: set[str]) -> None:
+        if taken := names & top_level.words(self._text_before(file)):
+            raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
 
     def _text_before(self, file: File) -> str:
         """What a file held before this change."""

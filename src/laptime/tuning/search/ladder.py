@@ -35,6 +35,9 @@ from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control, u
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
 
+CONTROL_MOST = 0.15
+"""Share of the budget that the fewest rounds of the control may take; the diagnosis tells the noise, too."""
+
 HIDES = 0.02
 """Share of the step from which waiting for data can hide what a change does to the rest."""
 
@@ -65,6 +68,14 @@ class SearchResult:
     ended: Literal["complete", "budget"] = "complete"
 
 
+class SearchInterrupted(KeyboardInterrupt):
+    """Ctrl-C in a search; `result` has the set that was kept so far, and the rungs that were decided."""
+
+    def __init__(self, result: SearchResult) -> None:
+        super().__init__()
+        self.result = result
+
+
 def search(
     evaluator: Evaluator,
     settings: SearchSettings,
@@ -81,17 +92,26 @@ def search(
         earlier: rungs that a killed session has reported, in order; nothing of them is raced again.
 
     Raises:
-        TrialFailed: the script as it is does not run.
+        TrialFailed: the script as it is does not run. SearchInterrupted: on Ctrl-C, once something was kept.
     """
     state = SearchState(evaluator, settings, on_rung, on_race, on_diagnosis)
     state.begin()
-    replay(state, earlier)
-    _try_all(state)
-    raced = state.recipe
-    complete = leave_one_out(state)
-    if state.recipe != raced:
-        state.rediagnose()
+    try:
+        replay(state, earlier)
+        _try_all(state)
+        raced = state.recipe
+        complete = leave_one_out(state)
+        if state.recipe != raced:
+            state.rediagnose()
+    except KeyboardInterrupt as stop:
+        if not len(state.recipe):
+            raise
+        raise SearchInterrupted(_result(state, is_complete=False)) from stop
     out_of_time = _report_untried(state)
+    return _result(state, is_complete=complete and not out_of_time)
+
+
+def _result(state: SearchState, *, is_complete: bool) -> SearchResult:
     names = {rung.name for rung in state.rungs}
     return SearchResult(
         recipe=state.recipe,
@@ -102,7 +122,7 @@ def search(
         margin=state.margin,
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
-        ended="budget" if out_of_time or state.out_of_time or not complete else "complete",
+        ended="complete" if is_complete and not state.out_of_time else "budget",
     )
 
 
@@ -183,6 +203,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
     first = candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
+    if is_control(candidate) and first > CONTROL_MOST * state.settings.budget:
+        return f"would take {first:.0f} s of the {state.settings.budget:.0f} s"
     return "budget" if state.evaluator.elapsed() + first > state.try_until else ""
 
 

@@ -33,6 +33,9 @@ FAST_ALPHA = 0.05
 CERTIFIED_ALPHA = 0.05
 """One-sided chance of error of a whole session with --certify."""
 
+INTERVAL_ALPHA = 0.025
+"""Share of an ordinary 95 % interval's error on one side."""
+
 HUGE = math.log(1.15)
 HOPELESS = math.log(1.25)
 BEYOND_NOISE = 3.0
@@ -72,8 +75,8 @@ class RaceTerms:
 
     @property
     def alpha_per_look(self) -> float:
-        """Chance of error at one look."""
-        return self.alpha / len(self.looks)
+        """Chance of error at one look; never a word that the 95 % interval beside it would contradict."""
+        return min(self.alpha / len(self.looks), INTERVAL_ALPHA)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
+from laptime.records.run import IN_MEMORY
 from laptime.records.tuning import Gate, GateWord
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
@@ -55,7 +56,7 @@ def finish(
     say("the gate of the whole set")
     # Known already when the last kept change was gated with the same set.
     results.set(gate=gate_of(evaluator, search.recipe, search.before, "undecided"))
-    has_script = evaluator.runner.program.subject.source != "memory"
+    has_script = evaluator.runner.program.subject.source != IN_MEMORY
     patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
     if has_script:
         say("writing the patch")
@@ -85,6 +86,21 @@ def finish(
     results.is_complete = True
 
 
+def hand_back(
+    request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
+) -> None:
+    """After Ctrl-C in the search: the patch of what was kept until then. Nothing is run any more."""
+    results.set(gate=evaluator.gates.get(search.recipe, Gate()))
+    if evaluator.runner.program.subject.source == "memory":
+        return
+    patch = patching.PatchWriter(request, evaluator, search, results)
+    patch.write()
+    if not results.tuning.patch.sentence:
+        sentence = "interrupted: its changes were raced and gated, the patched script did not run"
+        results.set_patch(sentence=sentence)
+    patch.write_recipe()
+
+
 def _suggest(
     request: TuneRequest,
     evaluator: TrialEvaluator,
@@ -105,7 +121,7 @@ def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float,
         loop_profile: of the script as it is. step: the incumbent's seconds a step.
     """
     start = evaluator.runner.accounting.first_step or START  # these are fresh interpreters
-    baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
+    baseline, final = (final_ab.cost(start, each, budget) for each in (loop_profile.step, step))
     profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
@@ -116,9 +132,10 @@ def late_reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: f
     Args:
         loop_profile: of the script as it is.
     """
-    start = evaluator.runner.accounting.first_step or START
-    pairs = 2 * final_ab.LEAST * final_ab.cost(start, loop_profile.step)
-    gate = GATE_TRIALS * (start + CAPTURED * loop_profile.step)
+    accounting = evaluator.runner.accounting
+    start = accounting.first_step or START
+    pairs = 2 * final_ab.LEAST * final_ab.cost(start, loop_profile.step, budget)
+    gate = GATE_TRIALS * ((accounting.forked_step or start) + CAPTURED * loop_profile.step)
     return min(MOST_RESERVED, (pairs + gate) / budget)
 
 

@@ -76,7 +76,7 @@ def tune(
             return _tune.tune(request, emit)
         with work_folder("tune") as folder:
             runner = InMemoryTrialRunner(problem, folder, steps=steps, timeout=trial_limit(budget))
-            evaluator = TrialEvaluator(runner, choice_of(request))
+            evaluator = TrialEvaluator(runner, choice_of(request), request.budget)
             return _tune.run_session(request, evaluator, emit, save=False)
 
     if not save:

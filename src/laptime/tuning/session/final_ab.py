@@ -25,8 +25,8 @@ LEAST = 2
 """Pairs that are measured even beyond the budget: the least that give an interval."""
 NARROW = 0.01
 """Half-width of the interval, as a share, below which more pairs are of no use."""
-LONG = 4.0
-"""Seconds of timed steps in a process, about."""
+LONG, LONG_SHARE = 4.0, 1 / 60
+"""Seconds of timed steps in a process, about, and their share of the budget, at most."""
 SAME_LOSS = 1e-3
 """Largest difference of two losses that are called the same, as a share of their size."""
 
@@ -58,16 +58,22 @@ def pairs(
         limit = until if len(measured) >= FEWEST else end
         if len(measured) >= LEAST and runner.elapsed() + seconds > limit:
             return
-        measured.append(runner.pair(Recipe(), final, len(measured), sources=sources, seconds=LONG))
+        seed, seconds = len(measured), timed_seconds(end)
+        measured.append(runner.pair(Recipe(), final, seed, sources=sources, seconds=seconds))
         yield measured
         shown = effect(measured, noise)
         if len(measured) >= FEWEST and shown is not None and shown.reach(0.025) < NARROW:
             return
 
 
-def cost(start: float, step: float) -> float:
+def timed_seconds(budget: float) -> float:
+    """Seconds of timed steps in a process of a session with this budget, about."""
+    return min(LONG, LONG_SHARE * budget)
+
+
+def cost(start: float, step: float, budget: float) -> float:
     """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
-    return start + settled(step, SETTLED) * step + max(2 * step, LONG)
+    return start + settled(step, SETTLED) * step + max(2 * step, timed_seconds(budget))
 
 
 def effect(pairs: list[TrialPair], noise: float) -> Effect | None:

@@ -18,7 +18,7 @@ from typing import Any
 from laptime.instrument.step_observer import Stop
 from laptime.launch.script import Program
 from laptime.launch.trial import RunningTrial
-from laptime.records.run import Subject
+from laptime.records.run import IN_MEMORY, Subject
 from laptime.tuning import optimization
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.session.trial_runner import TrialRunner
@@ -61,7 +61,7 @@ class InMemoryTrialRunner(TrialRunner):
     """Runs trials of a Problem in this process."""
 
     def __init__(self, problem: Problem, folder: Path, *, timeout: float = 600.0, steps: int = 0) -> None:
-        program = Program([problem.name], Subject(target=problem.name, source="memory"), "")
+        program = Program([problem.name], Subject(target=problem.name, source=IN_MEMORY), "")
         super().__init__(program, folder, timeout=timeout, steps=steps)
         self._problem, self._forks = problem, False
 

@@ -123,13 +123,14 @@ class PatchWriter:
         """
         same: bool | None = None
         runner, search = self._evaluator.runner, self._search
+        seconds = final_ab.timed_seconds(self._request.budget)
         try:
             with runner.accounting.spent_on("patch"):
                 if is_whole and pairs:
-                    recipe = runner.timed(search.recipe, 0, seconds=final_ab.LONG)
+                    recipe = runner.timed(search.recipe, 0, seconds=seconds)
                     same = final_ab.same_losses(pairs, [recipe])
                 elif not is_whole:
-                    as_it_is, seconds = Recipe(), final_ab.LONG
+                    as_it_is = Recipe()
                     pairs = [
                         runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
                         for seed in range(PAIRS)

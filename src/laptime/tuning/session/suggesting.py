@@ -74,12 +74,12 @@ def _tried(
         copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
     except (CannotEdit, patch_check.DoesNotApply) as error:
         return str(error), ""
-    cost = 2 * final_ab.cost(runner.accounting.first_step or START, loop_profile.step)
+    cost = 2 * final_ab.cost(runner.accounting.first_step or START, loop_profile.step, end)
     if runner.elapsed() + cost > end:
         return "no time was left to run it", ""
     try:
         with runner.accounting.spent_on("patch"):
-            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=final_ab.LONG)
+            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=final_ab.timed_seconds(end))
     except TrialFailed as failed:
         return f"with it the script does not run: {failed.why}", ""
     if final_ab.same_losses([pair], [pair.baseline]) is False:

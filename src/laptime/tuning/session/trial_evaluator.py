@@ -8,6 +8,7 @@ the script as it is happens once a session, when it is first needed.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -25,8 +26,8 @@ from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.session.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.trial.messages import Block, CapturePlan, NumericsComparison
 
-DIAGNOSIS = 20.0
-"""Seconds of timed steps in a diagnosis."""
+DIAGNOSIS, DIAGNOSIS_SHARE = 20.0, 1 / 12
+"""Seconds of timed steps in a diagnosis, and their share of the budget, at most."""
 LONGEST_RACE = 60
 """Rounds of a race in one process."""
 Rounding = Literal["bfloat16", "float16", "last_bits"]
@@ -53,13 +54,13 @@ class TrialEvaluator:
     """Evaluates recipes of one script by trials, each recipe once.
 
     Attributes:
-        runner: of the trials. choice: what may be tried.
+        runner: of the trials. choice: what may be tried. budget: seconds of the session.
         loop_profile: of the script as it is; None before it was diagnosed.
         profiles: loop profile of each diagnosed recipe, in the order of the diagnoses. gates: by recipe.
     """
 
-    def __init__(self, runner: TrialRunner, choice: Choice) -> None:
-        self.runner, self.choice = runner, choice
+    def __init__(self, runner: TrialRunner, choice: Choice, budget: float = math.inf) -> None:
+        self.runner, self.choice, self.budget = runner, choice, budget
         self.loop_profile: LoopProfile | None = None
         self.profiles: dict[Recipe, LoopProfile] = {}
         self.gates: dict[Recipe, Gate] = {}
@@ -83,7 +84,8 @@ class TrialEvaluator:
 
     def _diagnosed(self, recipe: Recipe) -> LoopProfile:
         began = self.elapsed()
-        started = self.runner.start(recipe, mode="diagnose", seconds=DIAGNOSIS)
+        seconds = min(DIAGNOSIS, DIAGNOSIS_SHARE * self.budget)
+        started = self.runner.start(recipe, mode="diagnose", seconds=seconds)
         with self.runner.accounting.spent_on("diagnose"), started as running:
             running.wait()
             result = self.runner.finish(running)
@@ -127,11 +129,17 @@ class TrialEvaluator:
         return GateRunner(self.runner, self.loop_profile or LoopProfile())
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
-        """Rounds in one process if every difference can be switched there, else in alternating fresh ones."""
-        if not fresh and self._is_live(incumbent, candidate):
+        """Rounds in one process if every difference can be switched there, else in alternating fresh ones.
+
+        Raises:
+            TrialFailed: the candidate does not run.
+        """
+        is_live = not fresh and self._is_live(incumbent, candidate)
+        if is_live:
             yield from self._live_rounds(incumbent, candidate)
-            return
-        for number in itertools.count():
+            # The script ended in the middle. What one side leaves behind, such as a hidden state in half
+            # precision, can be what the other one stumbles over: each in a process of its own may run.
+        for number in itertools.count(int(is_live)):
             pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
             compiled = pair.final.result.compile_seconds
             for change in candidate if compiled else ():
@@ -148,7 +156,11 @@ class TrialEvaluator:
         return self.runner.newest.world <= 1 and all(toggle == "live" for toggle in toggles)
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
-        """Arms in one process; a round is complete when both have run."""
+        """Arms in one process, as long as the script runs; a round is complete when both have run.
+
+        Raises:
+            TrialFailed: nothing suggests that the candidate would run without being switched.
+        """
         runner = self.runner
         shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))
         arms = [
@@ -176,8 +188,12 @@ class TrialEvaluator:
             finally:
                 result = runner.finish(running)
         refused = {change["name"] for change in result.refused}
-        if not rounds or refused & set(arms[1].names):
-            raise runner.failure(result, running)
+        failure = runner.failure(result, running)
+        is_over = result.ended in ("returned", "raised", "died", "exited")
+        if refused & set(arms[1].names) or not (
+            rounds or (is_over and failure.kind in ("crashed", "no_steps"))
+        ):
+            raise failure
 
 
 class GateRunner:

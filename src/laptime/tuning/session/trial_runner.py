@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -216,12 +217,13 @@ class TrialRunner:
 
     def plan(self, recipe: Recipe, **settings: Any) -> TrialPlan:
         """The plan of the next trial."""
+        folder = self.folder / f"trial-{next(self._numbers)}"
         return TrialPlan(
-            folder=str(self.folder / f"trial-{next(self._numbers)}"),
+            folder=str(folder),
             base=recipe.to_json(),
             memory=self._memory,
             step_by=self._step_by,
-            scratch=str(self.folder / "scratch"),
+            scratch=str(folder / "scratch"),  # each trial begins with what the user has
             **{"settle": settled(self.step), "resettle": RESETTLE, **settings},
         )
 
@@ -238,6 +240,8 @@ class TrialRunner:
             variables=self.variables,
         )
         with ExitStack() as stack:
+            if plan.scratch:  # checkpoints of dozens of trials would fill the disk
+                stack.callback(shutil.rmtree, plan.scratch, ignore_errors=True)
             running = None
             if self._may_fork(plan):
                 try:

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from laptime.analysis.tuned import DRY, exit_code
 from laptime.kit.errors import ExitCode, UsageError
+from laptime.probes.others import OthersMeter
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
@@ -23,10 +24,10 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import suggesting, tuning_record
-from laptime.tuning.session.after_search import finish, late_reserve, reserve
+from laptime.tuning.session.after_search import finish, hand_back, late_reserve, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
@@ -62,7 +63,7 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
         )
         save = request.save and not request.dry_run
         with closing(runner):
-            return run_session(request, TrialEvaluator(runner, choice), emit, save=save)
+            return run_session(request, TrialEvaluator(runner, choice, request.budget), emit, save=save)
 
 
 def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener, *, save: bool) -> Run:
@@ -78,11 +79,18 @@ def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener,
         journal(event)
         emit(event)
 
-    live = LiveRun("tune", both)
+    live, others = LiveRun("tune", both), OthersMeter()
     tuning_record.start(live, request, program, earlier=journal.rungs)
     session = _Session(request, evaluator, live, journal.rungs)
     tuning = session.run()
-    run = tuning_record.finish(live, evaluator, tuning, status=session.status, complaint=journal.complaint)
+    run = tuning_record.finish(
+        live,
+        evaluator,
+        tuning,
+        status=session.status,
+        complaint=journal.complaint,
+        others=others.cpus(),
+    )
     if is_over(run):
         journal.over()
     return run
@@ -119,7 +127,7 @@ class _Session:
                 self._settings(loop_profile),
                 self._on_rung,
                 earlier=self._earlier,
-                on_race=lambda candidate: self._say(f"trying {candidate.change}"),
+                on_race=lambda candidate: self._say(f"trying {candidate.change}{self._kept()}"),
                 on_diagnosis=self._on_diagnosis,
             )
             finish(self._request, self._evaluator, self._search, self._results, self._say)
@@ -132,6 +140,9 @@ class _Session:
                 failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes
             )
             raise (several_ranks(name) if spawns else refusal(name, failed)) from failed
+        except SearchInterrupted as stopped:
+            self.status, self._search = "interrupted", stopped.result
+            hand_back(self._request, self._evaluator, stopped.result, self._results)
         except KeyboardInterrupt:
             if not self._is_diagnosed:
                 raise
@@ -177,6 +188,12 @@ class _Session:
             _refuse_unfit(self._request.program, loop_profile, self._evaluator.runner)
         self._is_diagnosed = True
         self._live(Diagnosed(diagnosis(recipe, loop_profile, self._evaluator.choice)))
+
+    def _kept(self) -> str:
+        """What Ctrl-C would hand back now."""
+        tuning = self._live.run().tuning
+        kept = [rung.label for rung in tuning.ladder if rung.kept] if tuning else []
+        return f"; Ctrl-C ends with a patch of {', '.join(kept)}" if kept else ""
 
     def _say(self, text: str) -> None:
         budget = self._request.budget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -43,6 +44,9 @@ _SETTINGS = (
     "budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout",
 )  # fmt: skip
 
+
+MOST_OTHERS = 0.1
+"""Share of the CPUs that other programs may use during a session."""
 
 # Rungs
 
@@ -177,17 +181,19 @@ def finish(
     *,
     status: Literal["complete", "interrupted"],
     complaint: str = "",
+    others: float | None = None,
 ) -> Run:
     """Report the tuning of a session; the run.
 
     Args:
         complaint: why its journal could not be written, "" if it was.
+        others: CPUs that other programs used meanwhile, on the average; None where that is not known.
     """
     live(EnvironmentChanged(environment(evaluator.runner.newest)))
     for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
         if side is not None:
             live(CaseChanged(_case(evaluator, name, side)))
-    live(ChecksMade(checks(tuning, complaint)))
+    live(ChecksMade([*checks(tuning, complaint), *quiet_check(others)]))
     live(TuningChanged(tuning))
     return live.finish(status)
 
@@ -220,6 +226,16 @@ def checks(tuning: Tuning, complaint: str = "") -> list[Check]:
     if tuning.gate.word == "failed":
         checks.append(Check(name="gate", outcome="fail", sentence=tuning.gate.reason, next="--strict"))
     return checks
+
+
+def quiet_check(others: float | None) -> list[Check]:
+    """A warning where other programs had more of the CPUs than races can bear."""
+    cpus = os.cpu_count() or 1
+    if others is None or others < MOST_OTHERS * cpus:
+        return []
+    used = f"other programs used {others:.1f} of {cpus} CPUs meanwhile"
+    sentence = f"{used}: steps take longer beside them, and scatter"
+    return [Check(name="quiet", outcome="warn", sentence=sentence, next="laptime doctor")]
 
 
 def _measured_check(tuning: Tuning) -> Check:

@@ -41,7 +41,7 @@ def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
 
 
 def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str]) -> None:
-    """Check that the packages of the targets are installed, for those that this interpreter loads.
+    """Check that backends and the packages of targets are installed, for those that this interpreter loads.
 
     Args:
         elsewhere: backends that have an interpreter of their own.
@@ -50,13 +50,38 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
         Unavailable: one is missing.
     """
     for recipe, backend in pairs:
-        for package in recipe.packages if backend not in elsewhere else ():
+        if recipe.kind != "object":  # the process that made it has what it needs
+            check_backend(backend, elsewhere)
+        for package in _packages(recipe, backend) if backend not in elsewhere else ():
             if find_spec(package) is None:
+                extras = ",".join(dict.fromkeys((recipe.backend, backend)))
                 raise Unavailable(
                     f"{package} is not installed",
                     why=f"the target {recipe.target} needs it",
-                    next=f"pip install 'laptime[{recipe.backend}]'   or --python {backend}=PATH",
+                    next=f"pip install 'laptime[{extras}]'   or --python {backend}=PATH",
                 )
+
+
+def _packages(recipe: Recipe, backend: str) -> tuple[str, ...]:
+    """What a target needs, and what another framework needs to get it."""
+    is_exported = backend != recipe.backend and not recipe.file and recipe.kind != "object"
+    exporters: tuple[str, ...] = getattr(load("backends", backend), "EXPORTS_WITH", ())
+    return (*recipe.packages, *exporters) if is_exported else recipe.packages
+
+
+def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:
+    """Check that a backend is installed, unless it has an interpreter of its own.
+
+    Raises:
+        Unavailable: it is not.
+    """
+    if backend in elsewhere or load("backends", backend).available() or find_spec(backend) is not None:
+        return
+    raise Unavailable(
+        f"{backend} is not installed",
+        why=f"the backend {backend} runs models with it",
+        next=f"pip install 'laptime[{backend}]'   or --python {backend}=PATH",
+    )
 
 
 def fits(recipe: Recipe, backend: str) -> bool:

@@ -29,19 +29,16 @@ def cpus_of(variant: Variant) -> list[list[int]]:
     return placed(number, variant.threads or 1, usable()) if isinstance(number, int) and number > 1 else []
 
 
-def variants(
-    request: BenchRequest, planned: Sequence[Variant], *, in_memory: bool = False
-) -> tuple[list[Variant], list[Finding]]:
+def variants(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Variant], list[Finding]]:
     """Each variant with each number of instances, and a finding on those that there are no CPUs for.
 
     Threads that nobody set are the usable CPUs, shared out.
 
     Raises:
-        UsageError: instances cannot be measured here, or no number of them fits.
+        UsageError: no number of them fits.
     """
     if not request.instances:
         return list(planned), []
-    _check(request, in_memory=in_memory)
     cpus, quota = usable(), cgroup.cpu_quota("/")
     room = len(cpus) if quota is None else min(len(cpus), max(1, int(quota)))
     made, left_out = [], []
@@ -64,7 +61,14 @@ def variants(
     return made, [Finding(kind="instances/left_out", sentence=sentence)] if left_out else []
 
 
-def _check(request: BenchRequest, *, in_memory: bool) -> None:
+def check(request: BenchRequest, *, in_memory: bool) -> None:
+    """Check what a request says of instances, whatever its targets are.
+
+    Raises:
+        UsageError: they cannot be measured so.
+    """
+    if not request.instances:
+        return
     if in_memory:
         raise UsageError(
             "an object of this process cannot run in several instances",

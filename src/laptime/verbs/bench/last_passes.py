@@ -15,16 +15,16 @@ CaseOf = Callable[[CaseWorker, int], Case]
 Active = Sequence[tuple[CaseWorker, int]]
 
 
-def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str], None]) -> Iterator[Case]:
+def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str, float], None]) -> Iterator[Case]:
     """The cases as each pass completes them.
 
     Args:
         active: the cases that have not failed.
         case_of: the case as it is now.
-        say: reports what is going on.
+        say: reports what is going on, and the share of all passes that lies behind it.
     """
-    for kind in passes.KINDS:
-        say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
+    for number, kind in enumerate(passes.KINDS):
+        say(f"measuring {kind}" if kind != "count" else "counting FLOPs", number / (len(passes.KINDS) + 1))
         for worker, batch in active:
             yield worker.do(kind, batch, case_of(worker, batch))
     groups: dict[tuple[str, int, tuple[object, ...]], list[CaseWorker]] = {}
@@ -34,7 +34,7 @@ def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str], None])
             groups.setdefault((worker.variant.target, batch, work), []).append(worker)
     for (target, batch, _), workers in groups.items():
         if len(workers) > 1:
-            say(f"comparing outputs of {target}")
+            say(f"comparing outputs of {target}", len(passes.KINDS) / (len(passes.KINDS) + 1))
             yield from _compared(workers, batch, case_of)
 
 

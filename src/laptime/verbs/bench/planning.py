@@ -19,7 +19,7 @@ from laptime.records.regime import Regime
 from laptime.records.run import IN_MEMORY, Subject
 from laptime.targets import Program, Recipe, parse
 from laptime.verbs.bench import instances
-from laptime.verbs.bench.backend_selection import check_installed, select_backends
+from laptime.verbs.bench.backend_selection import check_backend, check_installed, select_backends
 
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
@@ -90,12 +90,16 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     Raises:
         UsageError: a value is impossible; nothing has been measured yet.
     """
-    _check(request, in_memory=in_memory)
+    if not request.targets:
+        raise UsageError(
+            "nothing to measure", why="no target was named", next="laptime bench torchvision:resnet18"
+        )
+    check(request, in_memory=in_memory)
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
     paired = select_backends(recipes, request.backends)
     check_installed(paired.pairs, request.python)
-    variants, left_out = instances.variants(request, _variants(request, paired.pairs), in_memory=in_memory)
+    variants, left_out = instances.variants(request, _variants(request, paired.pairs))
     for python in {variant.python: None for variant in variants if variant.python}:
         interpreter.environment(python)  # says now what it lacks
     if request.train:
@@ -216,11 +220,16 @@ def _named(target: str) -> Recipe:
     return Recipe(target=target, kind="object", build=build, source=IN_MEMORY)
 
 
-def _check(request: BenchRequest, *, in_memory: bool) -> None:
-    if not request.targets:
-        raise UsageError(
-            "nothing to measure", why="no target was named", next="laptime bench torchvision:resnet18"
-        )
+def check(request: BenchRequest, *, in_memory: bool = False) -> None:
+    """Check what a request says, whatever its targets are.
+
+    Raises:
+        UsageError: a value is impossible. Unavailable: a backend is not installed.
+    """
+    for python in request.python.values():
+        interpreter.path_of(python)
+    for backend in request.backends:
+        check_backend(backend, request.python)
     if isinstance(request.batch, list) and (not request.batch or min(request.batch) < 1):
         raise UsageError(
             f"batch {min(request.batch, default=0)} is impossible",
@@ -241,6 +250,7 @@ def _check(request: BenchRequest, *, in_memory: bool) -> None:
                 next=f"--regime {regime} --rate 20",
             )
     _check_numbers(request)
+    instances.check(request, in_memory=in_memory)
 
 
 def _check_training(optimizer: str, variants: list[Variant]) -> None:

@@ -31,7 +31,6 @@ from laptime.records.event import (
     Listener,
     Measured,
     PlanChanged,
-    Progress,
     ignore,
 )
 from laptime.records.plan import BenchRequest, Setting
@@ -44,6 +43,7 @@ from laptime.verbs.bench.last_passes import completed_cases
 from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
+from laptime.verbs.bench.wall_progress import WallProgress
 
 MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
@@ -109,7 +109,9 @@ class _Bench:
         self._started = clock.now()
         self._round = 0
         self._largest: int | None = None  # batch that fits, when the search has found its limit
-        self._done = 0.0
+        self._wall = WallProgress(
+            self._live, clock.now, variants=len(planned.variants), processes=planned.processes
+        )
         self._last: tuple[CaseWorker, int] | None = None
 
     def run(self) -> Run:
@@ -139,12 +141,13 @@ class _Bench:
 
     def _search_batches(self) -> None:
         """Replace `auto` by the batch sizes worth measuring, and say what the search found."""
+        self._wall.searching()
         result = batch_search.search(
             self._plan.variants[0],
             linear=self._request.batch == "auto:linear",
             timeout=self._request.timeout,
             open_session=self._open,
-            progress=self._say,
+            progress=self._wall.say,
             budget=self._request.budget,
             usual=self._plan.budget,
             times=len(self._plan.variants) * self._plan.processes,
@@ -192,15 +195,19 @@ class _Bench:
     def _load(self, generation: int) -> None:
         # What has failed with every batch size is not waited for again.
         workers = [worker for worker in self._workers if worker.active]
+        self._wall.loading(generation, self._plan.budget)
         if generation > 0:
+            self._wall.say(f"loading, process {generation + 1} of {self._plan.processes}")
             opening.open_together(workers)
             for worker in workers:
                 worker.prepare()
+            self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
             return
         for variant in self._plan.variants:
-            self._say(f"loading {variant.target}")
+            self._wall.say(f"loading {variant.target}")
             same = [worker for worker in workers if worker.variant is variant]
             opening.load_first(same, one_by_one=self._request.preset == "strict")
+        self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
         self._complete_environment()
         self._complete_cases()
 
@@ -237,7 +244,7 @@ class _Bench:
     def _measure(self, generation: int) -> None:
         budget, paced = self._plan.budget / self._plan.processes, self._plan.paced_share
         if paced < 1:
-            self._rounds(generation, (1 - paced) * budget)
+            self._rounds(generation, (1 - paced) * budget, paced=paced * budget)
         if paced:
             self._paced(generation, paced * budget)
 
@@ -250,13 +257,17 @@ class _Bench:
         orders = rounds(self._active(), self._request.seed + generation)
         for number, order in zip(range(stretches), orders, strict=False):
             self._round += 1
-            self._progress(generation, 1 - self._plan.paced_share * (1 - number / stretches), budget)
+            self._wall.measuring(budget * (1 - number / stretches))
             for worker, batch in order:
                 if batch not in worker.failed:
                     self._block(worker, batch, Regime.PACED, budget / len(order) / stretches)
 
-    def _rounds(self, generation: int, budget: float) -> None:
-        """Blocks of all cases in random order, until they are precise or the budget is spent."""
+    def _rounds(self, generation: int, budget: float, *, paced: float) -> None:
+        """Blocks of all cases in random order, until they are precise or the budget is spent.
+
+        Args:
+            paced: seconds of paced calls that follow.
+        """
         if not (active := self._active()):
             return
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
@@ -281,7 +292,7 @@ class _Bench:
                     self._block(worker, batch, regime, share * block)
             active = self._active()
             spent = self._now() - begun
-            self._progress(generation, spent / budget, budget - spent)
+            self._wall.measuring(budget - spent + paced)
             if limit is None and spent >= budget and number >= fewest:
                 # Decided once: who looks after each round until it suits stops at a lucky one.
                 limit = budget if self._is_budget_given or self._are_sound(active) else OVERTIME * budget
@@ -349,7 +360,7 @@ class _Bench:
 
     def _passes(self) -> None:
         cases = self._active()
-        for case in completed_cases(cases, self._case, self._say):
+        for case in completed_cases(cases, self._case, self._wall.completing):
             self._live(CaseChanged(case))
         for worker, batch in cases:
             self._live(CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
@@ -384,15 +395,3 @@ class _Bench:
             if finding.kind not in kinds:
                 self._live(FindingAdded(finding))
         self._live.finish(status, self._now() - self._started)
-
-    def _say(self, text: str) -> None:
-        """Report what is going on, without progress."""
-        self._live(Progress(done=self._done, remaining=self._plan.budget * (1 - self._done), text=text))
-
-    def _progress(self, generation: int, done: float, remaining: float) -> None:
-        processes = self._plan.processes
-        text = "measuring" if processes == 1 else f"measuring, process {generation + 1} of {processes}"
-        share = (generation + min(1.0, done)) / processes
-        left = max(0.0, remaining) + (processes - generation - 1) * self._plan.budget / processes
-        self._done = share
-        self._live(Progress(done=share, remaining=left, text=text))

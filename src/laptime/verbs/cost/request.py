@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from laptime.kit.errors import UsageError
+from laptime.pricing.promises import promise
 
 
 class CostRequest(Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
         """Raise what is wrong with the options themselves.
 
         Raises:
-            UsageError: a number is impossible, or options do not go together.
+            UsageError: a number is impossible, a promise is none, or options do not go together.
         """
         for option, value in (
             ("--usd-per-hour", self.usd_per_hour),
@@ -62,6 +63,8 @@ class CostRequest(Struct, frozen=True, kw_only=True):
                     why="it must be a number above zero",
                     next=f"{option} 4",
                 )
+        if self.slo:
+            promise(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(
                 f"{len(self.machines)} machines for {runs} runs",

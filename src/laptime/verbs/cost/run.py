@@ -26,7 +26,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
 
     Raises:
         UsageError: no price is known, an option is impossible, or a run has no throughput.
-        InvalidNumbers: a run's numbers are invalid.
+        NoCost: a run's numbers are invalid, or none is shown to keep the promise.
     """
     request.check(len(runs))
     today = request.today or datetime.now(UTC).date()

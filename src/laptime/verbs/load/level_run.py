@@ -54,7 +54,7 @@ class LevelRun:
         live: the run it belongs to.
         began: when that started, on the clock of the senders.
         case: with its key, axes and target.
-        share: [from, to] of the whole work, for the progress.
+        share: [from, to] of the whole work, for the progress. after: seconds of the levels that follow.
         metrics: of the server, asked before and after.
         looks: say when the level ends; None: when its schedule does.
     """
@@ -67,12 +67,13 @@ class LevelRun:
         facts: Level,
         *,
         share: Sequence[float] = (0.0, 1.0),
+        after: float = 0.0,
         metrics: MetricsPage | None = None,
         looks: Looks | None = None,
     ) -> None:
         self._live, self._began, self._case, self._facts = live, began, case, facts
         self._metrics, self._looks = metrics, looks
-        self._from, self._to = share
+        (self._from, self._to), self._after = share, after
         self._errors: dict[str, Errors] = {}
         self._answered = self._failed = 0
         self._sizes: list[int] = []
@@ -96,7 +97,7 @@ class LevelRun:
                 elif isinstance(message, LevelDone):
                     self._cpu = max(self._cpu, message.cpu / message.wall if message.wall else 0.0)
                     self._stalls += [[at - self._began, seconds] for at, seconds in message.stalls]
-                self._progress(begin, order.end)
+                self._progress(begin, order)
         except KeyboardInterrupt:
             self._finish("interrupted")
             raise
@@ -118,13 +119,17 @@ class LevelRun:
             senders.stop()
             self._facts = structs.replace(self._facts, ended=reason, window=seconds)
 
-    def _progress(self, begin: float, seconds: float) -> None:
-        gone = SystemClock.now() - begin
-        done = min(1.0, max(0.0, gone / seconds)) if seconds else 1.0
+    def _progress(self, begin: float, order: Order) -> None:
+        gone = max(0.0, SystemClock.now() - begin)
+        if expected := order.requests or (0 if order.end else len(order.due)):
+            done = min(1.0, (self._answered + self._failed) / expected)
+            left = gone * (1 - done) / done if done else 0.0
+        else:
+            done, left = min(1.0, gone / order.end) if order.end else 1.0, max(0.0, order.end - gone)
         text = f"{label(self._facts)}: {self._answered} answered" + (
             f", {self._failed} failed" if self._failed else ""
         )
-        self._live(Progress(self._from + (self._to - self._from) * done, max(0.0, seconds - gone), text))
+        self._live(Progress(self._from + (self._to - self._from) * done, left + self._after, text))
 
     def _take(self, answers: Sequence[Answer]) -> None:
         good = [answer for answer in answers if not answer.error]

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from laptime.kit.errors import UsageError, unknown
 from laptime.loadgen.arrivals import LAWS
+from laptime.loadgen.promise import promises
 from laptime.records.plan import Origin
 
 BUDGET = 240.0
@@ -93,22 +94,15 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: a number is impossible, or options do not go together.
         """
-        for rate in self.rates:
-            if not 0 < rate < math.inf:
-                raise UsageError(
-                    f"--rate {rate:g} is impossible", why="it must be a number above zero", next="--rate 8"
-                )
+        self._check_numbers()
         if any(users < 1 for users in self.concurrency):
             raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
         if self.arrivals not in LAWS:
-            raise unknown("law of arrivals", self.arrivals, LAWS, option="--arrivals")
-        if self.usd_per_hour is not None and not 0 < self.usd_per_hour < math.inf:
-            raise UsageError(
-                f"--usd-per-hour {self.usd_per_hour:g} is impossible",
-                why="it must be a number above zero",
-                next="--usd-per-hour 4",
+            raise unknown(
+                "law of arrivals", self.arrivals, LAWS, option="--arrivals", example="--arrivals poisson"
             )
         self._check_levels()
+        self._check_tokens()
         if self.is_endpoint:
             _check_address(self.target, confirmed=self.remote)
         elif self.bodies or self.headers:
@@ -156,6 +150,44 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="each says itself how long a level is",
                 next="leave one of them out",
             )
+
+    def _check_numbers(self) -> None:
+        numbers = (
+            *(("--rate", rate, "8") for rate in self.rates),
+            ("--shape", self.shape, "0.5"),
+            ("--usd-per-hour", self.usd_per_hour, "4"),
+        )
+        for option, value, example in numbers:
+            if value is not None and not 0 < value < math.inf:  # NaN is neither
+                raise UsageError(
+                    f"{option} {value:g} is impossible",
+                    why="it must be a number above zero",
+                    next=f"{option} {example}",
+                )
+
+    def _check_tokens(self) -> None:
+        """Raise for promises that are none, and for what only the server of a language model has.
+
+        Raises:
+            UsageError: there is one.
+        """
+        metrics = [promise.metric for promise in promises(self.slo)]
+        if self.is_language_model:
+            return
+        for metric in metrics:
+            if metric != "latency":
+                raise UsageError(
+                    f"--slo {metric} is for language models",
+                    why=f"{shown(self.target)} answers with no tokens that could be timed",
+                    next="--slo latency=50ms@p99",
+                )
+        for name in ("model", "prompt", "output", "shared_prefix", "tokenizer"):
+            if name in self.origins:
+                raise UsageError(
+                    f"--{name.replace('_', '-')} is for language models",
+                    why="they are addressed as http://HOST:PORT/v1",
+                    next="laptime load http://127.0.0.1:8000/v1 --rate 2,4,8",
+                )
 
 
 def _check_address(address: str, *, confirmed: bool) -> None:

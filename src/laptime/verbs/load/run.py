@@ -6,6 +6,7 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -29,7 +30,7 @@ from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.generator import Generator
 from laptime.verbs.load.level_run import LevelRun
-from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.levels import Planned, at_once, open_level, planned
 from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
@@ -77,6 +78,8 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     request = applied(request)
     request.check()
     target, subject = sender_target(request)
+    own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
+    levels = [] if request.find_peak else planned(request, subject.target, own)
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
@@ -90,13 +93,12 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     try:
         live.say(f"asking {subject.target}")
         senders = _opened(target, request.senders or 1)
-        own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
         page = metrics_page(request, target)
         work = _Levels(request, subject.target, own, senders, live, began, page)
         if request.find_peak:
             work.search()
         else:
-            work.all()
+            work.all(levels)
     except KeyboardInterrupt:
         status = "interrupted"
     except CommandFailed:
@@ -127,12 +129,17 @@ class _Levels:
         self._generator = None if own else Generator(senders, request.senders, chunks)
         self._count, self._gone = 0, 0.0
 
-    def all(self) -> None:
+    def all(self, levels: Sequence[Planned]) -> None:
         """Those that were asked for."""
-        levels = planned(self._request, self._name, self._own, self._seconds)
+        if self._request.scenario == "Offline":
+            levels = [at_once(self._request, self._name, self._own, self._seconds)]
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
+        # Users who send so many requests take as long as those take; all levels count alike then.
+        lengths = [1.0 if order.requests or not order.end else order.end for _, _, order in levels]
         for at, (case, facts, order) in enumerate(levels):
-            self._carry_out(case, facts, order, (at / len(levels), (at + 1) / len(levels)))
+            before, after = sum(lengths[:at]), sum(lengths[at + 1 :])
+            share = before / sum(lengths), 1 - after / sum(lengths)
+            self._carry_out(case, facts, order, share, 0.0 if order.requests else after)
 
     def search(self) -> None:
         """Those that a search for the peak asks for, and what it found."""
@@ -152,9 +159,11 @@ class _Levels:
         case, facts, order = open_level(seeded, self._name, rate, axes, seconds)
         share = self._gone, min(1.0, self._gone + seconds / self._request.budget)
         self._gone = share[1]
-        return self._carry_out(case, facts, order, share)
+        return self._carry_out(case, facts, order, share, (1 - self._gone) * self._request.budget)
 
-    def _carry_out(self, case: Case, facts: Level, order: Order, share: tuple[float, float]) -> Case:
+    def _carry_out(
+        self, case: Case, facts: Level, order: Order, share: tuple[float, float], after: float
+    ) -> Case:
         self._prepare(facts.rate or 0.0)
         alone = self._generator.alone if self._generator else None
         level = LevelRun(
@@ -163,6 +172,7 @@ class _Levels:
             case,
             structs.replace(facts, alone=alone),
             share=share,
+            after=after,
             metrics=self._metrics,
             looks=Looks(self._request.slo) if self._request.auto else None,
         )

@@ -21,7 +21,7 @@ from laptime.kit.errors import UsageError
 from laptime.launch.script import Outcome, Program
 from laptime.records.event import Listener
 from laptime.records.profile import Profile
-from laptime.records.run import Run, Subject
+from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.reports.formats import text
 from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded
@@ -162,7 +162,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         self._observer.finish()
         with self._work:
             seen = self._observer.observed
-            program = Program([], Subject(target=self._request.program), sys.executable)
+            program = Program([], Subject(target=self._request.program, source=IN_MEMORY), sys.executable)
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:
                 self._run = self._analysed(program, outcome)

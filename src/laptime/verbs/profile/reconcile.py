@@ -126,7 +126,7 @@ def checks(observed: Observed, profile: Profile | None) -> list[Check]:
     result = [few if timed < FEW else Check(name="untraced", outcome="ok", sentence=sentence)]
     if not observed.traces:
         sentence = f"nothing was traced: the script ended after {count(observed.settled + timed, 'step')}"
-        advice = "let it run longer, or   --wait 1 --warmup 1 --steps 2"
+        advice = "--wait 1 --warmup 1 --steps 2   or let it run longer"
         result.append(Check(name="traced", outcome="fail", sentence=sentence, next=advice))
     slowdown = profile.reconciled.slowdown if profile and profile.reconciled else 0.0
     if slowdown > SLOW:

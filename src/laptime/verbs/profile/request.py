@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from laptime.records.plan import Origin
+from laptime.kit.errors import UsageError
+from laptime.launch.script import TARGET_LOOP, Program
+from laptime.records.plan import BenchRequest, Origin
+from laptime.store import writable
+from laptime.verbs.bench.planning import plan
+
+OF_TARGETS = ("batch", "dtype", "device")
+"""Options that a script, which makes its own batches, does not have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +55,24 @@ class ProfileRequest:
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    def check(self, program: Program) -> None:
+        """Raise what is wrong with the options, before the program is run.
+
+        Raises:
+            UsageError: an option of targets stands before a script, a value is impossible, or the traces
+                cannot be kept where they were asked for.
+        """
+        if self.trace is not None:
+            writable.folder(self.trace, "--trace")
+        if TARGET_LOOP in program.words:
+            batch = None if self.batch is None else [self.batch]
+            plan(BenchRequest(targets=[self.program], batch=batch, dtype=[self.dtype], device=self.device))
+            return
+        for name in OF_TARGETS:
+            if name in self.origins:
+                raise UsageError(
+                    f"--{name} is for targets",
+                    why=f"{self.program} is a script: it chooses its own {name}",
+                    next=f"laptime profile {self.program}",
+                )

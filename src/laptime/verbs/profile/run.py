@@ -33,7 +33,7 @@ from laptime.tuning.trial.messages import TrialResult
 from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
-from laptime.verbs.profile.request import ProfileRequest
+from laptime.verbs.profile.request import OF_TARGETS, ProfileRequest
 
 _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "timeout")
 
@@ -49,7 +49,7 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
         after Ctrl-C: what was measured until then is in it.
 
     Raises:
-        UsageError: there is no such script, or no step was found in it.
+        UsageError: there is no such script, an option is impossible, or no step was found in it.
         UserCodeError: it failed before a step was measured.
     """
     live = LiveRun("profile", emit)
@@ -67,15 +67,17 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
 
 
 def _program(request: ProfileRequest) -> Program:
-    asked = {key: getattr(request, key) for key in ("batch", "dtype", "device")}
+    asked = {key: getattr(request, key) for key in OF_TARGETS}
     target_loop = [f"--{key}={value}" for key, value in asked.items() if value is not None]
-    return resolve(
+    program = resolve(
         request.program,
         request.arguments,
         is_module=request.module,
         python=request.python,
         target_loop=target_loop,
     )
+    request.check(program)
+    return program
 
 
 def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: Outcome, folder: Path) -> Run:

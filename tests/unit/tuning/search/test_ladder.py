@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,8 @@ from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import SearchResult, planned, search
+from laptime.tuning.search.evaluator import Round, TrialFailed
+from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, planned, search
 from laptime.tuning.search.settings import SearchSettings
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
@@ -69,6 +70,49 @@ def test_the_session_goes_on_after_a_failure(kind: str) -> None:
     assert found.recipe.names == ("good",)
     assert rung(found, "bad").verdict == "failed"
     assert "bad does not run here" in rung(found, "bad").reason
+
+
+def test_a_control_that_takes_too_much_of_a_short_session_is_left_out() -> None:
+    there = world(Knob(name="good", effect=HALF))
+    least = search(there, LONG).control
+    assert least is not None
+    seconds = least.seconds / least.rounds * 3
+    found = search(world(Knob(name="good", effect=HALF)), SearchSettings(budget=5 * seconds))
+    assert found.control is None
+    assert rung(found, "identity").reason.startswith("would take ")
+    assert rung(found, "good").verdict == "faster"
+
+
+class Interrupted(ScriptedEvaluator):
+    """The user presses Ctrl-C when the race of `stop` has begun."""
+
+    stop = ""
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        if self.stop in candidate.names:
+            raise KeyboardInterrupt
+        return super().race(incumbent, candidate, fresh=fresh)
+
+
+def test_ctrl_c_hands_back_what_was_kept_until_then() -> None:
+    there = Interrupted(
+        STEP, (Knob(name="good", effect=HALF), Knob(name="late", claims=("forward",))), 0, QUIET
+    )
+    there.stop = "late"
+    with pytest.raises(SearchInterrupted) as stopped:
+        search(there, LONG)
+    found = stopped.value.result
+    assert found.recipe.names == ("good",)
+    assert rung(found, "good").kept
+    assert found.ended == "budget"
+
+
+def test_ctrl_c_before_anything_was_kept_has_nothing_to_hand_back() -> None:
+    there = Interrupted(STEP, (Knob(name="good", effect=HALF),), 0, QUIET)
+    there.stop = "good"
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        search(there, LONG)
+    assert not isinstance(stopped.value, SearchInterrupted)
 
 
 def test_a_script_that_does_not_run_is_the_callers_to_tell() -> None:

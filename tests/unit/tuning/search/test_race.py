@@ -55,6 +55,16 @@ def test_nothing_is_given_up_early_as_no_gain() -> None:
     assert result.word != "unclear" or result.reason
 
 
+@pytest.mark.parametrize("looks", [(3,), (4, 6)])
+def test_no_word_contradicts_the_interval_beside_it(looks: tuple[int, ...]) -> None:
+    for seed in range(200):
+        result = race(iter(Rounds(1.04, 0.05, seed=seed)), RaceTerms(looks=looks, noise=0.05, margin=0.0))
+        if result.word in ("faster", "slower"):
+            assert result.ci95 is not None
+            low, high = result.ci95
+            assert low > 1 or high < 1, (seed, result)
+
+
 def test_same_needs_proof() -> None:
     quiet = race(iter(Rounds(1.0, 0.0005)), RaceTerms(noise=0.0005, looks=(12,)))
     loud = race(iter(Rounds(1.0, 0.05)), RaceTerms(noise=0.05, looks=(12,)))

@@ -122,7 +122,7 @@ def test_time_is_reserved_for_it() -> None:
     def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
         evaluator: Any = SimpleNamespace(
             costs=lambda loop_profile: SimpleNamespace(start=start),
-            runner=SimpleNamespace(accounting=SimpleNamespace(first_step=start)),
+            runner=SimpleNamespace(accounting=SimpleNamespace(first_step=start, forked_step=None)),
         )
         return after_search.reserve(evaluator, LoopProfile(step=seconds), budget, step or seconds)
 
@@ -134,7 +134,7 @@ def test_time_is_reserved_for_it() -> None:
 def test_what_is_kept_last_needs_less_than_what_a_session_reserves() -> None:
     evaluator: Any = SimpleNamespace(
         costs=lambda loop_profile: SimpleNamespace(start=8.0),
-        runner=SimpleNamespace(accounting=SimpleNamespace(first_step=8.0)),
+        runner=SimpleNamespace(accounting=SimpleNamespace(first_step=8.0, forked_step=None)),
     )
     script = LoopProfile(step=0.87)
     late = after_search.late_reserve(evaluator, script, 600)

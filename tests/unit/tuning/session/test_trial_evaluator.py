@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import tuning_record
+from laptime.tuning.session.request import TuneRequest, choice_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TimedTrial
-from laptime.tuning.trial.messages import TrialResult
+from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
 
 def seen(runner: PlayedRunner, candidate: Recipe, count: int) -> list[Round]:
@@ -86,6 +90,44 @@ def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> 
         list(evaluating(runner).race(Recipe(), LAST, fresh=fresh))
     assert failed.value.kind == kind
     assert failed.value.why
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_a_script_that_ends_while_changes_are_switched_races_in_processes(
+    tmp_path: Path, blocks: int
+) -> None:
+    class Stumbling(PlayedRunner):
+        """Dies of what the other side left behind: hidden states of two precisions, say."""
+
+        @contextmanager
+        def run(self, plan: TrialPlan) -> Iterator[Any]:
+            with super().run(plan) as trial:
+                if len(plan.arms) == 2:
+                    trial._blocks, trial.result = trial._blocks[:blocks], FAILURES["crashed"]
+                yield trial
+
+    runner = Stumbling(tmp_path)
+    found = seen(runner, LAST, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert [each.process for each in found] == ([0, 1, 2] if blocks == 2 else [1, 2, 3])
+
+
+def test_each_trial_begins_with_what_the_user_has(tmp_path: Path) -> None:
+    """A checkpoint that one trial wrote would be resumed by the next; a folder of outputs exists already."""
+    runner = PlayedRunner(tmp_path)
+    seen(runner, WORKERS, 2)
+    places = {plan.scratch for plan in runner.plans}
+    assert len(places) == len(runner.plans)
+    assert all(plan.scratch.startswith(plan.folder) for plan in runner.plans)
+
+
+@pytest.mark.parametrize(("budget", "seconds"), [(3600.0, 20.0), (120.0, 10.0)])
+def test_a_diagnosis_takes_its_share_of_the_budget(tmp_path: Path, budget: float, seconds: float) -> None:
+    runner = PlayedRunner(tmp_path)
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")), budget)
+    with pytest.raises(TrialFailed):  # nothing is diagnosed by what is played
+        evaluator.diagnose(Recipe())
+    assert runner.plans[0].seconds == seconds
 
 
 def test_device_memory_and_silence(tmp_path: Path) -> None:

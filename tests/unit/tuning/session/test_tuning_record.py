@@ -1,9 +1,13 @@
-"""Where a change that is only ever suggested stands in the ladder."""
+"""Where a change that is only ever suggested stands in the ladder; whether a session was alone."""
 
 from __future__ import annotations
 
+import os
+
+import pytest
+
 from laptime.records.tuning import Rung
-from laptime.tuning.session.tuning_record import with_suggested
+from laptime.tuning.session.tuning_record import quiet_check, with_suggested
 
 SUGGESTED = Rung(name="defer_logging", verdict="suggested", bound=0.005)
 
@@ -21,3 +25,15 @@ def test_a_suggestion_that_could_save_most_stands_first() -> None:
 def test_a_smaller_one_stands_at_the_end() -> None:
     ladder = [Rung(name="identity", bound=0.0), Rung(name="compile", bound=0.006), Rung(name="threads")]
     assert names(ladder, [SUGGESTED]) == ["identity", "compile", "threads", "defer_logging"]
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(None, False), (0.05, False), (1.6, True)])
+def test_a_session_beside_busy_programs_says_so(
+    others: float | None, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    told = quiet_check(others)
+    assert bool(told) == is_told
+    if told:
+        assert told[0].outcome == "warn"
+        assert told[0].sentence.startswith("other programs used 1.6 of 2 CPUs meanwhile")

@@ -74,6 +74,23 @@ assert os.path.exists("fresh.bin") and "fresh.bin" in os.listdir(".")
     assert tree(user) == before
 
 
+def test_ranks_of_one_trial_see_what_the_others_wrote(
+    user: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for expected in ("False", "True"):
+        answer = run(
+            user,
+            tmp_path / "scratch",
+            """
+print(os.path.exists("out/a.txt"))
+os.makedirs("out", exist_ok=True)
+open("out/a.txt", "w").close()
+""",
+        )
+        assert answer[0] == expected
+
+
 def test_removing_and_moving_is_seen_by_the_script_alone(user: Path, tmp_path: Path) -> None:
     before = tree(user)
     run(

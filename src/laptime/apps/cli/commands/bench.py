@@ -7,7 +7,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli import completing, measuring, measuring_options
+from laptime.apps.cli import completing, measuring, measuring_options, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import UsageError
@@ -61,25 +61,32 @@ def command(
     laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
     voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
     phases = _phases(llm, prompt, output_tokens)
     request = measuring_options.request(context, targets, given=given, same=same)
     request = structs.replace(request, options={**request.options, **phases})
     format_ = "json" if as_json else "text"
-    return measuring.carry_out(request, outputs, format=format_, voice=voice)[1]
+    return measuring.carry_out(request, reports, format=format_, voice=voice)[1]
 
 
-def _phases(llm: bool, prompt: list[int] | None, output: int | None) -> dict[str, list[Any]]:
+def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
     """The options of a language model's phases; none where none is measured.
 
     Raises:
-        UsageError: what only a language model has was asked of another.
+        UsageError: what only a language model has was asked of another, or a prompt without tokens.
     """
     if not llm:
-        if prompt or output:
+        if prompt or answer:
             raise UsageError(
                 "only a language model has a prompt and an output",
                 why="--prompt and --output-tokens go with --llm",
                 next="laptime bench --llm TARGET",
             )
         return {}
-    return {"phase": ["prefill", "decode"], "prompt": prompt or [128], "output": [output or 32]}
+    if prompt and min(prompt) < 1:
+        raise UsageError(
+            f"--prompt {min(prompt)} is impossible",
+            why="a prompt has at least one token",
+            next="--prompt 128",
+        )
+    return {"phase": ["prefill", "decode"], "prompt": prompt or [128], "output": [answer or 32]}

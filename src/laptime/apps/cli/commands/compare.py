@@ -64,18 +64,18 @@ def command(
     """
     voice = context.find_object(Voice) or Voice()
     format_ = "json" if as_json else "text"
+    reports = output.planned(outputs)
     if same or not b:
         _check_named(a, b, same)
         request = measuring_options.request(context, [], given=given, same=same)
-        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
         return code or decided(run.comparisons)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
         request = measuring_options.request(context, [a, b], given=given)
-        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
         return code or decided(run.comparisons)
-    reports = output.planned(outputs)
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
@@ -92,7 +92,7 @@ def command(
     if all(targets) and len({*targets}) == 2:
         voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
         request = as_measured(left, measuring_options.request(context, targets, given=given))
-        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
         return code or decided(run.comparisons)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 

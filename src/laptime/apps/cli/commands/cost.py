@@ -137,6 +137,7 @@ def command(
         samples_per_step=samples_per_step,
         prices=prices,
     )
+    request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]
     report = document(cost(runs, request))
     output.show(report, format="json" if as_json else "text")

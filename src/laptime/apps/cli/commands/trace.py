@@ -11,6 +11,7 @@ from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import UsageError
+from laptime.store import writable
 from laptime.store.recording import recorded
 
 _PATH = click.Path(path_type=Path)
@@ -91,4 +92,4 @@ def _check_slim(path: Path) -> None:
             why=f"its name must end in {' or '.join(_SUFFIXES)}",
             next=f"--slim {path.with_suffix('.json.gz')}",
         )
-    output.writable(path)
+    writable.file(path, "--slim")

@@ -16,6 +16,7 @@ from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
+from laptime.store import writable
 
 
 def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
@@ -76,7 +77,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     type=click.Choice(["throughput", "memory", "latency"]),
     default="throughput",
     show_default=True,
-    help="What to improve: memory of scripts only, latency of models only.",
+    help="What to improve: latency of models only.",
 )
 @click.option(
     "--batch",
@@ -98,6 +99,12 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     help="Function that scores a list of outputs for these samples; more is better.",
 )
 @click.option(
+    "--slo",
+    default="",
+    metavar="20ms@p99",
+    help="Latency that the tuned model has to keep; judged by the upper end of the interval.",
+)
+@click.option(
     "--export",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
@@ -107,7 +114,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--max-memory",
     callback=read_by(size),
     metavar="SIZE",
-    help="Memory limit of a trial: 8GB. [default: what the machine has free]",
+    help="Memory limit of a trial, or of a model's process: 8GB. [default of trials: what is free]",
 )
 @click.option(
     "--certify",
@@ -141,9 +148,9 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
 
-    A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION. Changes of how it
-    runs are raced the same way, its outputs are compared with those of the model as it is on inputs that no
-    change has seen, and --export keeps the result as a folder.
+    A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION, FILE.onnx. Changes
+    of how it runs are raced the same way, its outputs are compared with those of the model as it is on inputs
+    that no change has seen, and --export keeps the result as a folder.
 
     \b
     laptime tune train.py --epochs 10
@@ -151,6 +158,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     laptime tune --only num_workers,channels_last train.py
     laptime tune --dry-run train.py
     laptime tune --goal latency --export fast torchvision:resnet18
+    laptime tune model.onnx --goal latency --slo 20ms@p99 --max-memory 2GB
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.tuning.session import tune as verb
@@ -159,7 +167,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     if settings["patch"] is not None:
-        output.writable(settings["patch"])
+        writable.file(settings["patch"], "--patch")
     origins = flags(context, settings)
     if not settings["module"] and tuning_model.is_model(settings["program"]):
         recorded = tuning_model.tune(settings, origins, quiet=voice.quiet)

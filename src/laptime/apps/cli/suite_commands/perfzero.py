@@ -10,7 +10,14 @@ from msgspec import structs
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import Decorated, off_option, report_options, typed, voice_options
+from laptime.apps.cli.options import (
+    Decorated,
+    name_option,
+    off_option,
+    report_options,
+    typed,
+    voice_options,
+)
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
@@ -81,7 +88,7 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
 @time_option("--timeout", "Time limit of a method; a longer one counts as hung. [default: 1h]")
 @click.option("--list", "only_list", is_flag=True, help="List the methods that would run, measure nothing.")
-@click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT.")
+@name_option("Name of this run: laptime show TEXT.")
 @off_option("--no_save", "save", "Do not store the run.")
 @report_options
 @voice_options

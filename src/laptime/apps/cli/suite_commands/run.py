@@ -11,7 +11,7 @@ from msgspec import structs
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import off_option, report_options, voice_options
+from laptime.apps.cli.options import name_option, off_option, report_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
@@ -36,7 +36,7 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
-@click.option("--name", metavar="TEXT", help="Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
+@name_option("Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
 @off_option("--no-save", "save", "Do not store the runs.")
 @report_options
 @voice_options
@@ -136,6 +136,9 @@ def _announce(items: list[PlannedBenchmark], voice: Voice) -> None:
     seconds = sum(item.seconds for item in left)
     about = f", about {_about(seconds)}" if left else ""
     voice.say(f"{count(len(items), 'benchmark')}{stored}{about}")
+    for item in left:
+        if isinstance(item.plan, LaptimeError):
+            voice.say(one_line(f"{item.request.name} cannot run: {item.plan.what}   next: {item.plan.next}"))
 
 
 def _about(seconds: float) -> str:

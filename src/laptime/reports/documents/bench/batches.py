@@ -14,7 +14,8 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Chart, Panels, Section, Text
 from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, legend, line, spot
+from laptime.reports.page.axes import Scale, frame
+from laptime.reports.page.svg import drawing, el, legend, line, spot
 
 _SHAPE_ORDER = ("ring", "square", "triangle", "diamond", "cross")
 _COLOURS = 6
@@ -34,7 +35,9 @@ def section(run: Run, stats: list[Stats]) -> Section:
         lines = _by_variant(run, numbers_of(stats, tag))
         points_by_name = {name: points for name, points in lines.items() if len(points) > 1}
         if points_by_name:
-            charts.append(Chart(title=title, draw=partial(_panel, points_by_name, title, _knees(run))))
+            keys = partial(_keys, list(points_by_name)) if len(points_by_name) > 1 else None
+            draw = partial(_panel, points_by_name, title, _knees(run))
+            charts.append(Chart(title=title, draw=draw, keys=keys, half=True))
     note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
     blocks: list[Block] = [Panels(blocks=charts), Text(text=note)] if charts else []
     return Section(id="batch", title="Against batch", detail="page", blocks=blocks)
@@ -59,8 +62,10 @@ def _knees(run: Run) -> dict[int, str]:
     return words_at
 
 
-def _panel(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int, str]) -> Markup:
-    width, height = 460.0, 270.0
+def _panel(
+    lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int, str], width: float
+) -> Markup:
+    place = frame(width, 270)
     every = [point for points in lines.values() for point in points]
     batches = sorted({batch for batch, _ in every})
     ends = [end for _, stat in every for end in (stat.value or 0.0, *filter(math.isfinite, stat.ci95 or ()))]
@@ -68,40 +73,30 @@ def _panel(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int
     positive = [end for end in ends if end > 0]
     steep = max(ends) > 12 * min(positive)
     low, high = (min(positive) / 1.3, max(ends) * 1.3) if steep else (0.0, max(ends) * 1.08)
-    x = Scale(batches[0] / 1.25, batches[-1] * 1.25, 58, width - 14, log=True)
-    y = Scale(low, high, height - 44, 26, log=steep)
+    x, y = place.x(batches[0] / 1.25, batches[-1] * 1.25, log=True), place.y(low, high, log=steep)
     text = unit if unit != "/s" else "items/s"
     marks = [
-        el("line", x1=x(b), x2=x(b), y1=26, y2=height - 44, class_="boundary")
+        el("line", x1=x(b), x2=x(b), y1=place.top, y2=place.bottom, class_="boundary")
         + el("text", word, x=x(b), y=20, class_="tick middle small")
         for b, word in knees.items()
         if b in batches
     ]
     parts = [
-        el("text", text + (", logarithmic" if steep else ""), x=4, y=12, class_="tick"),
-        left_axis(y, y.labels(5, factor), x=58, right=width - 14),
-        bottom_axis(x, [(b, str(b)) for b in _apart(batches, x)], y=height - 44),
-        el("text", "batch", x=(58 + width - 14) / 2, y=height - 8, class_="tick middle"),
+        place.left_axis(y, y.labels(place.up, factor), text + (", logarithmic" if steep else "")),
+        place.bottom_axis(x, [(batch, str(batch)) for batch in batches], "batch"),
         *marks,
         *(_line(points, x, y, index) for index, points in enumerate(lines.values())),
     ]
-    figure = drawing(width, height, *parts, label=f"{title} against batch")
-    keys = [(*_mark(index), [el("span", name)]) for index, name in enumerate(lines)]
-    return figure + legend(keys) if len(lines) > 1 else figure
+    return drawing(width, place.height, *parts, label=f"{title} against batch")
+
+
+def _keys(names: list[str]) -> Markup:
+    return legend((*_mark(index), [el("span", name)]) for index, name in enumerate(names))
 
 
 def _mark(index: int) -> tuple[str, str]:
     """Shape and class of the marks of a line."""
     return _SHAPE_ORDER[index % len(_SHAPE_ORDER)], f"spot c{index % _COLOURS}"
-
-
-def _apart(batches: list[int], x: Scale) -> list[int]:
-    """The batch sizes whose numbers do not touch on the axis."""
-    shown: list[int] = []
-    for batch in batches:
-        if not shown or x(batch) - x(shown[-1]) >= 26:
-            shown.append(batch)
-    return shown
 
 
 def _line(points: list[tuple[int, Stat]], x: Scale, y: Scale, index: int) -> Markup:

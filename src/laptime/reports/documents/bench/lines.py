@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laptime.analysis.stat import Stat
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import estimate, show, show_interval
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -185,4 +185,4 @@ def _with_interval(stat: Stat) -> str:
     text = words.printable(stat.text)
     if stat.ci95 is None or stat.value is None:
         return text
-    return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
+    return estimate(text, words.printable(show_interval(stat.ci95, stat.value, stat.unit)))

@@ -13,13 +13,13 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
 from laptime.reports.document import Chart, Folded, Section
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, line
+from laptime.reports.page.axes import Frame, Scale, frame
+from laptime.reports.page.svg import drawing, el, line
 
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000
 """Points of a line that are drawn; of more, the highest of equal slices of time."""
 
-_WIDTH, _LEFT, _RIGHT = 940.0, 64.0, 926.0
 _HEIGHT, _GAP = 110.0, 46.0
 _MOST_OPEN = 3
 
@@ -40,35 +40,32 @@ def section(run: Run) -> Section:
     )
 
 
-def _drawn(case: Case, memory: Series, cpu: Series | None) -> Markup:
-    x = Scale(min(memory.at), max(memory.at), _LEFT, _RIGHT)
+def _drawn(case: Case, memory: Series, cpu: Series | None, width: float) -> Markup:
     panels = [(memory, "line c0", "memory")] + ([(cpu, "line c1", "CPU time")] if cpu else [])
+    whole = frame(width, 24 + len(panels) * (_HEIGHT + _GAP), top=24, bottom=_GAP)
+    x = whole.x(min(memory.at), max(memory.at))
+    tops = [whole.top + index * (_HEIGHT + _GAP) for index in range(len(panels))]
     parts = [
-        _panel(series, x, top=24.0 + index * (_HEIGHT + _GAP), class_=class_, title=title)
-        for index, (series, class_, title) in enumerate(panels)
+        _panel(series, x, whole._replace(top=top, bottom=top + _HEIGHT), class_, title)
+        for top, (series, class_, title) in zip(tops, panels, strict=True)
     ]
-    bottom = 24.0 + len(panels) * _HEIGHT + (len(panels) - 1) * _GAP
     caption = "the method began; before it: import and constructor" if cpu else "the run started"
-    middle = (_LEFT + _RIGHT) / 2
-    parts += [
-        bottom_axis(x, x.labels(8), y=bottom),
-        el("text", f"seconds since {caption}", x=middle, y=bottom + 34, class_="tick middle"),
-    ]
+    parts.append(whole.bottom_axis(x, x.labels(whole.across), f"seconds since {caption}"))
     if x.low < 0 < x.high:
-        parts.append(el("line", x1=x(0.0), x2=x(0.0), y1=24, y2=bottom, class_="boundary"))
+        parts.append(el("line", x1=x(0.0), x2=x(0.0), y1=whole.top, y2=whole.bottom, class_="boundary"))
     label = f"{' and '.join(title for _, _, title in panels)} of {words.printable(case.target)} over time"
-    return drawing(_WIDTH, bottom + 44, *parts, label=label)
+    return drawing(width, whole.height, *parts, label=label)
 
 
-def _panel(series: Series, x: Scale, *, top: float, class_: str, title: str) -> Markup:
+def _panel(series: Series, x: Scale, place: Frame, class_: str, title: str) -> Markup:
     most = max(series.samples) or 1.0
     factor, unit = unit_of(most, series.metric.unit)
-    y = Scale(0.0, most * 1.1 / factor, top + _HEIGHT, top)
+    y = place.y(0.0, most * 1.1 / factor)
     name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
     return Markup("").join(
         (
-            el("text", name, x=4, y=top - 8, class_="tick"),
-            left_axis(y, y.labels(4), x=_LEFT, right=_RIGHT),
+            el("text", name, x=4, y=place.top - 8, class_="tick"),
+            place.left_axis(y, y.labels(4)),
             line([(x(at), y(value / factor)) for at, value in _thinned(series)], class_),
         )
     )

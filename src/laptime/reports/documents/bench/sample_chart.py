@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,10 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
 from laptime.reports.page import svg
+from laptime.reports.page.axes import BROAD, Frame, Scale, frame, tick_texts
 
-_WIDTH, _HEIGHT = 940.0, 300.0
-_LEFT, _RIGHT = 64.0, 690.0
-_SIDE, _END = 708.0, 850.0
-_TOP, _BOTTOM = 14.0, 256.0
+_GAP, _WORDS = 26.0, 68.0
+"""Between samples and distribution; for what is written at the right of it."""
 _MOST_BOUNDARIES = 12
 
 Places = NDArray[np.intp]
@@ -50,32 +50,49 @@ _PLAIN = len(KINDS) - 1
 
 
 class Plot(NamedTuple):
-    """What is drawn: every sample with its kind, the places of those that get a mark, and the scales."""
+    """What is drawn: every sample with its kind, the places of those that get a mark, and the scales.
+
+    Attributes:
+        over_time: where samples are drawn over time.
+        side: where their distribution is drawn.
+    """
 
     series: Series
     values: Floats
     at: Floats
     kinds: Places
     drawn: Places
-    x: svg.Scale
-    y: svg.Scale
+    over_time: Frame
+    side: Frame
+    x: Scale
+    y: Scale
     factor: float
     unit: str
 
 
-def plot(series: Series, *, most: int) -> Plot:
-    """The scales of a series, of which at most about `most` samples are drawn."""
-    values = _sound(series)
+def plot(series: Series, width: float, *, most: int, beside: Sequence[Series] = ()) -> Plot:
+    """The scales of a series for a drawing of this width.
+
+    Args:
+        most: samples that are drawn, at most about.
+        beside: what it is compared with: all of them have one axis.
+    """
+    values, together = _sound(series), beside or [series]
     at = np.asarray(series.at or range(len(values)), dtype=float)
     kinds = kinds_of(series)
-    x = svg.Scale(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9), _LEFT, _RIGHT)
-    y = _value_scale(values, select(series).values)
-    return Plot(series, values, at, kinds, thinned(values, kinds, most), x, y, *unit(series))
+    side = frame(width, 300, left=0.76 * (width - _WORDS), right=_WORDS, top=14)
+    over_time = frame(width, 300, right=width - side.left + _GAP, top=14)
+    x = over_time.x(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9))
+    everything = np.concatenate([_sound(each) for each in together])
+    used = np.concatenate([select(each).values for each in together])
+    y = _value_scale(everything, used, over_time)
+    drawn = thinned(values, kinds, int(most * width / BROAD))
+    return Plot(series, values, at, kinds, drawn, over_time, side, x, y, *unit(together))
 
 
-def unit(series: Series) -> tuple[float, str]:
-    """The unit of the drawing's axis, with its factor."""
-    return unit_of(float(np.median(_sound(series))), "s")
+def unit(together: Sequence[Series]) -> tuple[float, str]:
+    """The unit of the axis of these series, with its factor."""
+    return unit_of(float(np.median(np.concatenate([_sound(each) for each in together]))), "s")
 
 
 def _sound(series: Series) -> Floats:
@@ -85,7 +102,7 @@ def _sound(series: Series) -> Floats:
 
 
 def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
-    """The drawing with its legend, and what was left out of it.
+    """The drawing.
 
     Args:
         stats: of the case; the median is a line through both parts with its interval as a band, quantiles
@@ -101,16 +118,21 @@ def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
     parts = [
         _frame(plot),
         _boundaries(plot),
-        _median(stats.get(f"latency/{regime}/median"), plot.y),
+        _median(stats.get(f"latency/{regime}/median"), plot),
         spans,
         *marks,
         _histogram(plot),
-        _quantiles(stats, regime, plot.y),
+        _quantiles(stats, regime, plot),
     ]
     label = f"{len(plot.values)} samples over time and their distribution"
-    chart = svg.drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples")
+    place = plot.side
+    return svg.drawing(place.width, place.height, *parts, label=label, class_="chart samples")
+
+
+def keys(plot: Plot) -> Markup:
+    """What the marks mean, and what was left out of the drawing."""
     note = _note(plot)
-    return chart + _legend(plot.kinds) + (svg.el("p", note, class_="quiet") if note else "")
+    return _legend(plot.kinds) + (svg.el("p", note, class_="quiet") if note else Markup(""))
 
 
 def kinds_of(series: Series) -> NDArray[np.intp]:
@@ -158,7 +180,7 @@ def _spans(plot: Plot) -> Markup:
     return svg.el("path", d=d, class_="mark spans")
 
 
-def _value_scale(values: Floats, used: Floats) -> svg.Scale:
+def _value_scale(values: Floats, used: Floats, place: Frame) -> Scale:
     """Linear where the used samples lie; what is far above them is squeezed, so that both can be seen."""
     top = float(np.quantile(used, 0.995))
     low = float(min(values.min(), used.min()))
@@ -166,26 +188,24 @@ def _value_scale(values: Floats, used: Floats) -> svg.Scale:
     low = max(0.0, low - 0.08 * span)
     bend, highest = top + 0.35 * span, float(values.max())
     if highest <= bend + 0.5 * span:
-        return svg.Scale(low, max(highest, top) + 0.08 * span, _BOTTOM, _TOP)
-    return svg.Scale(low, highest, _BOTTOM, _TOP, bend=bend)
+        return place.y(low, max(highest, top) + 0.08 * span)
+    return place.y(low, highest)._replace(bend=bend)
 
 
 def _frame(plot: Plot) -> Markup:
-    x, y = plot.x, plot.y
-    ys = y.ticks(5)
-    texts = svg.tick_texts(ys, plot.factor)
+    x, y, place, side = plot.x, plot.y, plot.over_time, plot.side
+    ys = y.ticks(place.up)
+    texts = tick_texts(ys, plot.factor)
     if y.bend is not None:
-        texts = [*svg.tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
+        texts = [*tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
     below = "seconds since the run started" if plot.series.at else "sample"
     parts = [
-        svg.left_axis(y, zip(ys, texts, strict=True), x=_LEFT, right=_END),
-        svg.bottom_axis(x, x.labels(7), y=_BOTTOM),
-        svg.el("text", below, x=(_LEFT + _RIGHT) / 2, y=_HEIGHT - 8, class_="tick middle"),
-        svg.el("text", "samples", x=(_SIDE + _END) / 2, y=_HEIGHT - 8, class_="tick middle"),
-        svg.el("line", x1=_SIDE, x2=_SIDE, y1=_TOP, y2=_BOTTOM, class_="axis"),
+        place._replace(right=side.right).left_axis(y, list(zip(ys, texts, strict=True))),
+        place.bottom_axis(x, x.labels(place.across), below),
+        svg.el("line", x1=side.left, x2=side.left, y1=side.top, y2=side.bottom, class_="axis"),
     ]
     if y.bend is not None:
-        parts.append(svg.el("line", x1=_LEFT, x2=_END, y1=y(y.bend), y2=y(y.bend), class_="bend"))
+        parts.append(svg.el("line", x1=place.left, x2=side.right, y1=y(y.bend), y2=y(y.bend), class_="bend"))
     return Markup("").join(parts)
 
 
@@ -195,46 +215,44 @@ def _brief(value: float) -> str:
 
 def _boundaries(plot: Plot) -> Markup:
     """A line where the samples of another process begin; none when they alternate too often."""
-    process, x, at = plot.series.process, plot.x, plot.at
+    process, x, at, place = plot.series.process, plot.x, plot.at, plot.over_time
     changes = [i for i in range(1, len(process)) if process[i] != process[i - 1]]
     if not 0 < len(changes) <= _MOST_BOUNDARIES:
         return Markup("")
     middles = [(float(at[i]) + float(at[i - 1])) / 2 for i in changes]
     return Markup("").join(
-        svg.el("line", x1=x(m), x2=x(m), y1=_TOP, y2=_BOTTOM, class_="boundary")
-        + svg.el("text", f"process {process[i] + 1}", x=x(m) + 5, y=_BOTTOM - 6, class_="tick small")
+        svg.el("line", x1=x(m), x2=x(m), y1=place.top, y2=place.bottom, class_="boundary")
+        + svg.el("text", f"process {process[i] + 1}", x=x(m) + 5, y=place.bottom - 6, class_="tick small")
         for i, m in zip(changes, middles, strict=True)
     )
 
 
-def _median(median: Stat | None, y: svg.Scale) -> Markup:
+def _median(median: Stat | None, plot: Plot) -> Markup:
     if median is None or median.value is None:
         return Markup("")
-    band = Markup("")
+    y, left, right, band = plot.y, plot.over_time.left, plot.side.right, Markup("")
     if median.ci95 is not None:
         top, bottom = y(median.ci95[1]), y(median.ci95[0])
-        band = svg.el(
-            "rect", x=_LEFT, y=top, width=_END - _LEFT, height=max(1.0, bottom - top), class_="band"
-        )
-    return band + svg.el("line", x1=_LEFT, x2=_END, y1=y(median.value), y2=y(median.value), class_="median")
+        band = svg.el("rect", x=left, y=top, width=right - left, height=max(1.0, bottom - top), class_="ci")
+    return band + svg.el("line", x1=left, x2=right, y1=y(median.value), y2=y(median.value), class_="median")
 
 
-def _quantiles(stats: dict[str, Stat], regime: str, y: svg.Scale) -> Markup:
+def _quantiles(stats: dict[str, Stat], regime: str, plot: Plot) -> Markup:
     """The median in figures, and names of other quantiles where there is room beside it."""
     taken: list[float] = []
-    marks = []
+    marks, y, end = [], plot.y, plot.side.right
     for name in ("median", "p95", "p5", "p99", "p90"):
         stat = stats.get(f"latency/{regime}/{name}")
         if stat is None or stat.value is None:
             continue
         at = y(stat.value)
         if name != "median":
-            marks.append(svg.el("line", x1=_END - 10, x2=_END, y1=at, y2=at, class_="quantile"))
+            marks.append(svg.el("line", x1=end - 10, x2=end, y1=at, y2=at, class_="quantile"))
         if all(abs(at - other) >= 13 for other in taken):
             taken.append(at)
             text = show(stat.value, "s", stat.ci95) if name == "median" else name
             marks.append(
-                svg.el("text", text, x=_END + 5, y=at + 4, class_="value" if name == "median" else "tick")
+                svg.el("text", text, x=end + 5, y=at + 4, class_="value" if name == "median" else "tick")
             )
     return Markup("").join(marks)
 
@@ -243,22 +261,20 @@ def _histogram(plot: Plot) -> Markup:
     """Bars of equal height on the drawing's own axis: what a median uses, then what it does not."""
     heights = np.asarray([plot.y(float(value)) for value in plot.values])
     bins = int(min(44, max(10, 2 * len(heights) ** 0.5)))
-    edges = np.linspace(_TOP, _BOTTOM, bins + 1)
+    place = plot.side
+    edges = np.linspace(place.top, place.bottom, bins + 1)
     used = plot.kinds >= next(i for i, kind in enumerate(KINDS) if kind.name == "garbage")
     plain, _ = np.histogram(heights[used], edges)
     apart, _ = np.histogram(heights[~used], edges)
     longest = max(1, int((plain + apart).max()))
-    thick = (_BOTTOM - _TOP) / bins
-    full = _END - _SIDE - 14
-    parts = [
-        svg.el("text", "0", x=_SIDE, y=_BOTTOM + 17, class_="tick middle"),
-        svg.el("text", f"{longest:,}", x=_SIDE + full, y=_BOTTOM + 17, class_="tick middle"),
-    ]
+    thick = (place.bottom - place.top) / bins
+    x = Scale(0, longest, place.left, place.right - 14)
+    parts = [place.bottom_axis(x, [(0, "0"), (longest, f"{longest:,}")], "samples")]
     for index in range(bins):
-        left, top = _SIDE, float(edges[index]) + 0.5
+        left, top = place.left, float(edges[index]) + 0.5
         for count, name in ((int(plain[index]), "used"), (int(apart[index]), "apart")):
             if count:
-                width = max(count / longest * full, 1.0)
+                width = max(x(count) - place.left, 1.0)
                 parts.append(
                     svg.el("rect", x=left, y=top, width=width, height=thick - 1, class_=f"bar {name}")
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from functools import cache, partial
 
 from laptime.analysis.stat import Stat
@@ -12,9 +13,12 @@ from laptime.reports import _words as words
 from laptime.reports.document import Block, Cell, Chart, Folded, Group, Row, Section, Table, columns
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
+from laptime.reports.page.axes import BROAD
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
+FAR = 2.0
+"""Ratio of medians from which compared cases have an axis each."""
 
 
 def section(run: Run, stats: list[Stats]) -> Section:
@@ -25,31 +29,53 @@ def section(run: Run, stats: list[Stats]) -> Section:
         "Every sample is kept. The line is the median, the band its 95 % interval; both come from the "
         "samples drawn as dots, as far as there are enough of them."
     )
+    note += " Compared cases have one axis, unless one takes twice as long." if run.comparisons else ""
     groups = [
-        Group(title=words.label(case, run), blocks=_case(index, case, each, most))
+        Group(title=words.label(case, run), blocks=_case(run, index, each, most))
         for index, (case, each) in enumerate(zip(run.cases, stats, strict=True))
         if each
     ]
     return Section(id="samples", title="Samples", note=note, detail="page", blocks=groups)
 
 
-def _case(index: int, case: Case, stats: Stats, most: int) -> list[Block]:
+def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
     """The first regime is seen at once, the others are folded away."""
+    case = run.cases[index]
     timed = [series for series in case.series if series.metric.tag == "latency" and series.samples]
     timed.sort(key=lambda series: series.regime != "isolated")
-    charts = [_chart(series, stats, most) for series in timed]
+    charts = [_chart(series, _beside(run, case, series), stats, most) for series in timed]
     rest = Folded(title=", ".join(series.regime or "" for series in timed[1:]), blocks=charts[1:])
     table = Folded(title="All numbers of this case", blocks=[_numbers(index, case, stats)])
     return [*charts[:1], rest, table]
 
 
-def _chart(series: Series, stats: Stats, most: int) -> Chart:
-    plot = cache(partial(sample_chart.plot, series, most=most))
+def _beside(run: Run, case: Case, series: Series) -> list[Series]:
+    """What shares the axis: all that it is compared with, unless their differences hide each one's own."""
+    keys = next((group for group in _compared(run) if case.key in group), {case.key})
+    found = [each.find(series.metric.tag, series.regime) for each in run.cases if each.key in keys]
+    timed = [each for each in found if each is not None and each.samples]
+    medians = [statistics.median(each.samples) for each in timed]
+    return timed if max(medians) <= FAR * min(medians) else [series]
+
+
+def _compared(run: Run) -> list[set[str]]:
+    """Keys of cases that comparisons hold together, of one baseline for example."""
+    groups: list[set[str]] = []
+    for each in run.comparisons:
+        pair = {each.baseline, each.candidate}
+        whole = pair.union(*(group for group in groups if group & pair))
+        groups = [*(group for group in groups if not group & pair), whole]
+    return groups
+
+
+def _chart(series: Series, beside: list[Series], stats: Stats, most: int) -> Chart:
+    plot = cache(partial(sample_chart.plot, series, most=most, beside=beside))
     return Chart(
-        title=f"Latency in {sample_chart.unit(series)[1]}, {series.regime or ''}",
+        title=f"Latency in {sample_chart.unit(beside)[1]}, {series.regime or ''}",
         note=series.note,
-        draw=lambda: sample_chart.draw(plot(), stats),
-        points=lambda: sample_chart.points(plot()),
+        draw=lambda width: sample_chart.draw(plot(width), stats),
+        keys=lambda: sample_chart.keys(plot(BROAD)),
+        points=lambda: sample_chart.points(plot(BROAD)),
     )
 
 

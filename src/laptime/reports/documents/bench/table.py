@@ -25,6 +25,8 @@ STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call
 """Columns beside the metrics where several frameworks are compared: tag, title, regime."""
 SPARE = ("latency/isolated/p95", RATE)
 """Tags of columns that a narrow terminal can do without beside those."""
+SPARE_OF_SUITES = (RATE, "latency/isolated/p95", "memory/")
+"""The same where benchmarks stand one below the other; the last goes first."""
 _MOST_REPORTED = 4
 
 Stats = dict[str, Stat]
@@ -87,6 +89,8 @@ def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
     is_across = len({str(case.axes.get("backend", "torch")) for case in run.cases}) > 1
     for index, (tag, title, regime) in enumerate([*metrics(stats), *(STARTS if is_across else ())]):
         priority = 1 if is_across and tag.startswith(SPARE) else 0
+        if run.verb == "suite":
+            priority = next((at for at, spare in enumerate(SPARE_OF_SUITES, 1) if tag.startswith(spare)), 0)
         note = lies_when(metric_of(run.cases, tag))
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
         shown = numbers_of(stats, tag)

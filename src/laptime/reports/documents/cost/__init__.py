@@ -13,7 +13,7 @@ from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports import json_parts
 from laptime.reports.documents.cost import bills, elsewhere, lines, words
-from laptime.reports.documents.cost.chart import chart, points
+from laptime.reports.documents.cost.chart import chart, keys, points
 
 
 def document(cost: Cost) -> doc.Document:
@@ -119,7 +119,8 @@ def _chart(cost: Cost) -> doc.Section:
         note = "Down and to the left is better. Vertical bars are 95 % intervals."
         if any(point.kind == "bounded" for point in drawn):
             note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
-        blocks = [doc.Chart(title="", draw=partial(chart, drawn, words.units(cost)), note=note)]
+        draw = partial(chart, drawn, words.units(cost))
+        blocks = [doc.Chart(title="", draw=draw, keys=partial(keys, drawn), note=note)]
     return doc.Section(id="chart", title="Cost against latency", blocks=blocks, detail="page")
 
 

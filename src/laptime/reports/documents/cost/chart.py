@@ -13,17 +13,13 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.cost import Cost
 from laptime.reports._words import printable
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, legend, spot
+from laptime.reports.page.axes import LETTER, LINE, Frame, Scale, frame
+from laptime.reports.page.svg import drawing, el, legend, spot
 
-_WIDTH, _HEIGHT = 820.0, 380.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 804.0, 26.0, 332.0
 _COLOURS = 5
 _SHAPES = ("ring", "triangle", "diamond", "cross")
 _BOUND = "spot c5"
 _MOST_BOUNDS = 16
-_APART = 60.0
-_LETTER, _LINE = 6.2, 13.0
-"""Pixels of a letter and a line of a label."""
 
 
 class Point(NamedTuple):
@@ -63,36 +59,38 @@ def points(cost: Cost) -> list[Point]:
     return made + list(kinds.values())[:_MOST_BOUNDS] if made else []
 
 
-def chart(drawn: Sequence[Point], units: str) -> Markup:
+def chart(drawn: Sequence[Point], units: str, width: float) -> Markup:
     """Both axes are logarithmic: costs and latencies of machines differ by factors."""
     costs = [end for point in drawn for end in (point.usd, *(point.ends or ())) if 0 < end < math.inf]
     times = [point.latency for point in drawn]
-    x = Scale(min(times) / 1.6, max(times) * 1.6, _LEFT, _RIGHT, log=True)
-    y = Scale(min(costs) / 1.4, max(costs) * 1.4, _BOTTOM, _TOP, log=True)
+    place = frame(width, 360)
+    x = place.x(min(times) / 1.6, max(times) * 1.6, log=True)
+    y = place.y(min(costs) / 1.4, max(costs) * 1.4, log=True)
     factor, unit = unit_of(max(times), "s")
-    series = list(dict.fromkeys(point.series for point in drawn if point.kind == "measured"))
+    series = _measured(drawn)
     parts = [
-        el("text", f"USD per 1 M {units}, logarithmic", x=4, y=12, class_="tick"),
-        left_axis(y, [(value, usd(value)) for value in y.ticks()], x=_LEFT, right=_RIGHT),
-        bottom_axis(x, _readable(x, _ticks(x, factor)), y=_BOTTOM),
-        el(
-            "text",
-            f"latency of a call, {unit}, logarithmic",
-            x=_WIDTH / 2,
-            y=_HEIGHT - 8,
-            class_="tick middle",
-        ),
+        place.left_axis(y, y.labels(place.up), f"USD per 1 M {units}, logarithmic"),
+        place.bottom_axis(x, x.labels(place.across, factor), f"latency of a call, {unit}, logarithmic"),
         *(_mark(point, *_style(point, series), x, y) for point in reversed(drawn)),
-        *_labels(drawn, x, y),
+        *_labels(drawn, x, y, place),
     ]
-    keys = [
+    return drawing(width, place.height, *parts, label=f"USD per 1 M {units} against latency")
+
+
+def _measured(drawn: Sequence[Point]) -> list[str]:
+    """Machines with a measured mark."""
+    return list(dict.fromkeys(point.series for point in drawn if point.kind == "measured"))
+
+
+def keys(drawn: Sequence[Point]) -> Markup:
+    """What the marks mean."""
+    made = [
         (_SHAPES[at % len(_SHAPES)], f"spot c{at % _COLOURS}", [el("span", f"{printable(name)}, measured")])
-        for at, name in enumerate(series)
+        for at, name in enumerate(_measured(drawn))
     ]
     if any(point.kind == "bounded" for point in drawn):
-        keys.append(("square", _BOUND, [el("span", "what the cheapest machine of a kind cannot beat")]))
-    figure = drawing(_WIDTH, _HEIGHT, *parts, label=f"USD per 1 M {units} against latency")
-    return figure + legend(keys)
+        made.append(("square", _BOUND, [el("span", "what the cheapest machine of a kind cannot beat")]))
+    return legend(made)
 
 
 def _style(point: Point, series: Sequence[str]) -> tuple[str, str]:
@@ -103,33 +101,20 @@ def _style(point: Point, series: Sequence[str]) -> tuple[str, str]:
     return _SHAPES[at % len(_SHAPES)], f"spot c{at % _COLOURS}"
 
 
-def _ticks(x: Scale, factor: float) -> list[tuple[float, str]]:
-    return [(value, f"{value / factor:g}") for value in x.ticks()]
-
-
-def _readable(x: Scale, labels: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Labels that do not touch."""
-    shown: list[tuple[float, str]] = []
-    for value, text in labels:
-        if not shown or x(value) - x(shown[-1][0]) >= _APART:
-            shown.append((value, text))
-    return shown
-
-
-def _labels(drawn: Sequence[Point], x: Scale, y: Scale) -> list[Markup]:
+def _labels(drawn: Sequence[Point], x: Scale, y: Scale, place: Frame) -> list[Markup]:
     """Names beside marks, measured ones first; where there is no room, the tooltip has to do."""
     taken = [(x(point.latency) - 5, x(point.latency) + 5, y(point.usd) + 4) for point in drawn]
     shown = []
     for point in drawn:
-        text = printable(point.label)
-        left, middle, width = x(point.latency) + 8, y(point.usd) + 4, _LETTER * len(text)
-        left = left if left + width < _RIGHT else left - width - 18
-        is_free = all(
-            abs(middle - other) >= _LINE or left + width < begin or left > end for begin, end, other in taken
-        )
-        if is_free and left > _LEFT:
-            taken.append((left, left + width, middle))
-            shown.append(el("text", text, x=left, y=middle, class_="tick small"))
+        text, at, middle = printable(point.label), x(point.latency), y(point.usd) + 4
+        width = LETTER * len(text)
+        for left in (at + 8, at - 8 - width):
+            is_inside = place.left < left and left + width < place.width
+            others = ((begin, end) for begin, end, other in taken if abs(middle - other) < LINE)
+            if is_inside and all(left + width < begin or left > end for begin, end in others):
+                taken.append((left, left + width, middle))
+                shown.append(el("text", text, x=left, y=middle, class_="tick small"))
+                break
     return shown
 
 

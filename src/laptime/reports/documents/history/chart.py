@@ -9,51 +9,47 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
-from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point, Step
 from laptime.reports import _words as words
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, spot
-
-_WIDTH, _HEIGHT = 960.0, 260.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 946.0, 24.0, 222.0
-_MOST_LABELS = 8
+from laptime.reports.page.axes import Frame, Scale, frame
+from laptime.reports.page.svg import drawing, el, spot
 
 
-def chart(history: History, label: str) -> Markup:
+def chart(history: History, label: str, width: float) -> Markup:
     """Values over runs, oldest first; `label` says to a screen reader what is drawn."""
     points = history.points
     ends = [end for point in points for end in (point.value, *_finite(point))]
     factor, unit = unit_of(max(ends), history.unit)
     middle = (min(ends) + max(ends)) / 2
     reach = max((max(ends) - min(ends)) * 0.56, 0.03 * middle)
-    x = Scale(-0.5, len(points) - 0.5, _LEFT, _RIGHT)
-    y = Scale(middle - reach, middle + reach, _BOTTOM, _TOP)
+    place = frame(width, 250, bottom=30)
+    x, y = place.x(-0.5, len(points) - 0.5), place.y(middle - reach, middle + reach)
     parts = [
-        el("text", unit.replace("/s", "per second") if unit == "/s" else unit, x=4, y=12, class_="tick"),
-        left_axis(y, y.labels(5, factor), x=_LEFT, right=_RIGHT),
-        bottom_axis(x, _labels(points), y=_BOTTOM),
-        *(_boundary(step, x) for step in history.steps),
+        place.left_axis(y, y.labels(place.up, factor), "per second" if unit == "/s" else unit),
+        place.bottom_axis(x, _labels(points, place.across)),
+        *(_boundary(step, x, place) for step in history.steps),
         *_levels(history, x, y),
         *(_spot(at, point, history.unit, x, y) for at, point in enumerate(points)),
     ]
-    return drawing(_WIDTH, _HEIGHT, *parts, label=words.printable(label))
+    return drawing(width, place.height, *parts, label=words.printable(label))
 
 
 def _finite(point: Point) -> list[float]:
     return [end for end in point.ci95 or () if math.isfinite(end)]
 
 
-def _labels(points: Sequence[Point]) -> list[tuple[float, str]]:
+def _labels(points: Sequence[Point], most: int) -> list[tuple[float, str]]:
     """Days under as many runs as have room for one."""
-    every = max(1, math.ceil(len(points) / _MOST_LABELS))
+    every = max(1, math.ceil(len(points) / most))
     return [(at, words.printable(points[at].started[:10])) for at in range(0, len(points), every)]
 
 
-def _boundary(step: Step, x: Scale) -> Markup:
-    place = x(step.at - 0.5)
-    return el("line", x1=place, x2=place, y1=_TOP, y2=_BOTTOM, class_="boundary") + el(
-        "text", f"{step.ratio:.2f}x", x=place, y=_TOP - 6, class_="tick middle small"
+def _boundary(step: Step, x: Scale, place: Frame) -> Markup:
+    at = x(step.at - 0.5)
+    return el("line", x1=at, x2=at, y1=place.top, y2=place.bottom, class_="boundary") + el(
+        "text", f"{step.ratio:.2f}x", x=at, y=place.top - 6, class_="tick middle small"
     )
 
 
@@ -68,7 +64,7 @@ def _levels(history: History, x: Scale, y: Scale) -> list[Markup]:
 
 def _spot(at: int, point: Point, unit: str, x: Scale, y: Scale) -> Markup:
     text = f"{words.printable(point.run)} {words.printable(point.commit[:10])}: "
-    text += f"{show(point.value, unit, point.ci95)} {show_interval(point.ci95, point.value, unit)}"
+    text += estimate(show(point.value, unit, point.ci95), show_interval(point.ci95, point.value, unit))
     ends = [y(end) for end in _finite(point)]
     bar = [el("line", x1=x(at), x2=x(at), y1=min(ends), y2=max(ends), class_="line c0")] if ends else []
     return el("g", *bar, spot(x(at), y(point.value), "ring", "spot c0", text))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -13,10 +15,9 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents.load.levels import Measured
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, legend, line, spot
+from laptime.reports.page.axes import Scale, frame
+from laptime.reports.page.svg import drawing, el, legend, line, spot
 
-_WIDTH, _HEIGHT = 820.0, 360.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 804.0, 26.0, 312.0
 _LINES = (("median", 0.5, "ring"), ("p95", 0.95, "triangle"), ("p99", 0.99, "diamond"))
 
 
@@ -26,7 +27,9 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         (each for each in rows if each.stats is not None and each.stats.answered.value),
         key=lambda each: _rate(each),
     )
-    blocks = [doc.Chart(title="Latency against rate", draw=lambda: chart(drawn))] if len(drawn) > 1 else []
+    points = _points(drawn)
+    draw, keys = partial(_draw, points), partial(_keys, points)
+    blocks = [doc.Chart(title="", draw=draw, keys=keys)] if len(drawn) > 1 and points else []
     note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
     return doc.Section(id="curve", title="Latency against rate", note=note, blocks=blocks, detail="page")
 
@@ -43,34 +46,51 @@ def _value(each: Measured, q: float) -> float:
     return float(np.quantile(latency, q, method="higher"))
 
 
-def chart(rows: Sequence[Measured]) -> Markup:
-    """Rates on a line, latencies on a logarithmic scale."""
-    points = [
-        (name, shape, at, each, _value(each, q))
-        for at, (name, q, shape) in enumerate(_LINES)
+class Point(NamedTuple):
+    """A quantile of a level; `line` says which of `_LINES` it belongs to."""
+
+    line: int
+    level: Measured
+    latency: float
+
+
+def _points(rows: Sequence[Measured]) -> list[Point]:
+    """What is known of each level, and what a window of one above capacity saw."""
+    return [
+        Point(at, each, value)
+        for at, (name, q, _) in enumerate(_LINES)
         for each in rows
-        if np.isfinite(_value(each, q)) and (_grows(each) or _is_told(each, name))
+        if np.isfinite(value := _value(each, q)) and (_grows(each) or _is_told(each, name))
     ]
-    if not points:
-        return Markup("")
-    values = [value for *_, value in points]
-    x = Scale(0.0, 1.08 * max(_rate(each) for each in rows), _LEFT, _RIGHT)
-    y = Scale(min(values) / 1.4, max(values) * 1.4, _BOTTOM, _TOP, log=True)
+
+
+def _draw(points: Sequence[Point], width: float) -> Markup:
+    """Rates on a line, latencies on a logarithmic scale."""
+    values = [point.latency for point in points]
+    place = frame(width, 340)
+    x = place.x(0.0, 1.08 * max(_rate(point.level) for point in points))
+    y = place.y(min(values) / 1.4, max(values) * 1.4, log=True)
     factor, unit = unit_of(max(values), "s")
     parts = [
-        el("text", f"latency, {unit}, logarithmic", x=4, y=12, class_="tick"),
-        left_axis(y, [(value, f"{value / factor:g}") for value in y.ticks()], x=_LEFT, right=_RIGHT),
-        bottom_axis(x, x.labels(6), y=_BOTTOM),
-        el("text", "requests per second", x=_WIDTH / 2, y=_HEIGHT - 12, class_="tick middle"),
+        place.left_axis(y, y.labels(place.up, factor), f"latency, {unit}, logarithmic"),
+        place.bottom_axis(x, x.labels(place.across), "requests per second"),
     ]
-    for at, (name, _, _) in enumerate(_LINES):
-        stable = [(x(_rate(e)), y(v)) for n, _, _, e, v in points if n == name and not _grows(e)]
+    for at in range(len(_LINES)):
+        stable = [(x(_rate(p.level)), y(p.latency)) for p in points if p.line == at and not _grows(p.level)]
         parts += [line(stable, f"line c{at}")] if len(stable) > 1 else []
-    parts += [_mark(name, shape, at, each, value, x, y) for name, shape, at, each, value in points]
-    keys = [(shape, f"spot c{at}", [el("span", name)]) for at, (name, _, shape) in enumerate(_LINES)]
-    if any(_grows(each) for each in rows):
+    parts += [_mark(point, x, y) for point in points]
+    return drawing(width, place.height, *parts, label="latency against rate")
+
+
+def _keys(points: Sequence[Point]) -> Markup:
+    """Only of what is drawn."""
+    told = {point.line for point in points if not _grows(point.level)}
+    keys = [
+        (shape, f"spot c{at}", [el("span", name)]) for at, (name, _, shape) in enumerate(_LINES) if at in told
+    ]
+    if any(_grows(point.level) for point in points):
         keys.append(("cross", "spot c3", [el("span", "above capacity: the queue grows")]))
-    return drawing(_WIDTH, _HEIGHT, *parts, label="latency against rate") + legend(keys)
+    return legend(keys)
 
 
 def _is_told(each: Measured, name: str) -> bool:
@@ -81,14 +101,15 @@ def _grows(each: Measured) -> bool:
     return each.stats is not None and each.stats.balance.grows
 
 
-def _mark(name: str, shape: str, at: int, each: Measured, value: float, x: Scale, y: Scale) -> Markup:
-    assert each.stats is not None
-    place = x(_rate(each))
-    ends = each.stats.latency[name].ci95
-    text = words.printable(f"{name} {show(value, 's', ends)} at {_rate(each):.4g}/s")
-    if _grows(each):
-        return spot(place, y(value), "cross", "spot c3", text)
-    whisker = []
+def _mark(point: Point, x: Scale, y: Scale) -> Markup:
+    stats, (name, _, shape) = point.level.stats, _LINES[point.line]
+    assert stats is not None
+    place = x(_rate(point.level))
+    ends = stats.latency[name].ci95
+    text = words.printable(f"{name} {show(point.latency, 's', ends)} at {_rate(point.level):.4g}/s")
+    if _grows(point.level):
+        return spot(place, y(point.latency), "cross", "spot c3", text)
+    colour, whisker = f"c{point.line}", []
     if ends is not None and np.isfinite(ends[1]):
-        whisker = [el("line", x1=place, x2=place, y1=y(ends[0]), y2=y(ends[1]), class_=f"line c{at}")]
-    return el("g", *whisker, spot(place, y(value), shape, f"spot c{at}", text))
+        whisker = [el("line", x1=place, x2=place, y1=y(ends[0]), y2=y(ends[1]), class_=f"line {colour}")]
+    return el("g", *whisker, spot(place, y(point.latency), shape, f"spot {colour}", text))

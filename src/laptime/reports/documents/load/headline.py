@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laptime.analysis.load.level import LevelStats
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import estimate, show, show_interval
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
 from laptime.reports import document as doc
@@ -67,5 +67,5 @@ def _figure(facts: Level, stats: LevelStats) -> str:
         name, stat = "answered", stats.answered
     else:
         stat = stats.latency[name]
-    around = f" {show_interval(stat.ci95, stat.value or 0.0, stat.unit)}" if stat.ci95 else ""
-    return f"{name} {show(stat.value, stat.unit, stat.ci95)}{around}"
+    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit)
+    return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), around)}"

@@ -75,7 +75,7 @@ def _change(against: Difference) -> str:
 def _brief(run: Run, profile: Profile) -> list[Block]:
     """What was looked at, and the advice that promises most; beside an earlier job what limits the step."""
     what = Facts(rows=[("of", words.title(run, profile)), *limit(profile)])
-    return [what] if profile.against else [what, *(advice(each, profile) for each in run.findings[:1])]
+    return [what] if profile.against else [what, *(advice(each, run, profile) for each in run.findings[:1])]
 
 
 def _test_cases(run: Run, profile: Profile) -> list[TestCase]:
@@ -88,7 +88,7 @@ def _test_cases(run: Run, profile: Profile) -> list[TestCase]:
             outcome="failure" if finding.severity == "problem" else "passed",
             kind=finding.severity,
             sentence=finding.sentence,
-            next="; ".join(words.commands(finding)),
+            next="; ".join(words.commands(finding, run)),
         )
         for finding in run.findings
     ]

@@ -7,14 +7,15 @@ from typing import Any
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.records.run import Run
 from laptime.reports import _words
 from laptime.reports.document import Advice
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.tables import frames
 
 
-def advice(finding: Finding, profile: Profile) -> Advice:
-    """One finding; the gain is an upper bound per step."""
+def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
+    """One finding of a run; the gain is an upper bound per step."""
     gain, step_ns = finding.gain or 0.0, profile.overview.step_ns
     return Advice(
         severity=finding.severity,
@@ -23,7 +24,7 @@ def advice(finding: Finding, profile: Profile) -> Advice:
         share=f"{words.percent(min(1.0, gain * 1e9 / step_ns))} of a step" if gain and step_ns else "",
         change=finding.change,
         place=words.place(finding.stack),
-        commands=words.commands(finding),
+        commands=words.commands(finding, run),
         stack=frames(finding.stack) if len(finding.stack) > 1 else [],
         evidence=[
             (name.replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()

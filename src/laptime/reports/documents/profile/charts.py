@@ -12,36 +12,30 @@ from laptime.records.overview import Step
 from laptime.records.tables import Memory
 from laptime.reports._words import plain
 from laptime.reports.documents.profile import words
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.page.axes import Frame, Scale, frame
+from laptime.reports.page.svg import drawing, el
 
 STEPS = 120
 """Steps drawn; of more, evenly spaced ones."""
 
-_WIDTH = 1000.0
 
-
-def steps(steps: Sequence[Step]) -> Markup:
+def steps(steps: Sequence[Step], width: float) -> Markup:
     """A bar for each step, its parts from the bottom up."""
     drawn = steps[:: -(-len(steps) // STEPS)]
-    width, height, left = 620.0, 270.0, 48.0
+    place = frame(width, 270, left=48, right=8, top=24)
     longest = max((step.breakdown.total_ns for step in drawn), default=1) or 1
     factor, unit = scale(longest / 1e9, "s")
-    y = Scale(0.0, longest, height - 40, 22)
-    pitch = (width - left - 10) / len(drawn)
+    x, y = place.x(-0.5, len(drawn) - 0.5), place.y(0.0, longest)
+    pitch = x(1.0) - x(0.0) if len(drawn) > 1 else x.end - x.start
+    marks = [bar for at, step in enumerate(drawn) for bar in _stack(step, y, x(at), min(pitch * 0.72, 52.0))]
     labelled = max(1, -(-len(drawn) // 16))
-    marks = []
-    for index, step in enumerate(drawn):
-        middle = left + pitch * (index + 0.5)
-        marks += _stack(step, y, middle, min(pitch * 0.72, 52.0))
-        if index % labelled == 0:
-            marks.append(el("text", str(step.number), x=middle, y=height - 22, class_="tick middle"))
+    numbers = [(float(at), str(drawn[at].number)) for at in range(0, len(drawn), labelled)]
     return drawing(
         width,
-        height,
-        el("text", unit, x=4, y=12, class_="tick"),
-        left_axis(y, y.labels(4, 1e9 * factor), x=left, right=width - 8),
+        place.height,
+        place.left_axis(y, y.labels(place.up, 1e9 * factor), unit),
         *marks,
-        el("text", "step", x=(left + width) / 2, y=height - 4, class_="tick middle"),
+        place.bottom_axis(x, numbers, "step"),
         label="parts of each step",
     )
 
@@ -58,50 +52,49 @@ def _stack(step: Step, y: Scale, middle: float, width: float) -> list[Markup]:
     return bars
 
 
-def use(values: Sequence[float], steps: Sequence[Step], *, label: str, top: float = 1.0) -> Markup:
+def use(
+    values: Sequence[float], steps: Sequence[Step], width: float, *, label: str, top: float = 1.0
+) -> Markup:
     """A curve in equal buckets over the window of all steps, with their borders; up to 1 it is in percent."""
-    height, left = 150.0, 48.0
+    place = frame(width, 150, left=48, right=10, top=12, bottom=28)
     start, end = (steps[0].start_ns, steps[-1].end_ns) if steps else (0, 1)
-    x = Scale(0.0, (end - start) / 1e9, left, _WIDTH - 10)
-    y = Scale(0.0, top or 1.0, height - 28, 12)
-    ticks = y.ticks(3)
-    texts = [f"{100 * tick:.0f} %" for tick in ticks] if top == 1.0 else tick_texts(ticks, 1.0)
+    x, y = place.x(0.0, (end - start) / 1e9), place.y(0.0, top or 1.0)
+    labels = [(at, f"{100 * at:.0f} %") for at in y.ticks(3)] if top == 1.0 else y.labels(3)
     bucket = (x.end - x.start) / max(1, len(values))
     path = f"M{x.start:.1f} {y(0):.1f}" + "".join(
         f"V{y(value):.1f}H{x.start + bucket * (index + 1):.1f}" for index, value in enumerate(values)
     )
     borders = [
-        el("line", x1=at, x2=at, y1=12, y2=height - 28, class_="boundary")
+        el("line", x1=at, x2=at, y1=place.top, y2=place.bottom, class_="boundary")
         for at in (x((step.start_ns - start) / 1e9) for step in steps[1:])
     ]
     return drawing(
-        _WIDTH,
-        height,
-        left_axis(y, zip(ticks, texts, strict=True), x=left, right=x.end),
+        width,
+        place.height,
+        place.left_axis(y, labels),
         el("path", d=f"{path}V{y(0):.1f}z", class_="area"),
         *(borders if len(borders) <= 40 else []),
-        _time_axis(x, height - 28),
+        _time_axis(x, place),
         label=label,
     )
 
 
-def _time_axis(x: Scale, y: float) -> Markup:
+def _time_axis(x: Scale, place: Frame) -> Markup:
     factor, unit = scale(x.high, "s")
-    (at, first), *others = x.labels(8, factor)
-    return bottom_axis(x, [(at, f"{first} {unit}"), *others], y=y)
+    (at, first), *others = x.labels(place.across, factor)
+    return place.bottom_axis(x, [(at, f"{first} {unit}"), *others])
 
 
-def memory(memory: Memory) -> Markup:
+def memory(memory: Memory, width: float) -> Markup:
     """Allocated bytes as an area, reserved ones as a line, the peak marked, the capacity where it is near."""
-    height, left, points = 220.0, 66.0, memory.curve
+    place, points = frame(width, 220, left=66, right=10, top=14, bottom=28), memory.curve
     top = max(1, *(max(point.allocated, point.reserved) for point in points))
     capacity = memory.capacity if memory.capacity is not None and memory.capacity < 2 * top else 0
     limit = float(max(top, capacity))
-    x = Scale(points[0].at_ns / 1e9, max(points[-1].at_ns, points[0].at_ns + 1) / 1e9, left, _WIDTH - 10)
-    y = Scale(0.0, limit * 1.06, height - 28, 14)
+    x = place.x(points[0].at_ns / 1e9, max(points[-1].at_ns, points[0].at_ns + 1) / 1e9)
+    y = place.y(0.0, limit * 1.06)
     factor, unit = scale(limit, "B")
-    ticks = [tick * factor for tick in Scale(0.0, y.high / factor, 0, 1).ticks(4)]
-    texts = [f"{text} {unit}" for text in tick_texts(ticks, factor)]
+    labels = [(at * factor, f"{text} {unit}") for at, text in place.y(0.0, y.high / factor).labels(4)]
     allocated = [(x(point.at_ns / 1e9), y(point.allocated)) for point in points]
     reserved = [(x(point.at_ns / 1e9), y(point.reserved)) for point in points if point.reserved >= 0]
     marks = [el("path", d=_path(allocated) + f"V{y(0):.1f}H{allocated[0][0]:.1f}z", class_="area")]
@@ -109,16 +102,16 @@ def memory(memory: Memory) -> Markup:
         marks.append(el("path", d=_path(reserved), class_="reserved"))
     if capacity:
         text = f"capacity {show(capacity, 'B')}"
-        marks.append(el("line", x1=left, x2=x.end, y1=y(capacity), y2=y(capacity), class_="limit"))
-        marks.append(el("text", text, x=left + 6, y=y(capacity) + 14, class_="tick"))
+        marks.append(el("line", x1=x.start, x2=x.end, y1=y(capacity), y2=y(capacity), class_="limit"))
+        marks.append(el("text", text, x=x.start + 6, y=y(capacity) + 14, class_="tick"))
     if memory.peak is not None and memory.peak_at_ns is not None:
         marks.append(_peak(x(memory.peak_at_ns / 1e9), y(memory.peak), show(memory.peak, "B"), x.end))
     return drawing(
-        _WIDTH,
-        height,
-        left_axis(y, zip(ticks, texts, strict=True), x=left, right=x.end),
+        width,
+        place.height,
+        place.left_axis(y, labels),
         *marks,
-        _time_axis(x, height - 28),
+        _time_axis(x, place),
         label=f"memory of {plain(memory.device)} over time",
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from laptime.kit.text import count
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import estimate, show, show_interval
 from laptime.records.profile import Profile
 from laptime.records.tables import Memory
 from laptime.reports import _words
@@ -100,9 +100,9 @@ def _untraced(profile: Profile) -> Iterator[str]:
     if untraced is None:
         return
     ends = [ns / 1e9 for ns in untraced.untraced_ci95_ns or ()]
-    interval = f" {show_interval((ends[0], ends[1]), untraced.untraced_ns / 1e9, 's')}" if ends else ""
+    interval = show_interval((ends[0], ends[1]), untraced.untraced_ns / 1e9, "s") if ends else ""
     yield (
-        f"{words.time(untraced.untraced_ns)}{interval} ({count(untraced.untraced_steps, 'step')}); "
+        f"{estimate(words.time(untraced.untraced_ns), interval)} ({count(untraced.untraced_steps, 'step')}); "
         f"{words.time(untraced.traced_ns)} under the profiler, {untraced.slowdown:.2f}x as long"
     )
     if untraced.parts_ns:

@@ -30,6 +30,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         return [_next(run, profile), compiled, _memory(profile), _files(run, profile)]
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
+        _against(profile),
         doc.Section(
             id="limit",
             title="What limits the step",
@@ -38,7 +39,6 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
             blocks=[doc.Facts(rows=limit(profile))],
         ),
         _why(profile),
-        _against(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
         _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
@@ -87,7 +87,7 @@ def _why(profile: Profile) -> doc.Section:
 
 def _next(run: Run, profile: Profile) -> doc.Section:
     """What to change, the largest gain first."""
-    blocks: list[doc.Block] = [advice(finding, profile) for finding in run.findings]
+    blocks: list[doc.Block] = [advice(finding, run, profile) for finding in run.findings]
     nothing = doc.Text(text="No rule found anything to change.")
     return doc.Section(id="next", title="Next", lead=True, blocks=blocks or [nothing])
 
@@ -95,7 +95,7 @@ def _next(run: Run, profile: Profile) -> doc.Section:
 def _time(profile: Profile) -> doc.Section:
     steps = profile.steps
     note = f"{'some of ' if len(steps) > charts.STEPS else ''}{count(len(steps), 'step')}"
-    drawn = doc.Chart(title="Each step", note=note, draw=lambda: charts.steps(steps))
+    drawn = doc.Chart(title="Each step", note=note, draw=partial(charts.steps, steps), half=True)
     devices = profile.overview.devices
     panels = [*[drawn] * bool(steps), *([bars.phases(profile)] if devices else []), bars.untraced(profile)]
     return doc.Section(
@@ -122,7 +122,7 @@ def _use(profile: Profile) -> doc.Section:
         curves.append(
             doc.Chart(
                 title="Launched and not yet started, mean",
-                draw=lambda: charts.use(queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
+                draw=partial(charts.use, queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
             )
         )
     note = "Over all steps; dashed lines are the steps' borders."
@@ -161,7 +161,7 @@ def _against(profile: Profile) -> doc.Section:
     if against is not None:
         title = f"Against {against.before}"
         blocks = [doc.Text(text=against.sentence), *_views(jobs.differences(profile))]
-    return doc.Section(id="against", title=title, blocks=blocks)
+    return doc.Section(id="against", title=title, lead=True, blocks=blocks)
 
 
 def _memory(profile: Profile) -> doc.Section:
@@ -174,7 +174,7 @@ def _device_memory(memory: Memory, index: int) -> doc.Group:
     parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
-    curve = [doc.Chart(title="", draw=lambda: charts.memory(memory))] if len(memory.curve) > 1 else []
+    curve = [doc.Chart(title="", draw=partial(charts.memory, memory))] if len(memory.curve) > 1 else []
     blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
     return doc.Group(
         id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks

@@ -13,6 +13,7 @@ from laptime.records.profile import JSON_FORMATS, Profile
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import columns
+from laptime.reports.commands import tuning, whole
 
 # The names of the TensorBoard plugin, in its order, so that its readers find their numbers.
 PARTS = {
@@ -145,12 +146,12 @@ def place(stack: Iterable[str]) -> str:
     return words.printable(f"{parts[1]}:{parts[2]}{function}")
 
 
-def commands(finding: Finding) -> list[str]:
-    """What to do next: the finding's own advice, and the `laptime tune` that makes the change."""
-    steps = [finding.next] if finding.next else []
+def commands(finding: Finding, run: Run) -> list[str]:
+    """What to do next: the finding's own advice, and the session of `tune` that makes the change."""
+    steps = [whole(finding.next, run)] if finding.next else []
     if finding.optimization and "laptime tune" not in finding.next:
-        steps.append(f"laptime tune --only {finding.optimization}")
-    return [words.printable(step) for step in steps]
+        steps.append(tuning(finding.optimization, run))
+    return [words.printable(step) for step in steps if step]
 
 
 def first_operator(operators: list[tuple[str, int]]) -> str:

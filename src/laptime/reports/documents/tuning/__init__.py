@@ -40,7 +40,7 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
-        brief=[doc.Facts(rows=_brief(tuning, _words.title(run)))],
+        brief=[doc.Facts(rows=[*_brief(tuning, _words.title(run)), *_beside(run)])],
         sections=[_notices(run), *_parts(tuning), _session(run, tuning), machine.section(run)],
         cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
@@ -63,6 +63,11 @@ def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
 
 
+def _beside(run: Run) -> list[tuple[str, str]]:
+    """What other programs did to the session: it can be the reason of every other line."""
+    return [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
+
+
 def _parts(tuning: Tuning) -> list[doc.Section]:
     """What differs between a script and a model."""
     if tuning.model is not None:
@@ -70,6 +75,7 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             model.folder(tuning, tuning.model),
             model.sameness(tuning, tuning.model),
             ladder.section(tuning),
+            model.served(tuning.model),
             model.section(tuning),
         ]
     return [

@@ -25,6 +25,10 @@ _VERIFIED = {
 }
 
 
+MORE_OPEN, MORE_UNTRIED = 2, 4
+"""Budgets of the next session where something was left open, and where not even one change could be tried."""
+
+
 def headline(run: Run) -> Headline:
     """The outcome with its numbers; for `verify` first whether the earlier result still holds."""
     tuning = run.tuning
@@ -49,6 +53,8 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
             return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
         case "patch fails":
             return outcome, f"{_broken(tuning)}; with hooks it was {gain}", "invalid"
+        case "limit broken" | "limit undecided":
+            return outcome, _limits(tuning, gain), "invalid" if outcome == "limit broken" else "noisy"
         case "same" | "slower" | "unclear" if tuning.recipe:
             changes = f"{count(len(tuning.recipe), 'change')} kept"
             return gain, f"{changes}; {_rates(tuning)}", "invalid" if outcome == "slower" else "noisy"
@@ -69,7 +75,8 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
-            text = f"{count(number, 'change')} tried{recipe}; the whole was not measured afresh"
+            patch = ", and the patch has them" if tuning.patch.path else ""
+            text = f"{count(number, 'change')} tried{recipe}{patch}; the whole was not measured afresh"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
             return outcome, f"{recipe} kept, but the whole was not measured afresh", "noisy"
@@ -108,6 +115,17 @@ def _rates(tuning: Tuning) -> str:
     if tuning.goal == "latency":
         rates = f"{show(first.step, 's')} -> {show(last.step, 's')} a call"
     return f"{rates}, measured afresh in {first.processes}+{last.processes} new processes"
+
+
+def _limits(tuning: Tuning, gain: str) -> str:
+    """Which limit the final set does not keep for sure, and that nothing that was measured comes nearer."""
+    model = tuning.model
+    assert model is not None
+    sentence = next(check.sentence for check in model.limits if check.outcome != "ok")
+    label = next((point.label for point in model.points if point.chosen), "the final set")
+    measured = f" of {count(len(model.points), 'set')} that were measured" if len(model.points) > 1 else ""
+    lead = f"{label}, the nearest{measured}" if measured else label
+    return f"{lead}: {sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
 
 
 def _sizes(tuning: Tuning) -> str:
@@ -161,24 +179,27 @@ def next_steps(run: Run) -> list[str]:
         return [_again(run)]
     if tuning.model is not None:
         return _of_model(run, tuning, outcome)
+    apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     if run.verb == "tune" and outcome == "interrupted":
-        return [_again(run, "--resume")]
+        return [_again(run, "--resume"), *apply]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
     if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
-        return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
-    steps = [("git apply", tuning.patch.path), ("laptime verify", tuning.recipe_path)]
-    gained = outcome in ("faster", "smaller")
-    return [f"{verb} {_words.printable(path)}" for verb, path in steps if gained and path]
+        more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
+        return [_again(run, "--resume", "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
+    if outcome not in ("faster", "smaller"):
+        return []
+    verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
+    return [*apply, *verify]
 
 
 def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
-    if tuning.recipe_path and outcome == "faster" and run.verb == "tune":
+    gained = outcome in ("faster", "smaller") and run.verb == "tune"
+    if tuning.recipe_path and gained:
         return [f"laptime verify {_words.printable(tuning.recipe_path)}"]
-    is_open = outcome in ("unclear", "not measured", "interrupted")
+    is_open = outcome in ("unclear", "not measured", "interrupted", "limit undecided")
     if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
         return [_again(run, "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
-    kept = outcome == "faster" and run.verb == "tune"
-    return [_again(run, "--export", "FOLDER")] if kept else []
+    return [_again(run, "--export", "FOLDER")] if gained else []
 
 
 def _again(run: Run, *options: str) -> str:

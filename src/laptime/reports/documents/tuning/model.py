@@ -19,6 +19,8 @@ FORMS = {
     "openvino": "OpenVINO",
 }
 _QUANTILES = (0.5, 0.9, 0.99)
+_LIMITS = {"slo": "SLO", "memory": "memory"}
+_KEPT = {"ok": "kept", "fail": "broken", "unknown": "undecided"}
 
 
 def section(tuning: Tuning) -> doc.Section:
@@ -94,6 +96,51 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
     )
 
 
+def served(model: TunedModel) -> doc.Section:
+    """What the limits say, and every set that was measured: what no other one beats is on the front."""
+    facts = [
+        (_LIMITS.get(check.name, "limit"), f"{_KEPT[check.outcome]}: {check.sentence}")
+        for check in model.limits
+    ]
+    many = any(point.instances > 1 or point.batch != model.batch for point in model.points)
+    kinds: dict[str, doc.Kind] = {"changes": "text"}
+    kinds |= dict.fromkeys(("instances", "batch") if many else (), "number")
+    kinds |= dict.fromkeys(("a call", "per second", "peak memory"), "number")
+    kinds |= dict.fromkeys((*(("limits",) if model.limits else ()), "front"), "text")
+    return doc.Section(
+        id="points",
+        title="What was measured on the way",
+        note="Front: no other one is better in a call's median, throughput or memory without being worse in "
+        "another."
+        if len(model.points) > 1
+        else "",
+        blocks=[
+            doc.Facts(rows=facts),
+            doc.Table(id="front", columns=doc.columns(kinds), rows=_points(model, many)),
+        ],
+    )
+
+
+def _points(model: TunedModel, many: bool) -> list[doc.Row]:
+    rows = []
+    for point in model.points if len(model.points) > 1 else []:
+        ends = point.ci95 and (show(point.ci95[0], "s"), show(point.ci95[1], "s"))
+        cells: list[doc.Cell | str] = [f"{point.label} (chosen)" if point.chosen else point.label]
+        cells += [str(point.instances), str(point.batch)] if many else []
+        cells += [
+            doc.Cell(
+                text=show(point.latency, "s", point.ci95),
+                value=point.latency,
+                interval=f"[{ends[0]}, {ends[1]}]" if ends else "",
+            ),
+            doc.Cell(text=show(point.throughput, "1/s"), value=point.throughput),
+            doc.Cell(text=show(point.peak, "B"), value=point.peak),
+        ]
+        cells += [_KEPT[point.limits] if point.limits else "-"] if model.limits else []
+        rows.append(doc.Row(cells=[*cells, "yes" if point.front else "no"]))
+    return rows
+
+
 def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
     """What runs the model now, and where it is."""
     return doc.Section(id="folder", title="The folder", blocks=[doc.Facts(rows=facts(tuning, model))])
@@ -109,5 +156,9 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
         rows.append(("folder", text))
     elif tuning.recipe:
         changes = count(len(tuning.recipe), "change")
-        rows.append(("folder", f"{changes} kept, none was asked for: --export FOLDER"))
+        is_limited = any(check.outcome != "ok" for check in model.limits)
+        why = (
+            "not handed back, as a limit is not kept" if is_limited else "none was asked for: --export FOLDER"
+        )
+        rows.append(("folder", f"{changes} kept, {why}"))
     return rows

@@ -41,7 +41,8 @@ def facts(tuning: Tuning) -> list[tuple[str, str]]:
         rows.append(("patch", f"{patch.path}: {count(len(patch.hunks), 'change')}: {hunks}"))
     rows += [("left out", f"{name}: {why}") for name, why in patch.left_out.items()]
     if results := _trial_run(tuning):
-        rows.append(("verified" if patch.applies else "tried out", "; ".join(results)))
+        has_run = patch.speedup is not None or patch.same_losses is not None
+        rows.append(("verified" if patch.applies and has_run else "tried out", "; ".join(results)))
     if tuning.recipe:
         changes = ", ".join(map(words.change, tuning.recipe))
         place = f"{tuning.recipe_path}: " if tuning.recipe_path else ""

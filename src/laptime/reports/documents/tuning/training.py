@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from markupsafe import Markup
 
@@ -11,7 +12,8 @@ from laptime.kit.text import count
 from laptime.records.tuning import Convergence, Gate, Tuning
 from laptime.reports.document import Bar, Chart, Facts, Section
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, line
+from laptime.reports.page.axes import frame
+from laptime.reports.page.svg import drawing, line
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -22,7 +24,6 @@ NUMERICS = {
 }
 _ANSWERS = {"fail": "failed"}
 _POINTS = 200
-_WIDTH, _HEIGHT, _LEFT = 960.0, 260.0, 56.0
 
 
 def section(tuning: Tuning) -> Section:
@@ -34,7 +35,7 @@ def section(tuning: Tuning) -> Section:
     chart = Chart(
         title=training.metric,
         note="one line for each seed",
-        draw=lambda: losses(training),
+        draw=partial(losses, training),
         legend=[Bar(name="as it is", kind="as-it-is"), Bar(name="with the changes", kind="final")],
     )
     charts = [chart] if training.word != "none" and _curves(training) else []
@@ -71,23 +72,23 @@ def _curves(training: Convergence) -> list[tuple[str, list[tuple[float, float]]]
     return [(colour, points) for colour, points in lines if len(points) > 1]
 
 
-def losses(training: Convergence) -> Markup:
+def losses(training: Convergence, width: float) -> Markup:
     """A line for each seed, baseline and final; at least one curve needs two points."""
     curves = _curves(training)
     values = [value for _, points in curves for _, value in points]
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    x = Scale(1.0, max(at for _, points in curves for at, _ in points), _LEFT, _WIDTH - 12)
-    y = Scale(low - margin, high + margin, _HEIGHT - 42, 16)
+    place = frame(width, 260, top=16)
+    x = place.x(1.0, max(at for _, points in curves for at, _ in points))
+    y = place.y(low - margin, high + margin)
     paths = [
         line([(x(at), y(value)) for at, value in points], f"line thin {colour}") for colour, points in curves
     ]
     return drawing(
-        _WIDTH,
-        _HEIGHT,
-        left_axis(y, y.labels(5), x=_LEFT, right=_WIDTH - 12),
-        bottom_axis(x, [(tick, f"{tick:g}") for tick in x.ticks(6)], y=_HEIGHT - 42),
-        el("text", "step", x=(_LEFT + _WIDTH) / 2, y=_HEIGHT - 6, class_="tick middle"),
+        width,
+        place.height,
+        place.left_axis(y, y.labels(place.up)),
+        place.bottom_axis(x, x.labels(place.across), "step"),
         *paths,
         label="the compared metric over steps, one line for each seed",
     )

@@ -69,10 +69,15 @@ def effect(value: float | None, ci95: Interval) -> str:
 
 
 def effect_parts(value: float | None, ci95: Interval) -> tuple[str, str]:
-    """`2.31x` and `[2.24, 2.38]`, `-` for what is not known."""
+    """`2.31x` and `[2.24, 2.38]`, `-` for what is not known.
+
+    An end beside one keeps the digit that tells it from one: `[1.03, 2.90]`, as the word rests on it.
+    """
     if value is None or ci95 is None or not all(map(math.isfinite, ci95)):
         return ratio(value), "-"
     digits = min(3, max(1, decimals(value, (ci95[1] - ci95[0]) / 2)))
+    if any(round(end, digits) == 1 and abs(end - 1) >= 0.5 * 10.0 ** -(digits + 1) for end in ci95):
+        digits = max(2, digits)
     return f"{value:.{digits}f}x", f"[{ci95[0]:.{digits}f}, {ci95[1]:.{digits}f}]"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from laptime.backends._onnx.exporting import traced_program
@@ -20,6 +22,9 @@ def write(draft: Draft, folder: Path) -> None:
     Raises:
         Refused: it cannot be exported, or not for any batch size.
     """
+    if draft.file is not None:
+        _place(draft.file, folder)
+        return
     import torch
 
     traced = draft.inputs[0].shape[0] if any(draft.varies) else None
@@ -35,3 +40,36 @@ def write(draft: Draft, folder: Path) -> None:
         raise Refused(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
     held = sum(t.numel() * t.element_size() for t in draft.module.state_dict().values())
     program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
+
+
+def _place(file: Path, folder: Path) -> None:
+    """A file of the user's, with the files that hold its weights.
+
+    Raises:
+        Refused: weights lie outside its folder, which no copy could find.
+    """
+    _same(file, folder / "model.onnx")
+    for name in _outside(file):
+        source, place = file.parent / name, folder / name
+        if Path(os.path.normpath(place)).parent != folder or not source.is_file():
+            raise Refused(f"its weights lie in {name}, which is not beside it")
+        _same(source, place)
+
+
+def _outside(file: Path) -> set[str]:
+    """Files that hold weights of an ONNX file; none where the package onnx is missing, which can tell."""
+    try:
+        import onnx
+    except ImportError:
+        return set()
+    model = onnx.load(str(file), load_external_data=False)
+    entries = [entry for each in model.graph.initializer for entry in each.external_data]
+    return {entry.value for entry in entries if entry.key == "location"}
+
+
+def _same(file: Path, place: Path) -> None:
+    """The file at another place: no second copy where the disk allows it."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)

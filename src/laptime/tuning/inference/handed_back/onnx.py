@@ -15,6 +15,8 @@ def load() -> Any:
     options = onnxruntime.SessionOptions()
     if settings.get("threads"):
         options.intra_op_num_threads = settings["threads"]
+    if settings.get("level"):
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, settings["level"])
     session = onnxruntime.InferenceSession(HERE / "model.onnx", options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     keys = settings["outputs"]

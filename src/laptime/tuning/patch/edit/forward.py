@@ -46,7 +46,7 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
         if region is None:
             is_covered = True
             continue
-        text = _header(sources, header, _device_named(file.tree, scope, before=region.first))
+        text = _header(sources, header, device_named(file.tree, scope, before=region.first))
         if _has(file.tree, region.first, text):
             return []
         if region.call is not None:
@@ -69,7 +69,7 @@ def _header(sources: LocatedSites, header: str, named: str) -> str:
     return header.replace("{device!r}", f"next({sources.called_model}.parameters()).device.type")
 
 
-def _device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
+def device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
     """What a function calls the device that it copies to: `device`, `args.device`; "" without a name."""
     for call in _calls_in(tree, scope):
         if last_name(call) != "to" or tree.start(call) >= tree.end(before):
@@ -90,12 +90,12 @@ def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.
     call = next((inner for inner in tree.inside(place.node()) if isinstance(inner, cst.Call)), None)
     if call is None:
         raise CannotEdit(f"there is no backward call at {place.where}")
-    scopes: list[tuple[File, Scope, cst.Call]] = [(place.file, _scope_of(tree, call), call)]
+    scopes: list[tuple[File, Scope, cst.Call]] = [(place.file, scope_of(tree, call), call)]
     names = _reaching(sources.files.values(), [place])
     others = {step.mark.offset for step in sources.places_of("step", "zero_grad")}
     for outer in [*sources.places_of("forward"), *sources.places_of("fetch")]:
         tree = outer.file.tree
-        scope = _scope_of(tree, outer.node())
+        scope = scope_of(tree, outer.node())
         leading = [call for call in _calls_in(tree, scope) if _leads(tree, call, names, others)]
         if leading and not any(scope is known for _, known, _ in scopes):
             scopes.append((outer.file, scope, leading[0]))
@@ -135,10 +135,10 @@ def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]
     places = sources.places_of("forward")
     here = [place for place in places if place.file is file]
     marks = {place.mark.offset for place in here}
-    expressions = {
-        flat(place.site.expression) for place in here if _scope_of(tree, place.node()) is scope
-    } - {""}
-    away = [place for place in places if _scope_of(place.file.tree, place.node()) is not scope]
+    expressions = {flat(place.site.expression) for place in here if scope_of(tree, place.node()) is scope} - {
+        ""
+    }
+    away = [place for place in places if scope_of(place.file.tree, place.node()) is not scope]
     names = _reaching(sources.files.values(), away)
     kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
     others = {place.mark.offset for place in sources.places_of(*kinds, file=file)}
@@ -201,7 +201,7 @@ def _split(file: File, call: cst.Call, header: str) -> Mark:
         loss = positional[0] if positional else None
     if loss is None:
         raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
-    taken = tree.names(_scope_of(tree, call))
+    taken = tree.names(scope_of(tree, call))
     name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
     indent, unit = file.indentation(tree.start(tree.statement(call))), tree.module.default_indent
     lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
@@ -211,14 +211,14 @@ def _split(file: File, call: cst.Call, header: str) -> Mark:
 # Which calls lead to a model's forward or to a backward pass, as far as names tell.
 
 
-def _scope_of(tree: Tree, node: cst.CSTNode) -> Scope:
+def scope_of(tree: Tree, node: cst.CSTNode) -> Scope:
     """The function around a node, or the module."""
     return tree.function(node) or tree.module
 
 
 def _calls_in(tree: Tree, scope: Scope) -> list[cst.Call]:
     """Calls of a scope itself, not of the functions in it, in the order of the source."""
-    return [call for call in tree.calls if _scope_of(tree, call) is scope]
+    return [call for call in tree.calls if scope_of(tree, call) is scope]
 
 
 def _reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:

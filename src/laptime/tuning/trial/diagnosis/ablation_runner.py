@@ -23,6 +23,8 @@ from laptime.tuning.trial.trial_mode import TrialMode
 
 MOST_COMPILING = 20
 """Steps to settle at most while torch.compile goes on."""
+SLOW_SETTLED = 2
+"""Steps to settle where a step takes seconds."""
 SHAPES = 16
 """Batches whose shapes are compared and whose padding is counted."""
 
@@ -249,7 +251,9 @@ class AblationRunner(TrialMode):
         compiled, steps = facts.compiled(), self._observed.settled_steps
         compiles, self._compiled = compiled != self._compiled, compiled
         self._left = 1
-        if steps < max(1, self._plan.settle) or (compiles and steps < MOST_COMPILING):
+        is_slow = self._observed.settled.seconds[-1] > ablation_blocks.SLOW
+        usual = min(self._plan.settle, SLOW_SETTLED) if is_slow else self._plan.settle
+        if steps < max(1, usual) or (compiles and steps < MOST_COMPILING):
             return
         self._queue = ablation_blocks.plan_blocks(
             self._traits(), seconds=self._plan.seconds, order=self._plan.order

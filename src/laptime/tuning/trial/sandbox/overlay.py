@@ -36,6 +36,8 @@ class Overlay:
         self.folder = os.path.realpath(folder)
         self.written: dict[str, str] = {}
         self.gone: set[str] = set()
+        # Another rank may have written what this one reads.
+        self._is_shared = int(os.environ.get("WORLD_SIZE") or 1) > 1
         self._always_free = _folders([self.folder, *free])
         home = os.path.expanduser("~")  # noqa: PTH111
         caches = [os.environ[name] for name in CACHES if os.environ.get(name)]
@@ -97,7 +99,7 @@ class Overlay:
 
     def reading(self, path: Any) -> Any:
         """The path to read from instead. For a removed file that is a path where nothing exists."""
-        if not self.written and not self.gone:
+        if not (self.written or self.gone or self._is_shared):
             return path
         whole = whole_path(path)
         if whole is None or whole.startswith((*SYSTEM, *self._always_free)):

@@ -1,0 +1,92 @@
+"""What a model has to keep: `--slo 20ms@p99`, `--max-memory 2GB`.
+
+An SLO is judged by the interval of the percentile, from order statistics (`analysis.quantiles`): kept where
+its upper end is within, broken where its lower end is beyond, undecided between, and where too few calls were
+timed for an interval. Calls are made one after the other: how long they wait for each other under load is
+another question (`laptime load`). Memory is the largest resident set of a process that has loaded the folder
+and calls it, interpreter and libraries included; it has no interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from laptime.analysis.quantiles import interval, quantile, samples_needed
+from laptime.analysis.summary import QUANTILES
+from laptime.kit.units import show
+from laptime.pricing.promises import Promise
+from laptime.records.tuning import GateCheck
+from laptime.tuning.gates.invariants import checked
+
+Word = Literal["ok", "fail", "unknown"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Attributes:
+    slo: seconds at a quantile of the calls; None: none. memory: bytes; None: no limit.
+    """
+
+    slo: Promise | None = None
+    memory: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.slo is not None or self.memory is not None
+
+    @property
+    def calls(self) -> int:
+        """Independent calls that the interval of the SLO's quantile needs at least."""
+        return samples_needed(QUANTILES[self.slo.quantile]) if self.slo else 0
+
+    def checks(self, seconds: Sequence[float], peak: int) -> list[GateCheck]:
+        """Whether calls that took so many seconds, in a process of this peak, keep them."""
+        made = [] if self.slo is None else [_slo(self.slo, np.array(seconds))]
+        return made if self.memory is None else [*made, _memory(self.memory, peak)]
+
+
+def word(checks: Sequence[GateCheck]) -> Word:
+    """The worst of the answers; `ok` of none."""
+    outcomes = {check.outcome for check in checks}
+    return "fail" if "fail" in outcomes else "unknown" if "unknown" in outcomes else "ok"
+
+
+def distance(checks: Sequence[GateCheck]) -> float:
+    """By how much the farthest limit is exceeded, as a ratio; 0 where all are kept, infinite if unknown."""
+    ratios = [
+        check.value / check.limit if check.value is not None and check.limit else float("inf")
+        for check in checks
+        if check.outcome != "ok"
+    ]
+    return max(ratios, default=0.0)
+
+
+def upper_end(slo: Promise, seconds: Sequence[float]) -> float | None:
+    """Upper end of the interval of the SLO's quantile; None where there are too few calls."""
+    ends = interval(np.array(seconds), QUANTILES[slo.quantile])
+    return ends[1] if ends else None
+
+
+def _slo(slo: Promise, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> GateCheck:
+    q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
+    ends = interval(seconds, q) if len(seconds) else None
+    if ends is None:
+        text = f"{slo.quantile} needs {samples_needed(q)} independent calls, {len(seconds)} were timed"
+        return checked("slo", "unknown", text, None, slo.limit)
+    low, high = ends
+    reach = f"[{show(low, 's')}, {show(high, 's')}]"
+    told = f"{slo.quantile} of {len(seconds):,} calls {show(quantile(seconds, q), 's', ends)} {reach}"
+    if high <= slo.limit:
+        return checked("slo", "ok", f"{told}, within {limit}", high, slo.limit)
+    if low > slo.limit:
+        return checked("slo", "fail", f"{told}, above {limit}", high, slo.limit)
+    return checked("slo", "unknown", f"{told}, {limit} lies in between", high, slo.limit)
+
+
+def _memory(limit: int, peak: int) -> GateCheck:
+    side = "within" if peak <= limit else "above"
+    text = f"its process has {show(peak, 'B')} at most, {side} {show(limit, 'B')}"
+    return checked("memory", "ok" if peak <= limit else "fail", text, float(peak), float(limit))

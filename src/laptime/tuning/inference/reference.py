@@ -1,0 +1,59 @@
+"""The model as it is, ready to be called: what a survey looks at, and what all folders are held against."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from laptime.kit import system_files
+from laptime.measure.recorded_calls import Array, Run
+
+_INSTRUCTIONS = (
+    *("amx_int8", "amx_bf16", "avx512_fp16", "avx512_bf16", "avx512_vnni", "avx_vnni", "avx512f", "avx2"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A target that takes arrays and gives arrays.
+
+    Attributes:
+        run: a call. inputs_of: inputs of a call of so many items.
+        batch: items in a call. any_batch: it takes other numbers, too; varies: by input, see `Draft`.
+        keywords: names of its inputs. outputs: see `Draft.outputs`; may raise `Refused`.
+        facts: of `tuning.loop_profile.FACT_SENTENCES`. threads: in a call; 0: the runtime's own choice.
+        words: its inputs in words. origin: where they come from. libraries: versions.
+    """
+
+    run: Run
+    inputs_of: Callable[[int], list[Array]]
+    batch: int
+    any_batch: bool
+    varies: Sequence[bool]
+    keywords: Sequence[str]
+    outputs: Callable[[], list[str] | None]
+    facts: frozenset[str]
+    threads: int
+    words: str
+    origin: str
+    libraries: dict[str, str]
+
+
+def facts_of_machine() -> frozenset[str]:
+    """What the machine has for any model."""
+    facts = {"cpu"}
+    if shutil.which("g++") or shutil.which("clang++"):
+        facts.add("gcc")
+    if {"avx512_bf16", "amx_bf16"} & set(instructions()):
+        facts.add("bf16")
+    return frozenset(facts)
+
+
+def instructions() -> list[str]:
+    """What the CPU has for vectors, widest first."""
+    flags = set(
+        (system_files.text(Path("/proc/cpuinfo")) or "").partition("\nflags")[2].partition("\n")[0].split()
+    )
+    return [name for name in _INSTRUCTIONS if name in flags]
