@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.served import served
+from fixtures.scripted_servers import served
 from laptime.reports.documents import document
 from laptime.testing.llm_server import Answer, Cost, Script, serving
 from laptime.verbs.load import LoadRequest
