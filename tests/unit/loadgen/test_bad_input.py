@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
-from fixtures.threaded_servers import served
+from fixtures.scripted_servers import served
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import timer
 from laptime.loadgen.loopback import self_test

@@ -14,7 +14,8 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
         return None
     rate = stats.answered.value or 0.0
     sentence = (
-        f"unstable: above capacity. About {rate:.3g} requests/s were answered, {stats.balance.growth:.3g}/s "
-        f"more came; in this window p95 is {show(stats.window, 's')}, and later requests would wait longer"
+        f"unstable: above capacity. About {show(rate, '1/s')} were answered, "
+        f"{show(stats.balance.growth, '1/s')} more came; in this window p95 is "
+        f"{show(stats.window, 's')}, and later requests would wait longer"
     )
     return Check("capacity", "warn", sentence, f"--rate {0.7 * rate:.3g}")

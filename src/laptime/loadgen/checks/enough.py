@@ -21,7 +21,7 @@ ALIKE = 0.5
 """Of the requests that are worth as independent ones: below it they are plainly alike."""
 
 
-def check(case: Case, stats: LevelStats | None) -> Check | None:
+def check(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check | None:
     """Warn where the mean has no interval, or one that is wide."""
     if stats is None or stats.balance.grows:
         return None
@@ -30,15 +30,15 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     mean = stats.latency["mean"]
     latency = stats.requests.latency[stats.steady :]
     independent = effective_size_of_mean(latency[np.isfinite(latency)])
-    if mean.precision is not None and mean.precision <= WIDEST and independent >= FEWEST:
+    if mean.precision is not None and mean.precision <= widest and independent >= FEWEST:
         return None
-    short = max(4.0, ((mean.precision or 0.0) / WIDEST) ** 2)  # an interval narrows with the root of the time
+    short = max(4.0, ((mean.precision or 0.0) / widest) ** 2)  # an interval narrows with the root of the time
     advice = f"--duration {short * (stats.facts.window or 10.0):.0f}s"
     if stats.facts.arrivals == "trace":
         advice = "a longer trace"
     if mean.precision is None:
         return Check("enough", "warn", f"{mean.n} answers are too few for an interval", advice)
-    if mean.precision <= WIDEST:
+    if mean.precision <= widest:
         sentence = f"{mean.n} requests are worth {independent:.0f} independent ones: intervals may be short"
         return Check("enough", "warn", sentence, advice)
     alike = ": requests that queue repeat each other" if independent < ALIKE * mean.n else ""

@@ -121,8 +121,8 @@ class LevelRun:
 
     def _progress(self, begin: float, order: Order) -> None:
         gone = max(0.0, SystemClock.now() - begin)
-        if order.requests:
-            done = min(1.0, (self._answered + self._failed) / order.requests)
+        if expected := order.requests or (0 if order.end else len(order.due)):
+            done = min(1.0, (self._answered + self._failed) / expected)
             left = gone * (1 - done) / done if done else 0.0
         else:
             done, left = min(1.0, gone / order.end) if order.end else 1.0, max(0.0, order.end - gone)

@@ -21,14 +21,10 @@ LONGEST = 86400.0
 Planned = tuple[Case, Level, Order]
 
 
-def planned(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> list[Planned]:
-    """All levels of a request that names them, in its order.
-
-    Args:
-        seconds: that one answer took.
-    """
+def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Planned]:
+    """All levels of a request that names them, in its order; [] of the scenario Offline, see `at_once`."""
     if request.scenario == "Offline":
-        return [_at_once(request, name, own, seconds)]
+        return []
     if request.trace is not None:
         return [_traced(request, name, own)]
     if request.rates:
@@ -64,8 +60,12 @@ def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> Planned:
     return _scheduled(request, name, due.tolist(), window, {"trace": request.trace.name, **own}, limit, rate)
 
 
-def _at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
-    """So many requests as one after another would take the time of a level."""
+def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
+    """The level of the scenario Offline: as many requests as one after another would take its time.
+
+    Args:
+        seconds: that one answer took.
+    """
     count = request.requests or min(
         MOST_AT_ONCE, max(LEAST_AT_ONCE, round(_seconds(request) / max(seconds, 1e-6)))
     )

@@ -11,6 +11,8 @@ from laptime.loadgen.checks import enough
 from laptime.loadgen.promise import judged, promises
 from laptime.records.case import Case
 
+MARGIN = 0.9
+"""Of the width that is asked for: answers that come after the look may make the interval a little wider."""
 FIRST, FACTOR = 5.0, 1.3
 """Seconds until the first look, and by how much each is later than the one before."""
 
@@ -44,7 +46,7 @@ class Looks:
         grew, self._grew = self._grew, stats.balance.grows
         if stats.balance.grows:
             return "unstable" if grew else ""
-        if enough.check(case, stats) is not None:
+        if enough.check(case, stats, widest=MARGIN * enough.WIDEST) is not None:
             return ""
         decided = not self._slo or judged(promises(self._slo), stats).word != "undecided"
         return "precise" if decided else ""

@@ -181,7 +181,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                     why=f"{shown(self.target)} answers with no tokens that could be timed",
                     next="--slo latency=50ms@p99",
                 )
-        for name in ("model", "prompt", "output", "shared_prefix"):
+        for name in ("model", "prompt", "output", "shared_prefix", "tokenizer"):
             if name in self.origins:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is for language models",

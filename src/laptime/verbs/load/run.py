@@ -6,6 +6,7 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -29,7 +30,7 @@ from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.generator import Generator
 from laptime.verbs.load.level_run import LevelRun
-from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.levels import Planned, at_once, open_level, planned
 from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
@@ -39,8 +40,6 @@ from laptime.verbs.load.targets import metrics_page, sender_target
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
-SECONDS = 0.1
-"""Seconds of a request until one was timed."""
 RECORDED = (
     "rates",
     "concurrency",
@@ -80,8 +79,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     request.check()
     target, subject = sender_target(request)
     own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
-    if not request.find_peak:
-        planned(request, subject.target, own, SECONDS)  # refuses what cannot be scheduled
+    levels = [] if request.find_peak else planned(request, subject.target, own)
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
@@ -100,7 +98,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         if request.find_peak:
             work.search()
         else:
-            work.all()
+            work.all(levels)
     except KeyboardInterrupt:
         status = "interrupted"
     except CommandFailed:
@@ -126,18 +124,18 @@ class _Levels:
     ) -> None:
         self._request, self._name, self._own = request, name, own
         self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
-        self._seconds = float(str(senders.facts.get("seconds", SECONDS)))
+        self._seconds = float(str(senders.facts.get("seconds", 0.1)))
         chunks = request.output if request.is_language_model else 0
         self._generator = None if own else Generator(senders, request.senders, chunks)
         self._count, self._gone = 0, 0.0
 
-    def all(self) -> None:
+    def all(self, levels: Sequence[Planned]) -> None:
         """Those that were asked for."""
-        levels = planned(self._request, self._name, self._own, self._seconds)
+        if self._request.scenario == "Offline":
+            levels = [at_once(self._request, self._name, self._own, self._seconds)]
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
-        # Users who send so many requests take as long as those take, as does what is sent at once: all
-        # levels count alike then.
-        lengths = [1.0 if order.requests else order.end or 1.0 for _, _, order in levels]
+        # Users who send so many requests take as long as those take; all levels count alike then.
+        lengths = [1.0 if order.requests or not order.end else order.end for _, _, order in levels]
         for at, (case, facts, order) in enumerate(levels):
             before, after = sum(lengths[:at]), sum(lengths[at + 1 :])
             share = before / sum(lengths), 1 - after / sum(lengths)

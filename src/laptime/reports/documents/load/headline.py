@@ -67,5 +67,5 @@ def _figure(facts: Level, stats: LevelStats) -> str:
         name, stat = "answered", stats.answered
     else:
         stat = stats.latency[name]
-    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit) if stat.ci95 else ""
+    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit)
     return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), around)}"
