@@ -107,7 +107,7 @@ def test_a_script_that_is_not_there(script: Path) -> None:
         (("null:spin=2ms",), "neither a PyTorch model"),
         (("--patch", "t.patch", "torchvision:resnet18"), "--patch is for training scripts"),
         (("torchvision:resnet18", "--epochs"), "there is no option --epochs"),
-        (("--goal", "memory", "torchvision:resnet18"), "--goal memory is for training scripts"),
+        (("--goal", "cost", "train.py"), "--goal cost is for models"),
         (("--strict", "--allow", "precision", "torchvision:resnet18"), "contradict"),
         (("--only", "chanels_last", "torchvision:resnet18"), "channels_last"),
         (("--export", ".", "torchvision:resnet18"), "exists already"),
