@@ -40,6 +40,8 @@ LEFT_OUT = {
     r"big\.json": "a trace of 1 GB that the page describes",
     r"\$E3|resnet50 --threads": "16 to 64 CPUs",
     r"exported/|model\.xml": "files that other frameworks export; tests/unit/backends has some",
+    r"--backend jax": "a model of JAX; tests/unit/backends/test_jax_backend.py runs it",
+    r"^laptime profile script\.py": "the name of a user's script in a sentence",
     r"keras": "TensorFlow; tests/e2e/test_frameworks.py runs it where it is installed",
     r"suite run standard|--last 3000|list --all": "minutes, or thousands of stored runs",
     r"cost load": "needs a run of a load test",

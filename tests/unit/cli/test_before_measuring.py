@@ -87,6 +87,7 @@ CASES = [
     ("tune MODEL", "--only openvino", "pip install openvino"),
     ("tune MODEL", "--export full/fast", "full/fast"),
     ("tune MODEL", "--export folder", "exists already"),
+    ("tune MODEL", "--export no/folder/fast", "no/folder"),
     ("tune MODEL", "--inputs nowhere.py:samples", "nowhere.py"),
     ("tune MODEL", "--metric model.py:build", "--inputs"),
     *((verb, "--usd-per-hour 0", "--usd-per-hour 0") for verb in ("load", "cost")),

@@ -123,7 +123,7 @@ def check(request: ModelRequest) -> None:
             next=f"--export {request.export}-2",
         )
     if request.export is not None:
-        writable.folder(request.export, "--export")
+        writable.file(request.export, "--export")
 
 
 def check_functions(request: ModelRequest) -> None:
