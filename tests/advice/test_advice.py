@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
+from statistics import median
 
 import pytest
 
@@ -73,28 +75,29 @@ def test_what_a_graph_replays_is_no_launch() -> None:
 
 FIXED_BY = {
     "many_tensors": "unfused-optimizer",
-    "fp32_transformer": "cpu-precision",
     "input_bound": "num-workers",
     "recomputed_transforms": "recomputed-samples",
     "chatty": "loop-indexing",
     "tiny_ops": "elementwise",
     "wrong_threads": "idle-threads",
 }
-"""Slow scripts of `examples/slow` whose cause a trace can tell, and the finding that names it. What the fix
-by hand takes is the difference of their untraced steps to those of `benchmarks/slow_fixed`."""
+"""Slow scripts of `examples/slow` whose cause a trace can tell, and the finding that names it."""
+TAKEN = tomllib.loads((scoring.HERE / "taken.toml").read_text())
+"""What the fix by hand takes: rounds of both scripts side by side. Two profiles made one after the other
+differ by what neighbours do: `tiny_ops` seemed to gain a tenth by them, and gains a third in every round."""
 
 
 def promised_and_taken(name: str) -> tuple[float, float]:
-    """Seconds per step: the gain that the finding promises, and the one that the fix by hand takes."""
+    """Shares of the step: the gain that the finding promises, and the one that the fix by hand takes."""
     slow, machine = scoring.recorded(scoring.HERE / "profiles" / f"{name}.json.gz")
-    fixed, _ = scoring.recorded(scoring.HERE / "profiles" / f"fixed_{name}.json.gz")
     findings = {scoring.kind(finding): finding for finding in scoring.rules.diagnose(slow, machine)}
     assert slow.reconciled is not None
-    assert fixed.reconciled is not None
-    taken = (slow.reconciled.untraced_ns - fixed.reconciled.untraced_ns) * 1e-9
-    return findings[FIXED_BY[name]].gain or 0.0, taken
+    promised = (findings[FIXED_BY[name]].gain or 0.0) / (slow.reconciled.untraced_ns * 1e-9)
+    return promised, median(1 - fixed / before for before, fixed in TAKEN[name])
 
 
 def test_promised_gains_are_within_a_factor_of_two_of_those_of_the_fix() -> None:
-    near = [name for name in FIXED_BY if 0.5 <= (pair := promised_and_taken(name))[0] / pair[1] <= 2.0]
-    assert len(near) >= 5, near
+    pairs = {name: promised_and_taken(name) for name in TAKEN}
+    far = {name: pair for name, pair in pairs.items() if not 0.5 <= pair[0] / pair[1] <= 2.0}
+    assert len(pairs) >= 6
+    assert len(far) <= 0.2 * len(pairs), far

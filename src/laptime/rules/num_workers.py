@@ -42,9 +42,10 @@ def rule(profile: Profile) -> Finding | None:
     many = any("MultiProcessing" in row.name for row in loaders)
     host = per_step(profile, sum(row.host_ns for row in loaders))
     gain = max(waited, idle_seconds(profile, "data"))
-    workers = max(1, int(_usable(profile)) - 1)
+    cpus = _usable(profile)
+    workers = max(1, int(cpus) - many)
     if not profile.overview.devices:
-        gain = _hidden_by(profile, waited, workers)
+        gain = _hidden_by(profile, waited, workers, cpus)
         if share(profile, gain) < WORTH:
             return None
     how = " without workers" if alone and not many else ", although it has workers" if many else ""
@@ -56,7 +57,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=gain,
         gain_is="wait for the loader while the device runs nothing"
         if profile.overview.devices
-        else "what workers can do beside the operators on the usable CPUs, less handing batches over",
+        else "all work shared between the usable CPUs, less handing batches over",
         evidence={
             "dataloader_s_per_step": waited,
             "share": share(profile, waited),
@@ -92,12 +93,14 @@ def _usable(profile: Profile) -> float:
     return float(usable) if isinstance(usable, int | float) else 2.0
 
 
-def _hidden_by(profile: Profile, waited: float, workers: int) -> float:
-    """Seconds per step that so many workers save without an accelerator: the step lasts as long as the slower
-    of loading, shared between them, and the rest."""
-    slowdown = max(1.0, profile.reconciled.slowdown) if profile.reconciled is not None else 1.0
-    rest = step(profile) - waited
-    return max(0.0, step(profile) - max(waited / workers, rest) - HANDOVER * slowdown)
+def _hidden_by(profile: Profile, waited: float, workers: int, cpus: float) -> float:
+    """Seconds per step that so many workers save without an accelerator: the step lasts as long as the
+    slowest of loading, shared between them, of the rest, and of all work, shared between the CPUs."""
+    plain = profile.reconciled
+    slowdown = max(1.0, plain.slowdown) if plain is not None else 1.0
+    busy = (plain.threads_busy if plain is not None else None) or 1.0
+    slowest = max(waited / workers, step(profile) - waited, step(profile) * busy / cpus)
+    return max(0.0, step(profile) - slowest - HANDOVER * slowdown)
 
 
 def _change(profile: Profile, many: bool, workers: int) -> str:
