@@ -35,8 +35,10 @@ FAULTS = """() => {
         faults.push(`print cuts ${table.innerText.slice(0, 60)}`);
   for (const text of document.querySelectorAll("main p, main li, main th, main td, main dd")) {
     const { width, height } = text.getBoundingClientRect();
+    const isShort = text.textContent.trim().length < 30;
     const isFolded = text.closest("details:not([open])");
-    if (!isFolded && width && height > 6 * width) faults.push(`squeezed: ${text.textContent.slice(0, 60)}`);
+    if (isShort || isFolded) continue;
+    if (width && height > 6 * width) faults.push(`squeezed: ${text.textContent.slice(0, 60)}`);
   }
   for (const svg of document.querySelectorAll("main svg")) {
     const whole = svg.getBoundingClientRect();
