@@ -268,7 +268,7 @@ def test_planted_harm_is_refused(kind: str, harm: str, tmp_path: Path) -> None:
 
 
 def _right_shapes_and_no_nan(outputs: list[Any], reference: list[Any]) -> bool:
-    """All that AITune 0.6.0 asks of outputs: read in its source, and seen to pass these three."""
+    """What AITune asks of outputs, by its description: the shape, and no NaN. These three pass it."""
     return all(
         one.shape == other.shape and one.dtype == other.dtype and not np.isnan(one).any()
         for one, other in zip(outputs, reference, strict=True)
