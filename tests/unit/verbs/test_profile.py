@@ -83,7 +83,9 @@ def test_the_verdict_the_finding_and_the_cards_tell_one_wait() -> None:
     assert found.verdict is not None
     assert (found.verdict.bound, found.verdict.share) == ("input", pytest.approx(0.6))
     assert "60 % of the 100 ms step (untraced)" in found.verdict.sentence
-    (loader,) = [each for each in rules.diagnose(found) if each.kind == "trace/num-workers"]
+    assert found.reconciled is not None
+    one_busy = structs.replace(found, reconciled=structs.replace(found.reconciled, threads_busy=1.0))
+    (loader,) = [each for each in rules.diagnose(one_busy) if each.kind == "trace/num-workers"]
     assert "60.0 ms of each 100 ms step (60 %), untraced" in loader.sentence
     shown = {card.title: card for card in cards(found)}
     assert shown["waiting for data"].note == "60 % of a step"
