@@ -102,5 +102,11 @@ def test_threads_that_nobody_set_are_the_cpus_shared_out(monkeypatch: pytest.Mon
     ],
 )
 def test_impossible_instances_are_refused(wish: dict[str, object], in_memory: bool, said: str) -> None:
+    asked = request(**wish)
+
+    def refused() -> None:
+        instances.check(asked, in_memory=in_memory)
+        instances.variants(asked, [Variant(target="null:spin=1ms", threads=1)])
+
     with pytest.raises(UsageError, match=said):
-        instances.variants(request(**wish), [Variant(target="null:spin=1ms", threads=1)], in_memory=in_memory)
+        refused()
