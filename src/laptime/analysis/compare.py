@@ -155,7 +155,11 @@ def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: floa
     if word == "same":
         return f"same: within {margin:.0%} (ratio {speedup:.3f} [{low:.3f}, {high:.3f}])"
     if word == "slower":
-        return f"slower: {1 / speedup:.2f}x the time [{1 / high:.2f}, {1 / low:.2f}]"
-    if word == "faster":
-        return f"faster: {speedup:.2f}x the speed [{low:.2f}, {high:.2f}]"
-    return f"unclear: {speedup:.2f}x the speed [{low:.2f}, {high:.2f}]"
+        return f"slower: {_ratio(1 / speedup)}x the time [{_ratio(1 / high)}, {_ratio(1 / low)}]"
+    lead = "faster" if word == "faster" else "unclear"
+    return f"{lead}: {_ratio(speedup)}x the speed [{_ratio(low)}, {_ratio(high)}]"
+
+
+def _ratio(value: float) -> str:
+    """Two decimals; fewer from ten on, where they say nothing."""
+    return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f}"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from laptime.analysis.compare import compare, effect, judge, thin_evidence
+from laptime.analysis.compare import compare, effect, judge, sentence, thin_evidence
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.series import Label, Series
@@ -109,3 +109,8 @@ def test_a_crowded_machine_gives_no_word() -> None:
     assert found is not None
     assert found.word == "unclear"
     assert "100% of the samples were disturbed" in found.sentence
+
+
+def test_large_ratios_are_not_told_to_the_last_digit() -> None:
+    assert sentence("unclear", 11.684, (0.0412, 3152.37), 0.01) == "unclear: 11.7x the speed [0.04, 3,152]"
+    assert sentence("slower", 0.5, (0.4, 0.625), 0.01) == "slower: 2.00x the time [1.60, 2.50]"
