@@ -55,9 +55,10 @@ QUICK = re.compile(
 ANSWERS = (0, 1, 3, 5)
 """Yes, no, undecided, nothing to do."""
 MISSING_HERE = re.compile(
-    r"[^\n]*(?:not installed|cannot be imported|no price is known for the machine|no case of)[^\n]*"
+    r"[^\n]*(?:not installed|cannot be imported|no price is known for the machine|no case of"
+    r"|under the same conditions)[^\n]*"
 )
-"""A library, a price list that knows this machine, enough samples: the error says what to do then."""
+"""A library, a price list that knows this machine, a baseline of this machine: the error says what to do."""
 BUDGET = re.compile(r"^laptime (bench|compare (?!last))")
 SHORTER = {
     r"^laptime tune (?!--dry-run)": "--budget 60s",
