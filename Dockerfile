@@ -1,13 +1,15 @@
 # The demo in a container, on CPUs; afterwards out/ has the HTML report and the patch:
 #   mkdir -p out && docker build -t laptime . && docker run --rm -v "$PWD/out:/out" laptime
+# PyTorch's default build is for CUDA and several GB larger: --build-arg TORCH_INDEX=... with the address of its wheels
+# for CPUs, which its installation page tells.
 # Any other command: docker run --rm laptime laptime doctor
 FROM python:3.12-slim
 WORKDIR /laptime
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
 COPY examples examples
-# PyTorch for CPUs only: its CUDA build is several GB larger.
-RUN pip install --no-cache-dir -c constraints.txt --index-url https://download.pytorch.org/whl/cpu torch torchvision \
+ARG TORCH_INDEX=""
+RUN PIP_INDEX_URL="$TORCH_INDEX" pip install --no-cache-dir -c constraints.txt torch torchvision \
     && pip install --no-cache-dir -c constraints.txt '.[torch]' \
     && useradd --uid 1000 --create-home demo \
     && install -d -o demo /out

@@ -242,6 +242,7 @@ def test_an_old_python_is_refused_in_three_lines(tmp_path: Path) -> None:
 
 def test_no_address_of_a_registry_is_written_down() -> None:
     for path in (
+        ROOT / "Dockerfile",
         ROOT / "Makefile",
         ROOT / "constraints.txt",
         ROOT / "pyproject.toml",
