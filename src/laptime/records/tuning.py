@@ -299,6 +299,11 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: list[GateCheck] = []
     points: list[Point] = []
 
+    @property
+    def chosen(self) -> Point | None:
+        """The point of the final set; None where none was measured as a point."""
+        return next((point for point in self.points if point.chosen), None)
+
 
 class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a session of `laptime tune` found.

@@ -24,6 +24,10 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
 
 
+_NUMBERS = read_by(lambda text: integers(text) if text else [])
+"""Numbers with commas between them; none where none were typed."""
+
+
 @click.command(
     "tune",
     cls=tuning_model.TuneCommand,
@@ -82,14 +86,14 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.option(
     "--batch",
     default="",
-    callback=read_by(lambda text: integers(text) if text else []),
+    callback=_NUMBERS,
     metavar="N,...",
     help="Items in a call of the model; of several the best is chosen. [default: as its inputs are given]",
 )
 @click.option(
     "--instances",
     default="",
-    callback=read_by(lambda text: integers(text) if text else []),
+    callback=_NUMBERS,
     metavar="N,...",
     help="Processes of the model at once, each on CPUs of its own; the best number is chosen. [default: 1]",
 )

@@ -125,7 +125,7 @@ def _limits(tuning: Tuning, gain: str) -> str:
     model = tuning.model
     assert model is not None
     sentence = next(check.sentence for check in model.limits if check.outcome != "ok")
-    label = next((point.label for point in model.points if point.chosen), "the final set")
+    label = model.chosen.label if model.chosen is not None else "the final set"
     measured = f" of {count(len(model.points), 'set')} that were measured" if len(model.points) > 1 else ""
     lead = f"{label}, the nearest{measured}" if measured else label
     return f"{lead}: {sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")

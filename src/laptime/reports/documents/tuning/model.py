@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.analysis.quantiles import interval, quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.tuning import Measured, Point, TunedModel, Tuning
+from laptime.records.tuning import Measured, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
@@ -143,10 +143,6 @@ def _points(model: TunedModel, many: bool) -> list[doc.Row]:
     return rows
 
 
-def _chosen(model: TunedModel) -> Point | None:
-    return next((point for point in model.points if point.chosen), None)
-
-
 def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
     """What runs the model now, and where it is."""
     return doc.Section(id="folder", title="The folder", blocks=[doc.Facts(rows=facts(tuning, model))])
@@ -157,7 +153,7 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     rows = []
     if tuning.recipe:
         rows.append(("runs as", FORMS.get(model.form, model.form)))
-    if (chosen := _chosen(model)) and (chosen.instances > 1 or chosen.batch != model.batch):
+    if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
         threads = count(chosen.threads, "thread")
         rows.append(
             ("setup", f"{count(chosen.instances, 'instance')} of {threads} each, batch {chosen.batch}")
