@@ -30,18 +30,18 @@ def tune(command: str, **options: object) -> Run:
 
 @pytest.mark.slow
 def test_three_flags_of_known_effect() -> None:
-    """Four users: four slots answer four at once, 20 ms of service for 30 are 1.5x, a seed does nothing."""
+    """Four users: four slots answer four at once, 100 ms of service for 150 are 1.5x, a seed does nothing."""
     run = tune(
-        f"{HTTP} --slots {{1,2,4}} --service {{0.03,0.02}} --seed {{0,1}}",
+        f"{HTTP} --slots {{1,4}} --service {{0.15,0.1}} --seed {{0,1}}",
         url=PREDICT,
         concurrency=4,
-        budget=150.0,
+        budget=240.0,
     )
     assert run.tuning is not None
     assert run.tuning.server is not None
     assert tuned.outcome(run) == "faster", run.tuning
-    assert {each.name: each.options["value"] for each in run.tuning.recipe} == {"slots": 4, "service": 0.02}
-    assert run.tuning.server.command == f"{HTTP} --slots 4 --service 0.02 --seed 0"
+    assert {each.name: each.options["value"] for each in run.tuning.recipe} == {"slots": 4, "service": 0.1}
+    assert run.tuning.server.command == f"{HTTP} --slots 4 --service 0.1 --seed 0"
     assert run.tuning.gate.word == "passed"
     assert run.tuning.speedup is not None
     assert run.tuning.speedup.value == pytest.approx(6.0, rel=0.1)
@@ -57,7 +57,7 @@ def test_a_language_model_at_a_rate_and_its_promise() -> None:
         output=8,
         slo="ttft=150ms@p90",
         goal="latency",
-        budget=90.0,
+        budget=120.0,
     )
     assert run.tuning is not None
     assert run.tuning.server is not None
@@ -69,10 +69,10 @@ def test_a_language_model_at_a_rate_and_its_promise() -> None:
 @pytest.mark.slow
 def test_a_flag_that_the_server_refuses_is_a_row_and_the_search_goes_on() -> None:
     run = tune(
-        f"{HTTP} --slots 1 --law {{constant,nonsense}} --service {{0.02,0.01}}",
+        f"{HTTP} --slots 1 --law {{constant,nonsense}} --service {{0.1,0.05}}",
         url=PREDICT,
         concurrency=2,
-        budget=75.0,
+        budget=100.0,
     )
     assert run.tuning is not None
     rungs = {rung.name: rung for rung in run.tuning.ladder}

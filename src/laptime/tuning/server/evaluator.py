@@ -182,7 +182,8 @@ class ServerEvaluator:
         """
         if not self.request.slo:
             return []
-        until = self.elapsed() + LIMITS * self.request.budget
+        budget = self.request.budget
+        until = min(self.elapsed() + LIMITS * budget, budget)
         while True:
             checks = limits(self.request.slo, self.cases[built(recipe)])
             if (checks and word(checks) != "unknown") or self.elapsed() > until:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from laptime.kit.units import show
 from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
 from laptime.tuning.search.evaluator import TrialFailed
 
@@ -33,7 +34,7 @@ class LiveServer:
         timeout: seconds until it has to be ready.
 
     Attributes:
-        seconds: from its start until it was ready.
+        probe: as given. seconds: from its start until it was ready.
 
     Raises:
         TrialFailed: it does not start, ends before it is ready, or is not ready in time.
@@ -42,14 +43,14 @@ class LiveServer:
     def __init__(
         self, words: Sequence[str], variables: Mapping[str, str], probe: str, log: Path, timeout: float
     ) -> None:
-        self._words, self._variables, self._probe = words, variables, probe
+        self._words, self._variables, self.probe = words, variables, probe
         self._log, self._timeout = log, timeout
         self._process: Process | None = None
         self.seconds = 0.0
 
     def __enter__(self) -> LiveServer:
-        if answers(self._probe):
-            raise TrialFailed("refused", f"something else answers at {self._probe} already: use {{port}}")
+        if answers(self.probe):
+            raise TrialFailed("refused", f"something else answers at {self.probe} already: use {{port}}")
         with self._log.open("wb") as output, deferred_signals() as release:
             try:
                 self._process = Process(
@@ -90,17 +91,17 @@ class LiveServer:
 
     def _wait(self, process: Process) -> None:
         look = LOOK
-        while not answers(self._probe):
+        while not answers(self.probe):
             if process.ends_within(look):
                 raise TrialFailed("crashed", self.died())
             if process.seconds > self._timeout:
                 said = last_line(tail(self._log))
                 last = f"; its last words: {said}" if said else ""
-                why = f"{self._probe} did not answer within {self._timeout:.0f} s{last}"
+                why = f"{self.probe} did not answer within {show(self._timeout, 's')}{last}"
                 raise TrialFailed("hung", why)
             look = min(LONGEST_LOOK, 1.2 * look)
         if said := self.died():
-            raise TrialFailed("crashed", f"{said}; something else answers at {self._probe}")
+            raise TrialFailed("crashed", f"{said}; something else answers at {self.probe}")
         self.seconds = process.seconds
 
 
