@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import psutil
 import pytest
 
 from laptime.analysis import tuned
-from laptime.kit.errors import UserCodeError
+from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.records.run import Run
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.session import tune_server
@@ -91,3 +96,21 @@ def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(UserCodeError) as caught:
         tune("no-such-program --port {port} {1,2}", url=PREDICT, concurrency=1)
     assert "no-such-program: No such file or directory" in caught.value.why
+
+
+def test_ctrl_c_ends_the_server_that_is_starting(tmp_path: Path) -> None:
+    code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+    silent = shlex.join([sys.executable, "-c", code, str(tmp_path / "pid")])
+    words = [sys.executable, "-m", "laptime", "tune", "--no-save", "--concurrency", "1"]
+    session = subprocess.Popen([*words, "--server", f"{silent} {{port}} {{1,2}}"], stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 30
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        session.send_signal(signal.SIGINT)
+        assert session.wait(20) == ExitCode.INTERRUPTED
+    finally:
+        session.kill()
+        session.wait()
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))

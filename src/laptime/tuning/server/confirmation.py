@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import isfinite
 from statistics import fmean
 
 from laptime.records.case import Case
@@ -44,7 +43,7 @@ class Side:
         known = evaluator.cases[built(self.recipe)]
         before = len(known)
         with evaluator.accounting.spent_on("measure"):
-            figures = [each for each in evaluator.measured(self.recipe, numbers) if isfinite(each)]
+            figures = [each for each in evaluator.measured(self.recipe, numbers) if math.isfinite(each)]
         if not figures:
             raise TrialFailed("refused", "the load generator was late in every block of a start")
         self.figures.append(figures)

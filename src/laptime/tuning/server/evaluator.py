@@ -32,9 +32,9 @@ from laptime.tuning.server.visit import Visit, is_ours, visiting
 
 LEAST = 1.0
 """Seconds of a block at least."""
-REQUESTS, WAVES = 24, 8
+REQUESTS, WAVES = 24, 5
 """Requests of a block at a rate; of users who wait, answers that each gets."""
-MOST = 1 / 60
+MOST = 1 / 100
 """Share of the budget that a block takes at most."""
 WARM_UP = 0.5
 """Share of a block that is sent before the first one and does not count."""
@@ -44,6 +44,8 @@ MANY = 2
 """Rounds of one pair of starts, where a start takes longer than a block."""
 SAVES, PRIOR = 0.5, 0.5
 """Share of the figure that a flag is expected to save at most: nothing is known of what it does."""
+ORDER = 0.98
+"""Of its prior, by which a choice is behind the one before it in the command: the user's order counts."""
 LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the promise."""
 CONTROL = Change("identity")
@@ -108,11 +110,11 @@ class ServerEvaluator:
                 bound=SAVES * loop_profile.step,
                 cost=self._round_cost(),
                 start=2 * self._cost,
-                prior=PRIOR,
+                prior=PRIOR * ORDER**at,
                 space=space,
                 gives=frozenset({choice.name}),
             )
-            for choice in self.template.choices
+            for at, choice in enumerate(self.template.choices)
             for change, space in _tried(choice, values.get(choice.name))
         ]
         control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)

@@ -51,10 +51,10 @@ def document(run: Run) -> doc.Document:
 
 def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     """What was asked about, what bounds it, whether it is still the same, and where the result is."""
+    if tuning.server is not None:
+        return [("server", title), *server.facts(tuning, tuning.server)]
     bound = tuning.before.sentence if tuning.before else ""
     rows = [(words.kind(tuning), f"{title}: {bound}" if bound else title)]
-    if tuning.server is not None:
-        return rows + server.facts(tuning, tuning.server)
     if tuning.model is not None:
         rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
         return rows + model.facts(tuning, tuning.model)

@@ -214,7 +214,8 @@ def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
 
 
 def _of_server(run: Run, tuning: Tuning, server: TunedServer, outcome: tuned.Outcome) -> list[str]:
-    if outcome in _OPEN and math.isfinite(tuning.budget):
+    is_open = outcome in _OPEN or (outcome == "nothing" and tuning.ended == "budget")
+    if is_open and math.isfinite(tuning.budget):
         more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
         return [_again(run, "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
     return [_words.printable(server.command)] if outcome == "faster" else []

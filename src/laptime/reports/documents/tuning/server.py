@@ -14,9 +14,8 @@ _SIDES = {"baseline": "as it is", "final": "tuned"}
 
 
 def facts(tuning: Tuning, server: TunedServer) -> list[tuple[str, str]]:
-    """The command line that was best, the gate, the load, and whether the promise is kept, as rows."""
+    """The gate, the load, and whether the promise is kept, as rows; the command line is what to type next."""
     rows = [("gate", text)] if (text := gate(tuning)) else []
-    rows += [("command", _words.printable(server.command))] if tuning.recipe and server.command else []
     return rows + _load(server)
 
 
