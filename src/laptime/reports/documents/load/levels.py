@@ -15,6 +15,7 @@ from laptime.records.cost import AT_SLO
 from laptime.records.load import AT_ONCE, Level, level_of
 from laptime.records.run import Run
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents import checks
 
 COLUMNS = ("mean", "median", "p95", "p99")
@@ -78,7 +79,8 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
             for each in rows
         ],
     )
-    note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
+    note = "Latency counts from when a request was due."
+    note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
     lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
     blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
     return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
@@ -172,7 +174,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         doc.Notice(
             level=check.outcome,
             text=(f"{offered(each.facts)}: " if several else "") + check.sentence,
-            next=check.next,
+            next=whole(check.next, run),
         )
         for each in rows
         for check in each.case.checks
