@@ -62,3 +62,10 @@ def test_every_next_is_a_whole_line_that_runs() -> None:
         assert words.count("--duration") == 1
         if words[2] == "--duration":
             assert len(words[3].strip("0s")) <= 2, "nobody knows to the second how long is enough"
+
+
+def test_why_percentiles_are_missing_is_said_once() -> None:
+    cases = [level(rate, 5, exponential(0.02, 1), 1) for rate in (10, 20)]
+    said = text.render(structs.replace(runs.run(*cases), verb="load"), width=120)
+    assert said.count("p99 needs") == 1
+    assert "likewise 20/s poisson" in said

@@ -180,18 +180,27 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         for check in each.case.checks
         if check.outcome != "ok"
     ]
-    missing = [_missing(each, several=several) for each in rows]
-    notices += [doc.Notice(level="note", text=text) for text in missing if text]
+    if missing := _missing(rows):
+        notices.append(doc.Notice(level="note", text=missing))
     return doc.Section(id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=notices)])
 
 
-def _missing(each: Measured, *, several: bool) -> str:
-    """Why percentiles of a level are not told; "" where all are, and where the queue grew."""
-    if each.stats is None or each.stats.balance.grows:
+def _missing(rows: Sequence[Measured]) -> str:
+    """Why percentiles are not told: of the first such level, and which others are like it.
+
+    "" where all are told; a level whose queue grew has none.
+    """
+    notes = {}
+    for each in rows:
+        if each.stats is not None and not each.stats.balance.grows:
+            stats = (stat for name, stat in each.stats.latency.items() if name in COLUMNS)
+            notes[offered(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
+    lacking = [level for level, note in notes.items() if note]
+    if not lacking:
         return ""
-    missing = [stat for name, stat in each.stats.latency.items() if stat.value is None and name in COLUMNS]
-    where = f"{offered(each.facts)}: " if several else ""
-    return where + "; ".join(dict.fromkeys(stat.note for stat in missing)) if missing else ""
+    first, *others = lacking
+    where = f"{first}: " if len(rows) > 1 else ""
+    return where + notes[first] + (f"; likewise {', '.join(others)}" if others else "")
 
 
 def junit_cases(run: Run) -> list[doc.TestCase]:
