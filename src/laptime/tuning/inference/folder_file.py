@@ -140,13 +140,14 @@ def hand_back(
         draft.chmod(0o755)
         draft.rename(place)
     except OSError as error:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
         raise UsageError(
             f"{place} cannot be written",
             why=error.strerror or str(error),
             next="--export another/FOLDER",
         ) from error
+    finally:  # after Ctrl-C, too
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
     return place
 
 

@@ -191,9 +191,8 @@ class _Session:
 
     def _kept(self) -> str:
         """What Ctrl-C would hand back now."""
-        tuning = self._live.run().tuning
-        kept = [rung.label for rung in tuning.ladder if rung.kept] if tuning else []
-        return f"; Ctrl-C ends with a patch of {', '.join(kept)}" if kept else ""
+        kept = tuning_record.kept(self._live)
+        return f"; Ctrl-C ends with a patch of {kept}" if kept else ""
 
     def _say(self, text: str) -> None:
         budget = self._request.budget
