@@ -7,6 +7,7 @@ request ── survey ── candidates ── ladder (race, gate, keep or drop)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -16,10 +17,10 @@ from msgspec import structs
 from laptime.analysis.tuned import DRY
 from laptime.kit.errors import UsageError, UserCodeError
 from laptime.probes.others import OthersMeter
-from laptime.records.event import Diagnosed, FindingAdded, GainMeasured, Listener, RungDecided, ignore
+from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.finding import Finding
 from laptime.records.run import Run
-from laptime.records.tuning import Gate, Tuning
+from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, model_record
 from laptime.tuning.inference.confirmation import confirmed
@@ -29,6 +30,7 @@ from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.model_record import diagnosis
 from laptime.tuning.inference.points import points, with_front, within_limits
 from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.resuming import TimingJournal, journal_of
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -37,6 +39,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import tuning_record
+from laptime.tuning.session.journal import is_over
 from laptime.tuning.session.work_folder import work_folder
 
 RESERVE = 0.25
@@ -55,25 +58,44 @@ def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
         The run; its `tuning` has the ladder, the gain, the gate and, in `model`, the folder.
 
     Raises:
-        UsageError: the target cannot be tuned, or the folder exists. UserCodeError: the model fails as it is.
+        UsageError: the target cannot be tuned, or the folder exists, or there is no
+            session to go on with. UserCodeError: the model fails as it is.
     """
     check(request)
-    live, others = LiveRun("tune", emit), OthersMeter()
+    journal = journal_of(request)
+    listeners: list[Listener] = [journal, emit]
+
+    def every(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    live, others = LiveRun("tune", every), OthersMeter()
     with work_folder("tune-model") as folder:
         live.say("looking at the model", 0.0, request.budget)
         evaluator = ModelEvaluator(request, folder)
-        model_record.start(live, request, evaluator)
-        session = _Session(request, evaluator, live)
+        listeners.append(TimingJournal(journal, evaluator))
+        model_record.start(live, request, evaluator, journal.rungs)
+        session = _Session(request, evaluator, live, journal.rungs)
         tuning = session.run()
-        return model_record.finish(live, evaluator, tuning, session.status, others=others.cpus())
+        complaint, cpus = journal.complaint, others.cpus()
+        run = model_record.finish(live, evaluator, tuning, session.status, complaint, cpus)
+    if is_over(run):
+        journal.over()
+    return run
 
 
 class _Session:
     """After Ctrl-C at any moment, what is known so far is the result."""
 
-    def __init__(self, request: ModelRequest, evaluator: ModelEvaluator, live: LiveRun) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        evaluator: ModelEvaluator,
+        live: LiveRun,
+        earlier: Sequence[Rung] = (),
+    ) -> None:
         self.status: Literal["complete", "interrupted"] = "complete"
-        self._request, self._evaluator, self._live = request, evaluator, live
+        self._request, self._evaluator, self._live, self._earlier = request, evaluator, live, earlier
         self._tuning = model_record.empty(request, evaluator)
         self._search: SearchResult | None = None
         self._setup = Setup(batch=evaluator.batch)
@@ -113,6 +135,7 @@ class _Session:
             self._evaluator,
             settings,
             lambda rung: self._live(RungDecided(rung)),
+            earlier=self._earlier,
             on_race=lambda candidate: self._say(f"trying {candidate.change}{self._kept()}"),
             on_diagnosis=lambda recipe, profile: self._live(Diagnosed(diagnosis(recipe, profile))),
         )
@@ -182,7 +205,7 @@ class _Session:
     def _hand_back(self, recipe: Recipe) -> None:
         """Copy the final folder, unless its outputs are not the model's."""
         evaluator, tuning = self._evaluator, self._tuning
-        form = evaluator.form(recipe)
+        form = evaluator.folders.form(recipe)
         assert tuning.model is not None
         model = structs.replace(
             tuning.model,

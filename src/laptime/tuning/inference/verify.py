@@ -57,7 +57,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
     with work_folder("verify-model") as folder:
         live.say("looking at the model", 0.0, request.budget)
         evaluator = ModelEvaluator(of_model, folder)
-        evaluator.adopt(recipe, place.parent, file.form)
+        evaluator.folders.adopt(recipe, place.parent, file.form)
         model_record.start(live, of_model, evaluator)
         tuning = model_record.empty(of_model, evaluator)
         try:

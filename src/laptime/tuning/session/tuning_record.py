@@ -21,7 +21,7 @@ from laptime.tuning.session import run_events
 from laptime.tuning.session.diagnosis_record import diagnosis_after, utilization
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TimeAccounting
+from laptime.tuning.session.trial_runner import TrialAccounting
 from laptime.verbs.profile.run import environment
 
 _SETTINGS = (
@@ -38,7 +38,7 @@ def planned(candidate: Candidate, seconds: float) -> Rung:
     return structs.replace(untried_rung(candidate), seconds=seconds, reason=reason)
 
 
-def with_compile_time(rung: Rung, accounting: TimeAccounting) -> Rung:
+def with_compile_time(rung: Rung, accounting: TrialAccounting) -> Rung:
     """The rung with the seconds of torch.compile, and the steps after which they are won back."""
     seconds = accounting.compiled_by.get(rung.label, 0.0)
     if not seconds:
