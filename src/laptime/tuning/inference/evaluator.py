@@ -15,21 +15,22 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
-from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
+from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
 from laptime.records.tuning import Gate, GateCheck, GateWord
+from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
-from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.limits import Word, word
 from laptime.tuning.inference.metric import UserMetric
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.sameness import outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.timing import Timing
@@ -50,6 +51,9 @@ LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 LONG = 4.0
 """Seconds of calls of one process that are timed for it, about."""
+MOST_COMPARED = 3
+"""Calls that are compared at a batch size which is chosen."""
+OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
@@ -79,6 +83,7 @@ class ModelEvaluator:
         self.limits = request.limits
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
         self._began = time.perf_counter()
+        self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
         self._ready = STARTED
         self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
@@ -189,15 +194,7 @@ class ModelEvaluator:
         gate = self.sameness(candidate)
         if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
             return gate
-        checks = self.limit_checks(candidate)
-        sentences = [check.sentence for check in checks if check.outcome != "ok"]
-        verdict: dict[str, GateWord] = {"ok": "passed", "fail": "failed", "unknown": "undecided"}
-        return structs.replace(
-            gate,
-            word=verdict[word(checks)],
-            reason=sentences[0] if sentences else gate.reason,
-            checks=[*gate.checks, *checks],
-        )
+        return with_checks(gate, self.limit_checks(candidate))
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the limits; it is timed further while that is open and there is time.
@@ -236,6 +233,46 @@ class ModelEvaluator:
             self.gates[candidate], self.agreements[candidate] = gate, agreement
         return self.gates[candidate]
 
+    def sameness_at(self, recipe: Recipe, batch: int) -> Gate:
+        """The same, in calls of so many items, too.
+
+        Raises:
+            TrialFailed: it does not run, or takes no such batch; or the model as it is does not.
+        """
+        gate = self.sameness(recipe)
+        if batch == self.batch:
+            return gate
+        if (recipe, batch) not in self._batch_checks:
+            self._batch_checks[recipe, batch] = self._check_of_batch(recipe, batch)
+        return with_checks(gate, [self._batch_checks[recipe, batch]])
+
+    def _check_of_batch(self, recipe: Recipe, batch: int) -> GateCheck:
+        calls, outputs = self._calls_of(batch), self.folder / f"outputs-{batch}.npz"
+        with self.accounting.spent_on("gate"):
+            recorded = self._recorded_of(calls, batch)
+            with self._arm_at(recipe, calls) as arm:
+                answer = arm.outputs(outputs)
+        gate, _ = judged(
+            recorded,
+            outputs,
+            answer,
+            numerics=numerics_of(recipe),
+            precision=self.folders.settings(recipe).get("precision", "float32"),
+        )
+        return checked("chosen_batch_size", OUTCOMES[gate.word], f"calls of {batch} items: {gate.reason}")
+
+    def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
+        """What the model as it is makes of calls."""
+        outputs = self.folder / f"reference-{batch}.npz"
+        with self._arm_at(Recipe(), calls) as arm:
+            made = outputs_in(outputs, arm.outputs(outputs))
+        recorded = []
+        for call, arrays in zip(RecordedCalls.load(calls).calls, made, strict=True):
+            if isinstance(arrays, str):
+                raise TrialFailed("crashed", f"the model as it is, {batch} items: {arrays}")
+            recorded.append(RecordedCall(batch, call.inputs, arrays))
+        return RecordedCalls(recorded, rounding=self.recorded.rounding)
+
     # Arms
 
     def timed(self, recipe: Recipe, arm: Arm, calls: int) -> list[float]:
@@ -263,9 +300,12 @@ class ModelEvaluator:
         Raises:
             TrialFailed: the folder cannot be written, or does not run.
         """
+        return self._arm_at(recipe, self._calls)
+
+    def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
         folder = self.folders.written(recipe)
         self.accounting.trials += 1
-        return self.arm_of(folder, self._calls, isolated=self.folders.is_isolated(recipe))
+        return self.arm_of(folder, calls, isolated=self.folders.is_isolated(recipe))
 
     def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
         """A folder in a new process, called with other recorded inputs, on some CPUs.
@@ -287,15 +327,18 @@ class ModelEvaluator:
         return Fleet(start, self.folders.written(recipe), self._calls_of(setup.batch), setup)
 
     def _calls_of(self, batch: int) -> Path:
-        """File of the first recorded inputs, cut or repeated to so many items."""
+        """File of recorded inputs, cut or repeated to so many items."""
         path = self.folder / f"calls-{batch}.npz"
         if batch == self.batch or path.is_file():
             return path if path.is_file() else self._calls
         if not any(self.surveyed["varies"]):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
-        inputs = [
-            array[np.arange(batch) % len(array)] if varies else array
-            for array, varies in zip(self.recorded.calls[0].inputs, self.surveyed["varies"], strict=True)
-        ]
-        RecordedCalls([RecordedCall(batch, inputs, [])]).save(path)
+        own = [call for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]
+        RecordedCalls([RecordedCall(batch, self._resized(call.inputs, batch), []) for call in own]).save(path)
         return path
+
+    def _resized(self, inputs: list[Array], batch: int) -> list[Array]:
+        return [
+            array[np.arange(batch) % len(array)] if varies else array
+            for array, varies in zip(inputs, self.surveyed["varies"], strict=True)
+        ]

@@ -198,7 +198,7 @@ class _Session:
 
     def _gate(self, recipe: Recipe) -> Gate:
         try:
-            return self._evaluator.sameness(recipe)
+            return self._evaluator.sameness_at(recipe, self._setup.batch)
         except TrialFailed as failed:
             return Gate(word="undecided", reason=failed.why)
 

@@ -95,11 +95,11 @@ def _compared_and_timed(
     fields: dict[str, Any] = {}
     try:
         live.say("comparing outputs", 0.2, 0.8 * budget)
-        fields["gate"] = evaluator.sameness(recipe)
-        live(FindingAdded(_since_then(evaluator, folder, file)))
-        live.say("measuring in new processes", 0.4, 0.6 * budget)
         serve = file.serve
         setup = Setup(serve.instances, serve.threads, serve.batch or evaluator.batch)
+        fields["gate"] = evaluator.sameness_at(recipe, setup.batch)
+        live(FindingAdded(_since_then(evaluator, folder, file)))
+        live.say("measuring in new processes", 0.4, 0.6 * budget)
         for sides in confirmed(evaluator, recipe, setup, until=budget, noise=noise):
             fields |= dict(zip(("baseline", "final", "speedup"), sides, strict=True))
         live(GainMeasured(sides[0], sides[1]))

@@ -97,7 +97,7 @@ def test_a_change_that_breaks_what_was_kept_is_refused() -> None:
     made = evaluator({AS_IS: (0.015, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     gate = made.gate(AS_IS, FAST, "exact")
     assert gate.word == "failed"
-    assert gate.reason.startswith("p99 of 1,000 calls")
+    assert gate.reason.startswith("slo: p99 of 1,000 calls")
     # Where nothing keeps the limit yet, it is a step on the way.
     made = evaluator({AS_IS: (0.030, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     assert made.gate(AS_IS, FAST, "exact").word == "passed"
