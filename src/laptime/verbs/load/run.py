@@ -189,7 +189,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo}
     if peak.rate is None:
         sentence = f"no rate was proven to keep {request.slo}: {peak.sentence}"
-        advice = f"--budget {2 * request.budget:.0f}s"
+        advice = peak.advice or f"--budget {2 * request.budget:.0f}s"
         return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
     above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
     sentence = f"peak {peak.rate:.3g} requests/s at {request.slo}: {peak.sentence}{above}"

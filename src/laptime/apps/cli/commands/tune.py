@@ -134,7 +134,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     is_flag=True,
     help="Keep the error rate over all candidates and looks together; slower.",
 )
-@click.option("--resume", is_flag=True, help="Continue the last session of the same script and arguments.")
+@click.option("--resume", is_flag=True, help="Continue the last session of the same script or model.")
 @click.option(
     "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
 )
