@@ -35,18 +35,18 @@ def tune(command: str, **options: object) -> Run:
 
 @pytest.mark.slow
 def test_three_flags_of_known_effect() -> None:
-    """Four users: four slots answer four at once, 100 ms of service for 150 are 1.5x, a seed does nothing."""
+    """Four users: four slots answer four at once, 60 ms of service for 90 are 1.5x, a seed does nothing."""
     run = tune(
-        f"{HTTP} --slots {{1,4}} --service {{0.15,0.1}} --seed {{0,1}}",
+        f"{HTTP} --slots {{1,4}} --service {{0.09,0.06}} --seed {{0,1}}",
         url=PREDICT,
         concurrency=4,
-        budget=240.0,
+        budget=200.0,
     )
     assert run.tuning is not None
     assert run.tuning.server is not None
     assert tuned.outcome(run) == "faster", run.tuning
-    assert {each.name: each.options["value"] for each in run.tuning.recipe} == {"slots": 4, "service": 0.1}
-    assert run.tuning.server.command == f"{HTTP} --slots 4 --service 0.1 --seed 0"
+    assert {each.name: each.options["value"] for each in run.tuning.recipe} == {"slots": 4, "service": 0.06}
+    assert run.tuning.server.command == f"{HTTP} --slots 4 --service 0.06 --seed 0"
     assert run.tuning.gate.word == "passed"
     assert run.tuning.speedup is not None
     assert run.tuning.speedup.value == pytest.approx(6.0, rel=0.1)

@@ -68,14 +68,17 @@ def confirmed(evaluator: ServerEvaluator, final: Recipe, *, until: float, noise:
     decided, or the time is up.
 
     Args:
-        until: second of the session after which no pair begins but the fewest. noise: of a round.
+        until: second of the session at which no pair ends but the fewest. noise: of a round.
 
     Raises:
         TrialFailed: one of the sides does not run.
     """
-    sides = Side(Recipe()), Side(final)
+    sides, began = (Side(Recipe()), Side(final)), evaluator.elapsed()
     while len(sides[0].figures) < MOST:
         pair = len(sides[0].figures)
+        each = (evaluator.elapsed() - began) / max(1, pair)
+        if pair >= FEWEST and evaluator.elapsed() + each > until:
+            return
         numbers = evaluator.numbers(BLOCKS)
         for at in (0, 1) if pair % 2 == 0 else (1, 0):
             sides[at].visit(evaluator, numbers)
@@ -86,8 +89,7 @@ def confirmed(evaluator: ServerEvaluator, final: Recipe, *, until: float, noise:
         gain = final_ab.gain(ratios, noise)
         checks = limits(evaluator.request.slo, sides[1].cases)
         yield sides[0].measured(noise), sides[1].measured(noise), gain, checks
-        is_decided = word(checks) != "unknown" and _is_narrow(gain)
-        if pair + 1 >= FEWEST and (is_decided or evaluator.elapsed() > until):
+        if pair + 1 >= FEWEST and word(checks) != "unknown" and _is_narrow(gain):
             return
 
 

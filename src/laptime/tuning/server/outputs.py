@@ -16,6 +16,7 @@ import msgspec
 from msgspec import structs
 
 from laptime.kit.clock import SystemClock
+from laptime.kit.text import count
 from laptime.loadgen.connection import Reply
 from laptime.loadgen.endpoint import HttpClient
 from laptime.loadgen.messages import Answer, Endpoint
@@ -143,9 +144,9 @@ def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set
         differ |= other
     compared = _named(set().union(*stable))
     if wrong:
-        text = f"{wrong} of {len(tuned)} answers differ in {_named(differ)}"
+        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_named(differ)}"
         return checked("answers", "fail", text, float(wrong), 0.0)
-    return checked("answers", "ok", f"{len(tuned)} answers are the same: {compared}", 0.0, 0.0)
+    return checked("answers", "ok", f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
 
 
 def _named(parts: set[str]) -> str:

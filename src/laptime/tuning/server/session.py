@@ -172,7 +172,7 @@ class _Session:
         try:
             self._set(gate=evaluator.sameness(recipe))
             self._set_server(compared=len(evaluator.answers[recipe][0]))
-            until = 0.95 * self._request.budget
+            until = self._request.budget
             for baseline, final, gain, limits in confirmed(
                 evaluator, recipe, until=until, noise=search.noise
             ):
@@ -214,7 +214,7 @@ class _Session:
         self._set_server(unit=evaluator.unit, block=evaluator.block)
         for name, side in (("baseline", self._tuning.baseline), ("final", self._tuning.final)):
             if side is not None:
-                live(CaseChanged(_case(self._request, name, side)))
+                live(CaseChanged(_case(evaluator.template.line({}), name, side)))
         live(ChecksMade(run_events.checks(self._tuning)))
         live(TuningChanged(self._tuning))
         return live.finish(status)
@@ -261,8 +261,8 @@ def _start(live: LiveRun, request: ServerRequest, evaluator: ServerEvaluator) ->
     )
 
 
-def _case(request: ServerRequest, name: str, side: Measured) -> Case:
+def _case(line: str, name: str, side: Measured) -> Case:
     samples = [seconds for start in side.samples for seconds in start]
     starts = [number for number, start in enumerate(side.samples) for _ in start]
     series = Series(metric=BLOCK, samples=samples, process=starts, probe="client")
-    return Case(key=f"server/variant={name}", target="server", axes={"variant": name}, series=[series])
+    return Case(key=f"server/variant={name}", target=line, axes={"variant": name}, series=[series])

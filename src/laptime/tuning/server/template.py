@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from laptime.kit.errors import UsageError
 
@@ -137,7 +138,7 @@ def _split(text: str) -> list[str]:
                 why="laptime starts the program itself, so that it can end all of it",
                 next="write the value itself, or put that part into a script: --server './serve.sh {16,64}'",
             )
-    return words
+    return [str(Path(word).expanduser()) if word.startswith("~/") else word for word in words]
 
 
 def _parts(typed: str, before: list[Word], choices: list[Choice]) -> Iterator[str | Choice]:

@@ -19,20 +19,20 @@ def test_the_same_answers_pass() -> None:
     assert made.word == "passed"
     assert [check.sentence for check in made.checks] == [
         "the server as it is, asked after 2 starts, gave the same answers",
-        "2 answers are the same: output tokens, text",
+        "2 answers came out the same: output tokens, text",
     ]
 
 
 def test_another_text_fails_and_is_named() -> None:
     made = gate([SAME, SAME], texts("a b", "c X"), differs=False)
-    assert (made.word, made.reason) == ("failed", "1 of 2 answers differ in text")
+    assert (made.word, made.reason) == ("failed", "1 of 2 answers came out different in text")
 
 
 def test_texts_that_vary_by_themselves_are_left_out() -> None:
     made = gate([SAME, texts("x y", "z w")], texts("q q", "q q"), differs=False)
     assert made.word == "passed"
     assert "differs in text: left out" in made.checks[0].sentence
-    assert made.checks[1].sentence == "2 answers are the same: output tokens"
+    assert made.checks[1].sentence == "2 answers came out the same: output tokens"
     assert gate([SAME, texts("x", "z")], texts("q", "q", tokens=1), differs=False).word == "failed"
 
 

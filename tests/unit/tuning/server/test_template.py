@@ -60,6 +60,12 @@ def test_json_stays_as_it_is_and_can_be_chosen() -> None:
     assert words == ["serve", "--config", '{"a": 1, "b": {"c": 2}}', "--x", '{"a": 1, "b": 2}']
 
 
+def test_the_home_folder_is_the_only_thing_that_expands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    _, words = parsed("~/serve ~/model *.bin {1,2}").command({}, "1")
+    assert words == ["/home/me/serve", "/home/me/model", "*.bin", "1"]
+
+
 def test_several_choices_of_one_word_and_one_name() -> None:
     template = parsed("serve --range={1,2}:{8,9} --range {3,4}")
     assert [choice.name for choice in template.choices] == ["range", "word1", "range2"]
