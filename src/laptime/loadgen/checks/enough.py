@@ -49,7 +49,7 @@ def check(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check
 
 def _round_up(seconds: float) -> int:
     """To two digits: how long is enough is not known to the second."""
-    step = 10 ** max(0, int(math.log10(max(seconds, 1.0))) - 1)
+    step: int = 10 ** max(0, int(math.log10(max(seconds, 1.0))) - 1)
     return math.ceil(seconds / step) * step
 
 

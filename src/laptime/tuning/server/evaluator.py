@@ -19,7 +19,6 @@ from laptime.kit.clock import SystemClock
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.tuning import Gate, GateCheck, GateWord
-from laptime.tuning.inference.accounting import Accounting
 from laptime.tuning.inference.limits import word
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -29,6 +28,7 @@ from laptime.tuning.server.figure import counts_tokens, figure, limits
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Choice, Value
 from laptime.tuning.server.visit import Visit, is_ours, visiting
+from laptime.tuning.time_accounting import TimeAccounting
 
 LEAST = 1.0
 """Seconds of a block at least."""
@@ -64,7 +64,7 @@ class ServerEvaluator:
 
     def __init__(self, request: ServerRequest, folder: Path) -> None:
         self.request, self.folder, self.template = request, folder, request.template
-        self.accounting = Accounting()
+        self.accounting = TimeAccounting()
         self.cases: dict[Recipe, list[Case]] = defaultdict(list)
         self.answers: dict[Recipe, list[list[outputs.Output]]] = defaultdict(list)
         self.ready: dict[Recipe, list[float]] = defaultdict(list)

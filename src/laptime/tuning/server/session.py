@@ -34,7 +34,7 @@ from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.records.tuning import Diagnosis, Gate, Measured, TunedServer, Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference.session import diagnosis
+from laptime.tuning.inference.model_record import diagnosis
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -46,7 +46,7 @@ from laptime.tuning.server.confirmation import BLOCKS, FEWEST, confirmed
 from laptime.tuning.server.evaluator import ServerEvaluator, built, values_of
 from laptime.tuning.server.figure import TITLES
 from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.session import tuning_record
+from laptime.tuning.session import run_events, tuning_record
 from laptime.tuning.session.work_folder import work_folder
 from laptime.verbs.load.request import shown, typed_command
 
@@ -215,7 +215,7 @@ class _Session:
         for name, side in (("baseline", self._tuning.baseline), ("final", self._tuning.final)):
             if side is not None:
                 live(CaseChanged(_case(evaluator.template.line({}), name, side)))
-        live(ChecksMade(tuning_record.checks(self._tuning)))
+        live(ChecksMade(run_events.checks(self._tuning)))
         live(TuningChanged(self._tuning))
         return live.finish(status)
 
