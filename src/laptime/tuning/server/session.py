@@ -212,6 +212,8 @@ class _Session:
         elif self._tuning.ended != DRY:
             self._set(before=recorded.before, ladder=recorded.ladder)
         self._set_server(unit=evaluator.unit, block=evaluator.block)
+        if self._request.figure == "throughput" and evaluator.unit == "tokens":
+            self._set_server(figure="output tokens per second")
         for name, side in (("baseline", self._tuning.baseline), ("final", self._tuning.final)):
             if side is not None:
                 live(CaseChanged(_case(evaluator.template.line({}), name, side)))
