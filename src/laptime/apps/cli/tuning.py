@@ -62,7 +62,8 @@ def _diagnosed(diagnosis: Diagnosis) -> str:
 
     if not diagnosis.bound:
         names = ", ".join(map(words.change, diagnosis.recipe)) or "as it is"
-        return f"{names}: a call takes {show(diagnosis.step, 's')}"
+        call = f"a call takes {show(diagnosis.step, 's')}"
+        return f"{names}: {diagnosis.sentence or call}"
     recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
     bound = f"bound by {diagnosis.bound}"
     why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
