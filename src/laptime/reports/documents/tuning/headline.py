@@ -215,7 +215,8 @@ def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
         other = ["--export", f"{folder}-2"] if folder else []  # a folder is never overwritten
         return [_again(run, "--resume", *more, *other), *verify]
     if run.verb == "tune" and gained:
-        return verify or [_again(run, "--export", "FOLDER")]
+        price = ["laptime cost last --usd-per-hour 1"] if tuning.goal == "cost" else []
+        return [*(verify or [_again(run, "--export", "FOLDER")]), *price]
     return []
 
 

@@ -155,10 +155,9 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     if tuning.recipe:
         rows.append(("runs as", FORMS.get(model.form, model.form)))
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
-        threads = count(chosen.threads, "thread")
-        rows.append(
-            ("setup", f"{count(chosen.instances, 'instance')} of {threads} each, batch {chosen.batch}")
-        )
+        each = " each" if chosen.instances > 1 else ""
+        threads = f"{count(chosen.threads, 'thread')}{each}"
+        rows.append(("setup", f"{count(chosen.instances, 'instance')} of {threads}, batch {chosen.batch}"))
     if model.folder:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
         rows.append(("folder", text))
