@@ -84,7 +84,8 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         save=settings["save"],
         origins=origins,
     )
-    return tuning.record(tune_model, request, save=request.save and not request.dry_run, quiet=quiet)
+    save = request.save and not request.dry_run
+    return tuning.record(tune_model, request, save=save, quiet=quiet, items="items")
 
 
 def _refuse_choices(settings: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from laptime.analysis.tuned import DRY
 from laptime.kit.errors import UsageError, UserCodeError
+from laptime.kit.text import from_here
 from laptime.probes.others import OthersMeter
 from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.finding import Finding
@@ -129,6 +130,7 @@ class _Session:
             certify=request.certify,
             reserve=lambda step: RESERVE + SETUPS * request.has_setups,
             goal="memory" if request.goal == "memory" else "throughput",
+            unit="call",
         )
         self._say("timing the model as it is")
         self._search = ladder.search(
@@ -226,7 +228,8 @@ class _Session:
             sentence = f"the folder was not handed back: {error.what}: {error.why}"
             self._live(FindingAdded(Finding(kind="tune/not-written", severity="problem", sentence=sentence)))
             return
-        self._set(model=structs.replace(model, folder=str(place)), recipe_path=str(place / "recipe.json"))
+        self._set(model=structs.replace(model, folder=from_here(place)))
+        self._set(recipe_path=from_here(place / "recipe.json"))
 
     def _hand_back_so_far(self, recipe: Recipe) -> None:
         """After Ctrl-C: what was kept until then, if its outputs were compared. Nothing is run any more."""
