@@ -141,6 +141,7 @@ class Rung(Struct, frozen=True, kw_only=True, omit_defaults=True):
             torch.compile.
         pays_back: steps after which the compile time is won back; None when there is none.
         kept: it is in the final set. dropped: it had been kept and was taken out again (leave one out).
+        replaced: it had been kept until a rival took its place, whose effect is on top of it.
         reason: why kept or not, in words.
         throughput: samples per second with it. memory: ratio of peaks, candidate over incumbent.
         utilization: share of the step that the device works, with it.
@@ -165,6 +166,7 @@ class Rung(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gate: Gate = Gate()
     kept: bool = False
     dropped: bool = False
+    replaced: bool = False
     reason: str = ""
     throughput: float | None = None
     memory: float | None = None

@@ -131,6 +131,14 @@ def test_what_was_not_kept_is_drawn_apart_and_carries_nothing_on():
     assert rows["foreach"].kind == "left"
 
 
+def test_what_took_the_place_of_a_kept_change_stands_on_top_of_it():
+    two = structs.replace(rung("slots", 2.5, 0.1), label="slots=8", kept=False, replaced=True)
+    four = structs.replace(rung("slots", 1.2, 0.1), label="slots=16")
+    rows = ladder.stairs(Tuning(ladder=[two, four])).rows
+    assert [row.value for row in rows] == pytest.approx([1.0, 2.5, 3.0])
+    assert lengths(rows[2]) == pytest.approx({"held": 2.5, "won": 0.5})
+
+
 def test_the_stairs_are_in_times_the_speed():
     tuning = Tuning(ladder=[rung("a", 1.5, 0.1)])
     bars = ladder.stairs(tuning)

@@ -303,7 +303,8 @@ class SearchState:
         for name in dict.fromkeys([*replaced, candidate.change.name]):
             if name in self.adopted:
                 self.adopted.pop(name)
-                self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
+                reason = f"replaced by {candidate.change}"
+                self.revise(name, kept=False, replaced=True, reason=reason, newest=False)
         if speedup:
             step = self.loop_profile.step / speedup
             self._lower_bounds_of_rivals(candidate, self.loop_profile.step - step)
@@ -322,18 +323,17 @@ class SearchState:
         self.rungs.append(rung)
         self.on_rung(rung)
 
-    def revise(
-        self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True
-    ) -> None:
+    def revise(self, name: str, *, reason: str, newest: bool = True, **changes: bool) -> None:
         """Change the kept rung of this name, and report it again.
 
         Args:
             newest: False looks only at those before the last one.
+            changes: kept, dropped or replaced.
         """
         for at in reversed(range(len(self.rungs) - (not newest))):
             rung = self.rungs[at]
             if rung.name == name and rung.kept:
-                self._report_again(at, reason, kept=kept, dropped=dropped)
+                self._report_again(at, reason, **changes)
                 return
 
     def add_reason(self, label: str, reason: str) -> None:

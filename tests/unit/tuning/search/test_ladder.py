@@ -177,6 +177,8 @@ def test_a_line_is_climbed_to_its_top() -> None:
     found = search(there, LONG)
     assert found.recipe == Recipe((Change("num_workers", {"value": 4}),))
     assert not rung(found, "num_workers=2").kept
+    assert rung(found, "num_workers=2").replaced
+    assert not rung(found, "num_workers=4").replaced
     assert "replaced by num_workers=4" in rung(found, "num_workers=2").reason
     assert rung(found, "num_workers=8").verdict == "slower"
 

@@ -99,7 +99,7 @@ def is_kept(rung: Rung) -> bool:
 
 
 def _kept(rung: Rung) -> str:
-    return "dropped" if rung.dropped else "yes" if rung.kept else "no"
+    return "dropped" if rung.dropped else "replaced" if rung.replaced else "yes" if rung.kept else "no"
 
 
 def _gate(gate: Gate) -> doc.Cell:
@@ -222,7 +222,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
         busy = f", device busy {_words.percent(rung.utilization)}" if rung.utilization is not None else ""
         note = f"{words.effect(rung.speedup, rung.ci95)} {rung.verdict}{busy}"
         add(words.change(rung), level, rung.speedup or 1.0, rung.ci95, "" if is_kept(rung) else "left", note)
-        level = rows[-1].value if is_kept(rung) else level
+        level = rows[-1].value if is_kept(rung) or rung.replaced else level
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
         add("measured afresh", 1.0, tuning.speedup.value, tuning.speedup.ci95, "total")
     return doc.Bars(
