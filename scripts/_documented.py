@@ -11,7 +11,8 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FENCE = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(laptime [^`\n]+)`")
 PATTERN = re.compile(r"\.\.\.|\[[A-Z-]|[|<>{}]|\b(?:COMMAND|SCRIPT|OPTIONS)\b")
-"""Of a line that shows a shape, not a command."""
+"""Of a line that shows a shape, not a command, outside of quotes: braces in them are choices of a server."""
+QUOTED = re.compile(r"'[^']*'")
 
 
 def lines(text: str) -> Iterator[str]:
@@ -30,6 +31,6 @@ def commands() -> list[tuple[str, str]]:
             (page.name, line.replace("\\|", "|"))
             for page in PAGES
             for line in lines(page.read_text(encoding="utf-8"))
-            if not PATTERN.search(line.partition("#")[0])
+            if not PATTERN.search(QUOTED.sub("", line.partition("#")[0]))
         }
     )

@@ -189,7 +189,10 @@ def test_a_process_that_dies_in_the_middle_keeps_what_was_measured(tmp_path: Pat
     text = laptime(tmp_path, "show", "last").stdout
     assert ("SIGSEGV" if fault == "crash" else "SIGKILL") in text
     (case,) = document(ended)["cases"]
-    assert case["metrics"]["latency/isolated/median"]["n"] > 20
+    # How many calls are left once the warm-up is taken off depends on the machine: 6 were left on a busy one.
+    latency = case["metrics"]["latency/isolated/median"]
+    assert latency["n"] > 0
+    assert 0.001 <= latency["value"] < 0.1
 
 
 def test_ctrl_c_alone_ends_soon_with_a_hundred_and_thirty(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ so that an error of the small ones is nothing to its root mean square.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -307,9 +308,20 @@ def _spread(column: Sequence[tuple[Array, Array, int]], scale: float, *, exact: 
     apart = [
         _difference(part, parts[0]) for parts in by_shape.values() for part in parts[1:] if parts[0].size
     ]
+    apart = apart or list(_overlaps(column))
     if not apart:
         return None
     return max(float(np.mean(each > 0)) if exact else _rms(_finite(each)) / scale for each in apart)
+
+
+def _overlaps(column: Sequence[tuple[Array, Array, int]]) -> Iterator[Array]:
+    """Differences of outputs whose shapes depend on the inputs, where both have elements."""
+    for (_, one, batch), (_, other, size) in pairwise(column):
+        if one.ndim != other.ndim or batch != size:
+            continue
+        both = tuple(slice(min(lengths)) for lengths in zip(one.shape, other.shape, strict=True))
+        if one[both].size:
+            yield _difference(_flat(one[both]), _flat(other[both]))
 
 
 def _cosine(one: Array, other: Array) -> float:

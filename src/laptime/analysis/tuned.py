@@ -94,7 +94,7 @@ def outcome(run: Run) -> Outcome:
 
 def _limited(tuning: Tuning) -> Literal["limit broken", "limit undecided"] | None:
     """What the limits say; None where they are kept, or none were set."""
-    outcomes = [check.outcome for check in tuning.model.limits] if tuning.model else []
+    outcomes = [check.outcome for check in tuning.limits]
     if "fail" in outcomes:
         return "limit broken"
     return "limit undecided" if "unknown" in outcomes else None

@@ -56,6 +56,17 @@ class ByBatch(ABC, Generic[Workload]):
         self._workloads.clear()
 
 
+def _refuse_torch_module(call: object, target: str) -> None:
+    """Told by its class, because PyTorch need not be installed here."""
+    classes = {(base.__module__, base.__name__) for base in type(call).__mro__}
+    if ("torch.nn.modules.module", "Module") in classes:
+        raise TargetError(
+            f"{target} is a PyTorch module ({type(call).__name__})",
+            why="this backend runs models of its own framework",
+            next="--backend torch   runs modules of PyTorch, as onnxruntime and openvino do",
+        )
+
+
 class ProgramModel(ByBatch[Workload]):
     """A program on one device: what JAX, TensorFlow and no framework share.
 
@@ -64,6 +75,9 @@ class ProgramModel(ByBatch[Workload]):
         device: as the framework has it.
         facts: where the program comes from.
         rebuild: builds it for another batch size; None where inputs are re-batched.
+
+    Raises:
+        TargetError: the program is a module of PyTorch, which none of these frameworks runs.
     """
 
     def __init__(
@@ -76,6 +90,7 @@ class ProgramModel(ByBatch[Workload]):
         rebuild: Callable[[int], Program] | None,
     ) -> None:
         super().__init__()
+        _refuse_torch_module(program.call, variant.target)
         self._variant = variant
         self._program = program
         self._device = device

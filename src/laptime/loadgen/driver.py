@@ -106,7 +106,7 @@ class Driver:
         """As many users as asked for, each sends when its last request was answered."""
         level = self._level
         await asyncio.sleep(max(0.0, level.begin - self._now()))
-        numbers = iter(range(level.requests or 10**9))
+        numbers = iter(range(level.first, level.first + (level.requests or 10**9)))
         users = [asyncio.create_task(self._user(numbers)) for _ in range(level.users)]
         _, late = await asyncio.wait(users, timeout=max(0.0, self._end + level.patience - self._now()))
         for user in late:

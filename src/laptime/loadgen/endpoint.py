@@ -40,11 +40,11 @@ class HttpClient:
         self._timeout = endpoint.timeout
         self._pool = Pool(url, now, verify=endpoint.verify)
         bodies = [body.encode() for body in endpoint.bodies] or [b""]
-        self._requests = [request(endpoint.method, url, endpoint.headers, body) for body in bodies]
+        self.requests = [request(endpoint.method, url, endpoint.headers, body) for body in bodies]
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
         """As in Client."""
-        return (await self.exchange(self._requests[index % len(self._requests)], index, due, woken))[0]
+        return (await self.exchange(self.requests[index % len(self.requests)], index, due, woken))[0]
 
     async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
         """As in Client: one request."""

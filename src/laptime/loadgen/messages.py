@@ -54,7 +54,7 @@ class Level(Struct, frozen=True, tag="level"):
         index: number of each request in the whole level.
         limit: requests that may be under way at once; None: any number.
         users: so many send one request after another, from `begin` until `end`.
-        requests: so many at most, of all users together.
+        requests: so many at most, of all users together. first: number of the first request of users.
         patience: seconds after the last request was due until waiting for answers ends.
     """
 
@@ -65,6 +65,7 @@ class Level(Struct, frozen=True, tag="level"):
     limit: int | None = None
     users: int = 0
     requests: int | None = None
+    first: int = 0
     patience: float = 30.0
 
 

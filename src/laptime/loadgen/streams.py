@@ -104,8 +104,8 @@ class ConversationClient(StreamClient):
 def spoken(reply: Reply) -> str:
     """The text of an answer; what a model only thinks is no part of the next prompt."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
-    deltas = [choice.delta for chunk in chunks for choice in chunk.choices if choice.delta]
-    return "".join(delta.content or "" for delta in deltas)
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    return "".join((each.delta.content if each.delta else each.text) or "" for each in choices)
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:

@@ -245,6 +245,7 @@ def _of_steps(
 ) -> Speed:
     told = measured.throughput * measured.step
     batch = samples_per_step or (told if told > 1.5 else 1.0)
+    is_sample = samples_per_step is not None or told > 1.5
     return _step_speed(
         run,
         case=label,
@@ -252,7 +253,7 @@ def _of_steps(
         seconds=measured.step,
         ci95=measured.ci95,
         batch=batch,
-        is_sample=samples_per_step is not None or told > 1.5,
+        unit="item" if run.tuning and run.tuning.model else "sample" if is_sample else "step",
         verdict=word,
         peak=measured.peak,
     )
@@ -285,7 +286,7 @@ def _of_profile(run: Run, samples_per_step: float | None) -> Speeds:
         seconds=step,
         ci95=ci95,
         batch=samples_per_step or 1.0,
-        is_sample=samples_per_step is not None,
+        unit="step" if samples_per_step is None else "sample",
         verdict=word,
         peak=next((memory.peak for memory in profile.memory if memory.device != "cpu"), None),
     )
@@ -300,7 +301,7 @@ def _step_speed(
     seconds: float,
     ci95: Interval,
     batch: float,
-    is_sample: bool,
+    unit: Unit,
     verdict: Trust,
     peak: float | None,
 ) -> Speed:
@@ -312,7 +313,7 @@ def _step_speed(
         case=case,
         label=case,
         target=target,
-        unit="sample" if is_sample else "step",
+        unit=unit,
         rate=batch / seconds,
         ci95=None if ci95 is None else (batch / ci95[1], batch / ci95[0]),
         at="training",

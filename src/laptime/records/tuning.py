@@ -305,6 +305,33 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next((point for point in self.points if point.chosen), None)
 
 
+class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session has besides where it tunes the flags of a server.
+
+    Attributes:
+        before: its command line as it is. command: with the final flags; `{port}` stays open in both.
+        choices: values of each flag in braces, today's first. url: where requests went.
+        load: on it, in words. figure: what the goal looks at, in words. unit: what a rate counts.
+        compared: answers that were held against those of the server as it is.
+        slo: promise, `ttft=300ms@p95`; "" for none. limits: whether the final flags keep it.
+        ready: seconds until the server as it is and the tuned one answered, median of their starts.
+        block: seconds of load of one side of a round.
+    """
+
+    before: str = ""
+    command: str = ""
+    choices: dict[str, list[str | int | float]] = {}
+    url: str = ""
+    load: str = ""
+    figure: str = ""
+    unit: str = "requests"
+    compared: int = 0
+    slo: str = ""
+    limits: list[GateCheck] = []
+    ready: dict[str, float] = {}
+    block: float = 0.0
+
+
 class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a session of `laptime tune` found.
 
@@ -320,7 +347,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seconds_by: of the session, by what was done: diagnose, race, gate, measure, patch, compile.
         trials: processes that were started.
         ended: complete, budget (stopped trying), interrupted.
-        model: of a session that tunes a model; None of one that tunes a script.
+        model: of a session that tunes a model, server: of one that tunes a server's flags; None of others.
     """
 
     goal: Literal["throughput", "memory", "latency", "cost"] = "throughput"
@@ -344,3 +371,10 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     breakdown_before: dict[str, float] = {}
     breakdown_after: dict[str, float] = {}
     model: TunedModel | None = None
+    server: TunedServer | None = None
+
+    @property
+    def limits(self) -> list[GateCheck]:
+        """What the final set has to keep, and whether it does."""
+        tuned = self.model or self.server
+        return tuned.limits if tuned else []

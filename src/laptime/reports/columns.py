@@ -65,10 +65,15 @@ def in_columns(columns: Sequence[Column], rows: Sequence[Sequence[Value | Cell]]
 def _column(column: Column, values: list[Value | Cell], unit: tuple[float, str]) -> Texts:
     numbers = [_number(value) for value in values]
     top = max((abs(number) for number in numbers if number is not None), default=0.0)
-    digits = _digits(column.kind, top / unit[0])
+    digits = 0 if _is_whole(column, numbers) else _digits(column.kind, top / unit[0])
     texts = [_text(value, unit[0], digits, plus=column.kind == "change") for value in values]
     bars = [round(100 * abs(number) / top) if number and column.bar else 0 for number in numbers]
     return Texts(unit[1], texts, bars)
+
+
+def _is_whole(column: Column, numbers: list[float | None]) -> bool:
+    """Calls that are counted need no decimals, their mean per step does."""
+    return column.kind == "number" and all(number is None or number.is_integer() for number in numbers)
 
 
 def _number(value: Value | Cell) -> float | None:

@@ -24,7 +24,8 @@ Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "shar
 
 text: words; code: names from programs, in a fixed-width font; time: nanoseconds, one unit a column on the
 page; short: nanoseconds, each in its own unit; change: nanoseconds with a sign; bytes: bytes; rate: bytes per
-second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits.
+second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits, or none after the
+point where all are whole.
 """
 
 Value = str | float | int | None
@@ -212,6 +213,11 @@ class Table(Block, frozen=True, kw_only=True):
     total: int = 0
     notes_title: str = "why"
     tree: bool = False
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether a note has to say what stands in brackets."""
+        return any(isinstance(cell, Cell) and cell.interval for row in self.rows for cell in row.cells)
 
 
 class Views(Block, frozen=True, kw_only=True):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from fixtures.virtual_load import constant, exponential, level
 from laptime.loadgen.promise import promises
 from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.verbs.load.peak import find_peak
 
 S, SEEDS = 0.020, 100
@@ -45,3 +47,14 @@ def test_at_most_five_percent_of_the_peaks_claimed_break_the_promise(
     assert len(false) <= 0.05 * len(made), (len(made), sorted(false))
     assert len(made) >= 0.5 * SEEDS, len(made)
     assert sorted(made)[len(made) // 2] >= 0.55 * truth
+
+
+def test_where_the_generator_was_late_no_longer_budget_is_advised() -> None:
+    fault = Check("late", "fail", "the generator was late", "--senders 2")
+
+    def measure(rate: float, seconds: float) -> Case:
+        made = level(float(f"{rate:.4g}"), seconds, constant(S), 1, slo=SLO)
+        return structs.replace(made, checks=[fault], trust="invalid")
+
+    peak = find_peak(measure, promises(SLO), start=0.5 / S, budget=20.0)
+    assert (peak.rate, peak.sentence, peak.advice) == (None, fault.sentence, fault.next)

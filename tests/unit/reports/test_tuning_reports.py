@@ -21,6 +21,7 @@ from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
 from laptime.reports.documents.tuning import data, ladder, step, words
+from laptime.reports.documents.tuning import model as of_model
 from laptime.reports.documents.tuning.headline import headline, next_steps
 from laptime.reports.formats import json as json_report
 from laptime.reports.formats import markdown, text
@@ -50,7 +51,8 @@ def test_the_gain_is_the_first_thing_said():
 @pytest.mark.parametrize("width", [48, 60, 80, 100, 140])
 def test_lines_keep_the_width_unless_a_word_is_longer(name, width):
     for line in text.render(SAMPLES[name](), width=width).splitlines():
-        assert len(line) <= width or "next: " in line or line.startswith(("  git ", "  laptime ")), line
+        is_command = "next: " in line or line.startswith(("next ", "  git ", "  laptime "))
+        assert len(line) <= width or is_command, line
 
 
 def test_a_failing_gate_shows_its_questions_in_words():
@@ -378,3 +380,22 @@ def test_the_next_line_keeps_what_was_typed_behind_the_verb():
         tunings.dry_run(), command=["laptime", "-q", "tune", "--dry-run", "train.py", "--epochs", "3"]
     )
     assert next_steps(run) == ["laptime tune train.py --epochs 3"]
+
+
+def test_a_model_whose_session_was_stopped_has_its_folder_and_goes_on():
+    run = tunings.model()
+    tuning = structs.replace(run.tuning, ended="interrupted", baseline=None, final=None, speedup=None)
+    stopped = headline(structs.replace(run, tuning=tuning, status="interrupted"))
+    assert "1 of them kept, and the folder has them" in stopped.sentence
+    again, verify = stopped.next
+    assert again == ("laptime tune --resume --export /home/me/fast-2 --goal latency torchvision:resnet18")
+    assert verify == "laptime verify fast/recipe.json"
+
+
+def test_why_there_is_no_folder():
+    run = tunings.model()
+    model = structs.replace(run.tuning.model, folder="")
+    undecided = structs.replace(run.tuning, model=model, gate=Gate(word="undecided"))
+    assert dict(of_model.facts(undecided, model))["folder"].endswith("were not shown to be the model's")
+    passed = structs.replace(run.tuning, model=model)
+    assert dict(of_model.facts(passed, model))["folder"].endswith("--export FOLDER")

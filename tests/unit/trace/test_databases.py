@@ -256,6 +256,26 @@ def test_other_databases_and_damaged_ones_are_refused_in_words(tmp_path: Path) -
         assert raised.value.next
 
 
+def test_damaged_names_are_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.sqlite"
+    path.write_bytes(
+        nsys(tmp_path / "whole.sqlite").read_bytes().replace(b"CREATE TABLE", b"\xff\xfeEATE TABLE")
+    )
+    with pytest.raises(UsageError, match="cannot be read"):
+        reader.read(path)
+
+
+def test_a_thread_whose_name_is_no_text_has_none(tmp_path: Path) -> None:
+    path = rocpd(tmp_path / "odd_results.db")
+    connection = sqlite3.connect(path)
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    table = next(name for name in names if name.startswith("rocpd_info_thread"))
+    connection.execute(f"UPDATE {table} SET name = X'05'")
+    connection.commit()
+    connection.close()
+    assert {thread.name for thread in reader.read(path).threads} == {""}
+
+
 def test_cells_of_other_types_are_unknown(tmp_path: Path) -> None:
     path = nsys(tmp_path / "odd.sqlite")
     connection = sqlite3.connect(path)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from laptime.kit.errors import UsageError
+from laptime.trace import profile
 from laptime.trace.columns import DeviceKind, HostKind, Trace
 from laptime.trace.reading import decode, parallel_decode, reader, stream
 
@@ -300,6 +301,40 @@ def test_a_large_file_with_an_odd_event_is_read_once(tmp_path: Path) -> None:
     parts = parallel_decode.read(path, path.stat().st_size, 2, exact=False)
     assert parts is not None
     assert sum(part.events for part in parts) == 4000
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        b'{"Input Dims":' + b"[" * 3000 + b"]" * 3000 + b"}",
+        b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+    ],
+)
+def test_an_event_nested_too_deeply_is_left_out_and_told(args: bytes) -> None:
+    whole = document(event("before", 1), event("odd", 2, args="ARGS"), event("after", 3))
+    assert b'"ARGS"' in whole
+    trace = reader.parse(whole.replace(b'"ARGS"', args))
+    assert names(trace) == ["before", "after"]
+    assert "1 event" in trace.warnings[0]
+
+
+def test_a_head_nested_too_deeply_is_passed_over() -> None:
+    deep = b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b"," + document(event("only", 1))[1:]
+    assert names(reader.parse(deep)) == ["only"]
+
+
+@pytest.mark.parametrize("field", ["ts", "dur"])
+def test_a_time_that_no_float_holds_is_left_out_and_told(field: str) -> None:
+    trace = reader.parse(document(event("ok", 1), event("odd", 2) | {field: 10**400}))
+    assert names(trace) == ["ok"]
+    assert len(trace.warnings) == 1
+
+
+def test_negative_registers_are_unknown() -> None:
+    kernel = event("k", 1, cat="kernel", args={"registers per thread": -72, "shared memory": -5})
+    trace = reader.parse(document(kernel))
+    assert trace.device.registers.tolist() == trace.device.shared_memory.tolist() == [-1]
+    assert profile.profile(profile.view(trace)).kernels_by_launch[0].calls == 1
 
 
 def test_what_is_no_list_of_events_is_an_error() -> None:

@@ -106,7 +106,8 @@ def test_a_pickle_that_names_anything_is_refused(tmp_path: Path, named: bytes) -
 @pytest.mark.parametrize(
     "content",
     [
-        [], 5, {}, {"segments": 3}, {"device_traces": [5, [None, {}, {"action": "alloc"}]]},
+        [], 5, {}, {"segments": 3}, {"segments": {}, "device_traces": []},
+        {"device_traces": {"a": 1}, "segments": []}, {"device_traces": [5, [None, {}, {"action": "alloc"}]]},
         {"segments": [{"device": -1, "blocks": 3}]}, {"segments": [{"device": 1 << 60}]},
         {"device_traces": [[{"action": "alloc", "size": -5, "addr": "x"}]]},
     ],

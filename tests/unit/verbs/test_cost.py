@@ -308,6 +308,12 @@ def test_a_tuning_session_tells_what_it_saves_with_its_own_interval() -> None:
     assert saving.usd_per_training > 0
 
 
+def test_a_session_of_a_model_counts_items() -> None:
+    cost = ask(tunings.model(), machines=[], usd_per_hour=1.0)
+    assert {line.speed.unit for line in cost.lines} == {"item"}
+    assert not any("--batch N" in warning for warning in cost.warnings)
+
+
 @pytest.mark.parametrize("name", sorted(tunings.samples()))
 def test_every_tuning_session_has_a_cost_or_a_reason(name: str) -> None:
     session = tunings.samples()[name]()

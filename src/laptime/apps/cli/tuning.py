@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,13 +31,19 @@ def trial_options(command: Decorated) -> Decorated:
     return click.option("--python", metavar="PATH", default="", help=help_text)(command)
 
 
-def record(verb: Callable[[Any, Listener], Run], request: Any, *, save: bool, quiet: bool) -> Recorded:
-    """Run and store a session: the bar moves, each decision is a line that stays."""
-    with progress(quiet=quiet, describe=_lines) as listener:
+def record(
+    verb: Callable[[Any, Listener], Run], request: Any, *, save: bool, quiet: bool, items: str = ""
+) -> Recorded:
+    """Run and store a session: the bar moves, each decision is a line that stays.
+
+    Args:
+        items: what a rate counts; "": samples, or steps.
+    """
+    with progress(quiet=quiet, describe=partial(_lines, items=items)) as listener:
         return recorded(lambda emit: verb(request, emit), listener, save=save)
 
 
-def _lines(event: Event) -> list[str]:
+def _lines(event: Event, items: str) -> list[str]:
     from laptime.reports.documents.tuning import words  # not for `laptime --help`
 
     match event:
@@ -46,7 +53,7 @@ def _lines(event: Event) -> list[str]:
             return [_decided(rung)]
         case GainMeasured(baseline, final):
             rates = f"{words.rate(baseline)} -> {words.rate(final)}"
-            return [f"measured afresh: {rates} {words.counted(final)}/s"]
+            return [f"measured afresh: {rates} {items or words.counted(final)}/s"]
     return []
 
 
@@ -55,7 +62,8 @@ def _diagnosed(diagnosis: Diagnosis) -> str:
 
     if not diagnosis.bound:
         names = ", ".join(map(words.change, diagnosis.recipe)) or "as it is"
-        return f"{names}: a call takes {show(diagnosis.step, 's')}"
+        call = f"a call takes {show(diagnosis.step, 's')}"
+        return f"{names}: {diagnosis.sentence or call}"
     recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
     bound = f"bound by {diagnosis.bound}"
     why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
@@ -66,14 +74,16 @@ def _decided(rung: Rung) -> str:
     from laptime.reports.documents.tuning import words
 
     effect = words.effect(rung.speedup, rung.ci95)
-    parts = [words.ratio(rung.memory) + " the memory"] if rung.verdict in ("smaller", "larger") else []
-    parts += [effect] if effect != "-" else []
-    result = " ".join([*parts, rung.verdict])
+    result = rung.verdict if effect == "-" else f"{effect} {rung.verdict}"
+    if rung.verdict in ("smaller", "larger"):
+        speed = "" if effect == "-" else f" at {effect} the speed"
+        result = f"{words.ratio(rung.memory)} the memory{speed}"
     decision = "dropped" if rung.dropped else "kept" if rung.kept else ""
     gate = f"gate {rung.gate.word}" if rung.gate.word != "none" else ""
     line = ", ".join(filter(None, [f"{words.change(rung)}: {result}", gate, decision]))
     reason = words.reason(rung)
-    return f"{line}: {reason}" if reason and not rung.kept else line
+    is_told = not rung.kept or rung.speedup is None  # of what won together, the reason says with what
+    return f"{line}: {reason}" if reason and is_told else line
 
 
 def deliver(recorded: Recorded, outputs: Sequence[Output], *, as_json: bool, voice: Voice) -> ExitCode:

@@ -11,7 +11,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
-_OF_SCRIPTS = ("arguments", "steps", "extra", "resume", "patch", "step_by", "python")
+_OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "python")
 _OF_MODELS = ("batch", "export", "inputs", "instances", "metric", "slo")
 _OPTIONS = {"extra": "--with", "step_by": "--step-by"}
 
@@ -76,6 +76,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         only=settings["only"],
         skip=settings["skip"],
         certify=settings["certify"],
+        resume=settings["resume"],
         dry_run=settings["dry_run"],
         export=settings["export"],
         timeout=settings["timeout"],
@@ -83,7 +84,8 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         save=settings["save"],
         origins=origins,
     )
-    return tuning.record(tune_model, request, save=request.save and not request.dry_run, quiet=quiet)
+    save = request.save and not request.dry_run
+    return tuning.record(tune_model, request, save=save, quiet=quiet, items="items")
 
 
 def _refuse_choices(settings: dict[str, Any]) -> None:

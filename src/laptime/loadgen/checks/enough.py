@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from laptime.analysis.load.level import LevelStats
@@ -33,7 +35,7 @@ def check(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check
     if mean.precision is not None and mean.precision <= widest and independent >= FEWEST:
         return None
     short = max(4.0, ((mean.precision or 0.0) / widest) ** 2)  # an interval narrows with the root of the time
-    advice = f"--duration {short * (stats.facts.window or 10.0):.0f}s"
+    advice = f"--duration {_round_up(short * (stats.facts.window or 10.0))}s"
     if stats.facts.arrivals == "trace":
         advice = "a longer trace"
     if mean.precision is None:
@@ -43,6 +45,12 @@ def check(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check
         return Check("enough", "warn", sentence, advice)
     alike = ": requests that queue repeat each other" if independent < ALIKE * mean.n else ""
     return Check("enough", "warn", f"the mean is known to ±{percent(mean.precision)} only{alike}", advice)
+
+
+def _round_up(seconds: float) -> int:
+    """To two digits: how long is enough is not known to the second."""
+    step: int = 10 ** max(0, int(math.log10(max(seconds, 1.0))) - 1)
+    return math.ceil(seconds / step) * step
 
 
 def _of_answers(stats: LevelStats) -> Check | None:

@@ -56,7 +56,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         consequence = "those behind them in the queue waited, too"
         serious = worst.disturbed > QUEUE
     elif worst.basis != "settled" and (more := unexplained(case, series_of[regime])) > UNEXPLAINED:
-        consequence = f"they are excluded, though they are long by themselves ({more:.0%} of the mean)"
+        longer = f"{1 + more:.2g} times as long" if more > 1 else f"{more:.0%} longer"
+        consequence = f"they are excluded, but were slow anyway: with them the mean is {longer}"
         serious = True
     samples = "samples" if shown and regime == shown[0] else f"{regime} samples"
     return Check(

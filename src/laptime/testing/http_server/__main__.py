@@ -1,4 +1,7 @@
-"""`python -m laptime.testing.http_server PORT SCRIPT`: serves a script (JSON) and prints its address."""
+"""`python -m laptime.testing.http_server PORT SCRIPT`: serves a script (JSON) and prints its address.
+
+Flags say the same: `--port 8000 --slots 4`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from laptime.testing.http_server.script import Answer, Job, Script
+from laptime.testing.server_process import arguments
 
 
 class ScriptedApp:
@@ -77,4 +81,4 @@ async def _serve(port: int, script: Script) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Script)))
+    asyncio.run(_serve(*arguments(sys.argv[1:], Script)))

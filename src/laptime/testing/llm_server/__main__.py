@@ -1,15 +1,18 @@
-"""`python -m laptime.testing.llm_server PORT SCRIPT`: serves a script (JSON) and prints its address."""
+"""`python -m laptime.testing.llm_server PORT SCRIPT`: serves a script (JSON) and prints its address.
+
+Flags say the same: `--port 8000 --slots 4`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 
-import msgspec
 from aiohttp import web
 
 from laptime.testing.llm_server.app import ScriptedApp
 from laptime.testing.llm_server.script import Script
+from laptime.testing.server_process import arguments
 
 
 async def _serve(port: int, script: Script) -> None:
@@ -21,4 +24,4 @@ async def _serve(port: int, script: Script) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Script)))
+    asyncio.run(_serve(*arguments(sys.argv[1:], Script)))

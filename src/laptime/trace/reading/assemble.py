@@ -115,6 +115,8 @@ def _column(parts: list[Part], name: str, field: str, maps: list[Any] | None) ->
     whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
     if kind is np.int32 and whole.dtype != np.int32:
         whole = np.where(np.abs(whole) < 1 << 31, whole, -1)
+    if field in ("registers", "shared_memory"):
+        whole = np.maximum(whole, -1)
     return whole.astype(kind, copy=False)
 
 

@@ -148,6 +148,10 @@ _TOGETHER = 32
 """Events of an odd chunk that are decoded at once, so that an odd one slows no more than these down."""
 
 
+FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises: no JSON or other types, no UTF-8, nested too deeply."""
+
+
 class Refused(ValueError):
     """The text is not JSON, not UTF-8, or a field has an unusual type."""
 
@@ -160,7 +164,7 @@ def strictly(chunk: bytes, *, exact: bool = False) -> Events:
     """
     try:
         events: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except FAULTS as error:
         raise Refused from error
     return events
 
@@ -169,7 +173,7 @@ def well_formed(chunk: bytes) -> bool:
     """Whether the text is a list of JSON values, of whatever types: then it was cut rightly."""
     try:
         _texts.decode(b"[" + chunk + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except FAULTS:
         return False
     return True
 
@@ -182,7 +186,7 @@ def loosely(mended: bytes, *, exact: bool = False) -> tuple[Events, int]:
         pass
     try:
         texts = list(map(bytes, _texts.decode(b"[" + mended + b"]")))
-    except msgspec.DecodeError:
+    except FAULTS:
         texts = list(_pieces(mended))
     events: Events = []
     for begin in range(0, len(texts), _TOGETHER):

@@ -288,7 +288,9 @@ def _nanoseconds(times: list[Any]) -> Ints:
     try:
         values = np.array(times)
     except OverflowError:
-        values = np.array([float(time) for time in times])
+        values = np.array(times, object)
+    if values.dtype == object:  # integers that nothing narrower holds
+        values = np.array([float(time) if abs(time) < _SANE else _SANE for time in times])
     if values.dtype == np.int64 and (not len(values) or np.abs(values).max() < _LARGEST // 1000):
         return values * 1000
     values = values.astype(np.float64)

@@ -23,6 +23,7 @@ from laptime.kit.text import count
 from laptime.trace.columns import Trace
 from laptime.trace.reading import assemble, packed, parallel_decode, torch_trace
 from laptime.trace.reading.database import reading as database
+from laptime.trace.reading.decode import FAULTS
 from laptime.trace.reading.gather import Imprecise, Part
 from laptime.trace.reading.parallel_decode import gathered
 from laptime.trace.reading.snapshot import reading as snapshot
@@ -159,7 +160,7 @@ def _metadata(parts: list[Part]) -> dict[str, Any]:
     if not head:
         return {}
     for text in (head + b"]" + tail, head + b"]}"):
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with contextlib.suppress(*FAULTS):
             metadata = msgspec.json.decode(text)
             return metadata if isinstance(metadata, dict) else {}
         with contextlib.suppress(ValueError, RecursionError):

@@ -58,10 +58,20 @@ def deployed(
         is_over=lambda: evaluator.elapsed() > until,
         cost=cost_of(request.goal, len(usable())),
     )
+    if best is not None and not _is_same(evaluator, with_threads(recipe, best.threads), best.batch):
+        best = None
     made = [_point(evaluator, recipe, setup, each, best) for setup, each in seen.items() if each.rates]
-    if best is None or evaluator.sameness(with_threads(recipe, best.threads)).word != "passed":
+    if best is None:
         return recipe, Setup(batch=evaluator.batch), with_front(made)
     return with_threads(recipe, best.threads), best, with_front(made)
+
+
+def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int) -> bool:
+    """Whether the outputs are the model's, at the chosen batch size, too."""
+    try:
+        return evaluator.sameness_at(recipe, batch).word == "passed"
+    except TrialFailed:
+        return False
 
 
 def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:

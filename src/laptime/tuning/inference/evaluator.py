@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import time
@@ -16,28 +15,29 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from msgspec import structs
 
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
-from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
+from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.inference import metric
-from laptime.tuning.inference.accounting import Accounting, Timing
 from laptime.tuning.inference.arm import Arm
-from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.fleet import Fleet
+from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
-from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.limits import Word, word
+from laptime.tuning.inference.metric import UserMetric
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.sameness import outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
 from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.timing import Timing
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
+from laptime.tuning.time_accounting import TimeAccounting
 
 BLOCK = 0.4
 """Seconds of timed calls in a block, about."""
@@ -51,18 +51,22 @@ LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 LONG = 4.0
 """Seconds of calls of one process that are timed for it, about."""
+MOST_COMPARED = 3
+"""Calls that are compared at a batch size which is chosen."""
+OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
 
 class ModelEvaluator:
-    """Evaluates recipes of one model; each is written once.
+    """Evaluates recipes of one model.
 
     Args:
         request: checked. folder: for all that is written.
 
     Attributes:
         surveyed: see `survey.survey`. recorded: what the model as it is makes of the inputs.
+        folders: of the recipes.
         gates, agreements: by recipe. loop_profile: of the model as it is.
         limits: that have to be kept. timings: by recipe, of whatever was timed on the way.
 
@@ -72,29 +76,22 @@ class ModelEvaluator:
 
     def __init__(self, request: ModelRequest, folder: Path) -> None:
         self.request, self.folder = request, folder
-        self.accounting = Accounting()
+        self.accounting = TimeAccounting()
         self.loop_profile: LoopProfile | None = None
         self.gates: dict[Recipe, Gate] = {}
         self.agreements: dict[Recipe, Agreement] = {}
         self.limits = request.limits
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
         self._began = time.perf_counter()
-        self._folders: dict[Recipe, Path] = {}
-        self._forms: dict[Recipe, str] = {}
-        self._refused: dict[Recipe, str] = {}
+        self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
         self._ready = STARTED
-        self._scores: list[float] = []
         self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
         self.recorded = RecordedCalls.load(self._calls)
-        if request.metric:  # now, and not when the first change has won minutes later: it may raise
-            self._scores = self._reference_scores()
-
-    @property
-    def is_file(self) -> bool:
-        """The target is an ONNX file: nothing of it is PyTorch's."""
-        return "onnx_file" in self.surveyed["facts"]
+        self.folders = Folders(folder, request, self.surveyed, self._calibration, self.accounting)
+        # Now, and not when the first change has won minutes later: it may raise.
+        self._metric = UserMetric(request.metric, self.recorded, self.surveyed, folder, self._call)
 
     @property
     def batch(self) -> int:
@@ -174,7 +171,7 @@ class ModelEvaluator:
         Raises:
             TrialFailed: a side does not run.
         """
-        coin = random.Random(len(self._folders))  # noqa: S311
+        coin = random.Random(len(self.timings))  # noqa: S311
         process = 0
         while True:
             with self.accounting.spent_on("race"), self.arm(incumbent) as one, self.arm(candidate) as other:
@@ -197,15 +194,7 @@ class ModelEvaluator:
         gate = self.sameness(candidate)
         if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
             return gate
-        checks = self.limit_checks(candidate)
-        sentences = [check.sentence for check in checks if check.outcome != "ok"]
-        verdict: dict[str, GateWord] = {"ok": "passed", "fail": "failed", "unknown": "undecided"}
-        return structs.replace(
-            gate,
-            word=verdict[word(checks)],
-            reason=sentences[0] if sentences else gate.reason,
-            checks=[*gate.checks, *checks],
-        )
+        return with_checks(gate, self.limit_checks(candidate))
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the limits; it is timed further while that is open and there is time.
@@ -215,7 +204,7 @@ class ModelEvaluator:
         """
         until = self.elapsed() + LIMITS * self.request.budget
         while True:
-            timing = self.timings[self._built(recipe)]
+            timing = self.timings[built(recipe)]
             checks = self.limits.checks(timing.seconds, timing.peak) if timing.peak else []
             is_open = not checks or word(checks) == "unknown"
             if not self.limits or not is_open or (checks and self.elapsed() > until):
@@ -231,45 +220,58 @@ class ModelEvaluator:
         """
         if candidate not in self.gates:
             with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
-                path = self.outputs_of(candidate)
+                path = self.folders.outputs_of(candidate)
                 answer = arm.outputs(path)
             gate, agreement = judged(
                 self.recorded,
                 path,
                 answer,
                 numerics=numerics_of(candidate),
-                precision=self.settings(candidate).get("precision", "float32"),
-                more=[self._scored(path, answer["counts"])] if self.request.metric else [],
+                precision=self.folders.settings(candidate).get("precision", "float32"),
+                more=self._metric.checks(path, answer["counts"]),
             )
             self.gates[candidate], self.agreements[candidate] = gate, agreement
         return self.gates[candidate]
 
-    def _scored(self, outputs: Path, counts: list[int | str]) -> GateCheck:
-        """The user's metric of a folder beside that of the model as it is."""
-        held = counts[: self.surveyed["samples"]]
-        if not all(isinstance(count, int) for count in held):
-            return checked("metric", "unknown", "a call of a sample failed")
-        try:
-            return metric.judged(self._scores, self._scores_of(outputs, held))
-        except LaptimeError as error:
-            return checked("metric", "fail", f"{error.what}: {error.why}")
-
-    def _reference_scores(self) -> list[float]:
-        """The user's metric of the model as it is.
+    def sameness_at(self, recipe: Recipe, batch: int) -> Gate:
+        """The same, in calls of so many items, too.
 
         Raises:
-            LaptimeError: it raised, or gave no scores.
+            TrialFailed: it does not run, or takes no such batch; or the model as it is does not.
         """
-        outputs = self.folder / "reference-outputs.npz"
-        counts = metric.stored(self.recorded.calls[: self.surveyed["samples"]], outputs)
-        return self._scores_of(outputs, counts)
+        gate = self.sameness(recipe)
+        if batch == self.batch:
+            return gate
+        if (recipe, batch) not in self._batch_checks:
+            self._batch_checks[recipe, batch] = self._check_of_batch(recipe, batch)
+        return with_checks(gate, [self._batch_checks[recipe, batch]])
 
-    def _scores_of(self, outputs: Path, counts: list[Any]) -> list[float]:
-        arguments = {"function": self.request.metric, "outputs": str(outputs), "counts": counts}
-        found: list[float] = self._call(
-            "laptime.tuning.inference.metric:scores", {**arguments, "structure": self.surveyed["outputs"]}
+    def _check_of_batch(self, recipe: Recipe, batch: int) -> GateCheck:
+        calls, outputs = self._calls_of(batch), self.folder / f"outputs-{batch}.npz"
+        with self.accounting.spent_on("gate"):
+            recorded = self._recorded_of(calls, batch)
+            with self._arm_at(recipe, calls) as arm:
+                answer = arm.outputs(outputs)
+        gate, _ = judged(
+            recorded,
+            outputs,
+            answer,
+            numerics=numerics_of(recipe),
+            precision=self.folders.settings(recipe).get("precision", "float32"),
         )
-        return found
+        return checked("chosen_batch_size", OUTCOMES[gate.word], f"calls of {batch} items: {gate.reason}")
+
+    def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
+        """What the model as it is makes of calls."""
+        outputs = self.folder / f"reference-{batch}.npz"
+        with self._arm_at(Recipe(), calls) as arm:
+            made = outputs_in(outputs, arm.outputs(outputs))
+        recorded = []
+        for call, arrays in zip(RecordedCalls.load(calls).calls, made, strict=True):
+            if isinstance(arrays, str):
+                raise TrialFailed("crashed", f"the model as it is, {batch} items: {arrays}")
+            recorded.append(RecordedCall(batch, call.inputs, arrays))
+        return RecordedCalls(recorded, rounding=self.recorded.rounding)
 
     # Arms
 
@@ -279,7 +281,7 @@ class ModelEvaluator:
         Raises:
             TrialFailed: one fails.
         """
-        seconds, timing = arm.seconds(calls), self.timings[self._built(recipe)]
+        seconds, timing = arm.seconds(calls), self.timings[built(recipe)]
         timing.seconds.extend(seconds)
         timing.peak = max(timing.peak, arm.peak)
         return seconds
@@ -298,9 +300,12 @@ class ModelEvaluator:
         Raises:
             TrialFailed: the folder cannot be written, or does not run.
         """
-        folder = self.written(recipe)
+        return self._arm_at(recipe, self._calls)
+
+    def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
+        folder = self.folders.written(recipe)
         self.accounting.trials += 1
-        return self.arm_of(folder, self._calls, isolated=self.is_file or bool(self._built(recipe)))
+        return self.arm_of(folder, calls, isolated=self.folders.is_isolated(recipe))
 
     def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
         """A folder in a new process, called with other recorded inputs, on some CPUs.
@@ -308,7 +313,7 @@ class ModelEvaluator:
         Raises:
             TrialFailed: it does not run.
         """
-        timeout, arrays = self.request.timeout, self.is_file
+        timeout, arrays = self.request.timeout, self.folders.is_file
         return Arm(folder, calls, isolated=isolated, timeout=timeout, arrays=arrays, cpus=cpus)
 
     def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
@@ -318,82 +323,22 @@ class ModelEvaluator:
             TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
         """
         self.accounting.trials += setup.instances
-        start = partial(self.arm_of, isolated=self.is_file or bool(self._built(recipe)))
-        return Fleet(start, self.written(recipe), self._calls_of(setup.batch), setup)
+        start = partial(self.arm_of, isolated=self.folders.is_isolated(recipe))
+        return Fleet(start, self.folders.written(recipe), self._calls_of(setup.batch), setup)
 
     def _calls_of(self, batch: int) -> Path:
-        """File of the first recorded inputs, cut or repeated to so many items."""
+        """File of recorded inputs, cut or repeated to so many items."""
         path = self.folder / f"calls-{batch}.npz"
         if batch == self.batch or path.is_file():
             return path if path.is_file() else self._calls
         if not any(self.surveyed["varies"]):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
-        inputs = [
-            array[np.arange(batch) % len(array)] if varies else array
-            for array, varies in zip(self.recorded.calls[0].inputs, self.surveyed["varies"], strict=True)
-        ]
-        RecordedCalls([RecordedCall(batch, inputs, [])]).save(path)
+        own = [call for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]
+        RecordedCalls([RecordedCall(batch, self._resized(call.inputs, batch), []) for call in own]).save(path)
         return path
 
-    def _built(self, recipe: Recipe) -> Recipe:
-        """Without the control, which changes nothing."""
-        return recipe.without("identity")
-
-    def adopt(self, recipe: Recipe, folder: Path, form: str) -> None:
-        """Take a folder that was written before for that of a recipe."""
-        self._folders[recipe], self._forms[recipe] = folder, form
-
-    def outputs_of(self, recipe: Recipe) -> Path:
-        """File of what a gated folder makes of the recorded inputs."""
-        return self.folder / f"{self.written(recipe).name}-outputs.npz"
-
-    def form(self, recipe: Recipe) -> str:
-        """How a folder runs the model: a name of `forms/`."""
-        return self._forms[self._built(recipe)]
-
-    def settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Settings of a written folder."""
-        settings: dict[str, Any] = json.loads((self.written(recipe) / "recipe.json").read_text())["settings"]
-        return settings
-
-    def written(self, recipe: Recipe) -> Path:
-        """The folder of a recipe; written when it is first wanted.
-
-        Raises:
-            TrialFailed: it cannot be written.
-        """
-        recipe = self._built(recipe)
-        if recipe in self._refused:
-            raise TrialFailed("refused", self._refused[recipe])
-        if recipe not in self._folders:
-            folder = self.folder / f"arm{len(self._folders) + len(self._refused)}"
-            with self.accounting.spent_on("build"):
-                self._write(recipe, folder)
-            self._folders[recipe] = folder
-        return self._folders[recipe]
-
-    def _write(self, recipe: Recipe, folder: Path) -> None:
-        if not recipe and not self.is_file:
-            folder.mkdir()
-            settings = {"target": self.request.target, "batch": self.batch}
-            settings |= {"names": self.surveyed["names"], "calibration": str(self._calibration)}
-            write_folder(folder, "as_is", settings, target=self.request.target, recipe=[])
-            return
-        arguments = {
-            "target": self.request.target,
-            "batch": self.batch,
-            "varies": self.surveyed["varies"],
-            "outputs": self.surveyed["outputs"],
-            "recipe": recipe.to_json(),
-            "calibration": str(self._calibration),
-            "names": self.surveyed["names"],
-            "folder": str(folder),
-        }
-        try:
-            built = self._call("laptime.tuning.inference.building:build", arguments)
-        except LaptimeError as error:
-            built = {"refused": f"{error.what}: {error.why}"}
-        if built["refused"]:
-            self._refused[recipe] = built["refused"]
-            raise TrialFailed("refused", built["refused"])
-        self._forms[recipe] = built["form"]
+    def _resized(self, inputs: list[Array], batch: int) -> list[Array]:
+        return [
+            array[np.arange(batch) % len(array)] if varies else array
+            for array, varies in zip(inputs, self.surveyed["varies"], strict=True)
+        ]

@@ -109,7 +109,7 @@ def hand_back(
     Raises:
         UsageError: it cannot be written there.
     """
-    source = evaluator.written(recipe)
+    source = evaluator.folders.written(recipe)
     path = source / "recipe.json"
     file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
     file = msgspec.structs.replace(
@@ -120,7 +120,7 @@ def hand_back(
         slo=evaluator.request.slo,
         max_memory=evaluator.request.max_memory,
         numerics=tuning.gate.numerics,
-        form=evaluator.form(recipe),
+        form=evaluator.folders.form(recipe),
         goal=evaluator.request.goal,
         batch=evaluator.batch,
         serve=_serve(setup) if setup is not None and setup.threads else Serve(),
@@ -135,18 +135,19 @@ def hand_back(
         draft = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
         shutil.copytree(source, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         evaluator.recorded.save(draft / "calls.npz")
-        shutil.copyfile(evaluator.outputs_of(recipe), draft / "outputs.npz")
+        shutil.copyfile(evaluator.folders.outputs_of(recipe), draft / "outputs.npz")
         (draft / "recipe.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
         draft.chmod(0o755)
         draft.rename(place)
     except OSError as error:
-        if draft is not None:
-            shutil.rmtree(draft, ignore_errors=True)
         raise UsageError(
             f"{place} cannot be written",
             why=error.strerror or str(error),
             next="--export another/FOLDER",
         ) from error
+    finally:  # after Ctrl-C, too
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
     return place
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from laptime.analysis.quantiles import interval, quantile, samples_needed
+from laptime.analysis.quantiles import effective_size, interval, quantile, samples_needed
 from laptime.analysis.summary import QUANTILES
 from laptime.kit.units import show
 from laptime.pricing.promises import Promise
@@ -74,8 +74,7 @@ def _slo(slo: Promise, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
     q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
     ends = interval(seconds, q) if len(seconds) else None
     if ends is None:
-        text = f"{slo.quantile} needs {samples_needed(q)} independent calls, {len(seconds)} were timed"
-        return checked("slo", "unknown", text, None, slo.limit)
+        return checked("slo", "unknown", _too_few(slo.quantile, seconds, q), None, slo.limit)
     low, high = ends
     reach = f"[{show(low, 's')}, {show(high, 's')}]"
     told = f"{slo.quantile} of {len(seconds):,} calls {show(quantile(seconds, q), 's', ends)} {reach}"
@@ -84,6 +83,13 @@ def _slo(slo: Promise, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
     if low > slo.limit:
         return checked("slo", "fail", f"{told}, above {limit}", high, slo.limit)
     return checked("slo", "unknown", f"{told}, {limit} lies in between", high, slo.limit)
+
+
+def _too_few(name: str, seconds: np.ndarray[tuple[int], np.dtype[np.float64]], q: float) -> str:
+    """How many calls an interval would take, and what those that were timed are worth."""
+    needed, timed = samples_needed(q), len(seconds)
+    told = f"{name} needs {needed} independent calls, {timed} were timed"
+    return f"{told}, which are worth {effective_size(seconds, q):.0f}" if timed >= needed else told
 
 
 def _memory(limit: int, peak: int) -> GateCheck:

@@ -12,14 +12,14 @@ has no interval: its difference itself is held against the margin.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from laptime.analysis.student_t import t_quantile
-from laptime.kit.errors import TargetError
-from laptime.measure.recorded_calls import RecordedCall
+from laptime.kit.errors import LaptimeError, TargetError
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference import user_function
@@ -62,6 +62,54 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
             next="return a list of numbers, one a sample, or one number; more is better",
         )
     return found
+
+
+class UserMetric:
+    """The user's metric of folders beside that of the model as it is.
+
+    Args:
+        function: `FILE.py:FUNCTION`, or "" for none. recorded: the first calls are those of the samples.
+        surveyed: see `survey.survey`. folder: for files. call: runs a function in a process of its own.
+
+    Raises:
+        LaptimeError: it raised, or gave no scores, for the outputs of the model as it is.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        recorded: RecordedCalls,
+        surveyed: dict[str, Any],
+        folder: Path,
+        call: Callable[[str, dict[str, Any]], Any],
+    ) -> None:
+        self._function, self._call = function, call
+        self._samples, self._structure = surveyed["samples"], surveyed["outputs"]
+        if function:
+            outputs = folder / "reference-outputs.npz"
+            self._reference = self._scores(outputs, stored(recorded.calls[: self._samples], outputs))
+
+    def checks(self, outputs: Path, counts: list[int | str]) -> list[GateCheck]:
+        """Whether a folder is as good; none without a metric.
+
+        Args:
+            outputs, counts: see `arm_process.outputs`.
+        """
+        held = counts[: self._samples]
+        if not self._function:
+            return []
+        if not all(isinstance(count, int) for count in held):
+            return [checked("metric", "unknown", "a call of a sample failed")]
+        try:
+            return [judged(self._reference, self._scores(outputs, held))]
+        except LaptimeError as error:
+            return [checked("metric", "fail", f"{error.what}: {error.why}")]
+
+    def _scores(self, outputs: Path, counts: Sequence[int | str]) -> list[float]:
+        arguments = {"function": self._function, "outputs": str(outputs), "counts": list(counts)}
+        arguments["structure"] = self._structure
+        made: list[float] = self._call("laptime.tuning.inference.metric:scores", arguments)
+        return made
 
 
 def stored(calls: Sequence[RecordedCall], path: Path) -> list[int]:

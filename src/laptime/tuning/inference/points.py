@@ -10,9 +10,9 @@ from msgspec import structs
 from laptime.analysis.pareto import front
 from laptime.analysis.quantiles import interval
 from laptime.records.tuning import Gate, Point
-from laptime.tuning.inference.accounting import Timing
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import distance, upper_end, word
+from laptime.tuning.inference.timing import Timing
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed

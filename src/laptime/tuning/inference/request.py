@@ -36,6 +36,7 @@ class ModelRequest:
         allow: `precision` tries changes that round to fewer bits.
         only, skip: names of changes.
         certify: error rates that hold for the whole session.
+        resume: go on with the last session of the same model and options, see `resuming`.
         dry_run: list what would be tried, and how long that takes.
         export: where the folder goes; None: it is not kept.
         timeout: seconds that one step may take at most.
@@ -55,6 +56,7 @@ class ModelRequest:
     only: list[str] = field(default_factory=list)
     skip: list[str] = field(default_factory=list)
     certify: bool = False
+    resume: bool = False
     dry_run: bool = False
     export: Path | None = None
     timeout: float = 600.0

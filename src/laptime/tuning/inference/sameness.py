@@ -44,8 +44,7 @@ def sameness(
             of float32, `precision` within that of `precision`.
         more: checks that were made elsewhere.
     """
-    with np.load(path, allow_pickle=False) as stored:
-        made = list(_made(answer["counts"], stored))
+    made = outputs_in(path, answer)
     replayed = iter(made)
 
     def run(given: Arrays) -> Arrays:
@@ -62,14 +61,29 @@ def sameness(
         _repeats(answer),
         *more,
     ]
-    gate = gate_of(cast(Numerics, numerics), len(recorded.calls), checks)
+    gate = Gate(numerics=cast(Numerics, numerics), steps=len(recorded.calls))
+    return with_checks(gate, checks), agreement
+
+
+def with_checks(gate: Gate, checks: Sequence[GateCheck]) -> Gate:
+    """A gate with further checks, which may change its word."""
+    gate = gate_of(gate.numerics, gate.steps, [*gate.checks, *checks])
     if gate.word == "passed":
-        gate = structs.replace(gate, reason=f"{len(checks)} checks on {len(recorded.calls)} recorded calls")
-    return gate, agreement
+        gate = structs.replace(gate, reason=f"{len(gate.checks)} checks on {gate.steps} recorded calls")
+    return gate
+
+
+def outputs_in(path: Path, answer: dict[str, Any]) -> list[Arrays | str]:
+    """Outputs of each call, or what it raised.
+
+    Args:
+        path, answer: of `Arm.outputs`.
+    """
+    with np.load(path, allow_pickle=False) as stored:
+        return list(_made(answer["counts"], stored))
 
 
 def _made(counts: list[int | str], stored: Any) -> Iterator[Arrays | str]:
-    """Outputs of each call, or what it raised."""
     for at, count in enumerate(counts):
         yield count if isinstance(count, str) else [stored[f"{at}_{place}"] for place in range(count)]
 

@@ -7,75 +7,46 @@ request ── survey ── candidates ── ladder (race, gate, keep or drop)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
 from msgspec import structs
 
-from laptime.analysis.agreement import Agreement
 from laptime.analysis.tuned import DRY
 from laptime.kit.errors import UsageError, UserCodeError
-from laptime.probes import machine
-from laptime.records.case import Case
-from laptime.records.event import (
-    CaseChanged,
-    ChecksMade,
-    Diagnosed,
-    EnvironmentChanged,
-    FindingAdded,
-    GainMeasured,
-    Listener,
-    RungDecided,
-    TuningChanged,
-    ignore,
-)
+from laptime.kit.text import from_here
+from laptime.probes.others import OthersMeter
+from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.finding import Finding
-from laptime.records.plan import Setting
-from laptime.records.run import Run, Subject
-from laptime.records.series import Series
-from laptime.records.tuning import Diagnosis, Gate, Measured, OutputSameness, TunedModel, Tuning
+from laptime.records.run import Run
+from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import folder_file
+from laptime.tuning.inference import folder_file, model_record
 from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.deployment import deployed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.model_record import diagnosis
 from laptime.tuning.inference.points import points, with_front, within_limits
 from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.resuming import TimingJournal, journal_of
 from laptime.tuning.inference.setups import Setup
-from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
-from laptime.tuning.search import ladder, ranking
+from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.search.race import LONGEST
+from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import tuning_record
+from laptime.tuning.session.journal import is_over
 from laptime.tuning.session.work_folder import work_folder
-from laptime.verbs.profile.reconcile import STEP
 
 RESERVE = 0.25
 """Share of the budget for measuring afresh and handing back."""
 SETUPS = 0.25
 """Share of it for instances, threads and batch sizes, where they are asked for."""
-_SETTINGS = (
-    "goal",
-    "batch",
-    "batches",
-    "instances",
-    "inputs",
-    "metric",
-    "slo",
-    "max_memory",
-    "budget",
-    "allow",
-    "only",
-    "skip",
-    "certify",
-    "timeout",
-)
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
@@ -88,48 +59,51 @@ def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
         The run; its `tuning` has the ladder, the gain, the gate and, in `model`, the folder.
 
     Raises:
-        UsageError: the target cannot be tuned, or the folder exists. UserCodeError: the model fails as it is.
+        UsageError: the target cannot be tuned, or the folder exists, or there is no
+            session to go on with. UserCodeError: the model fails as it is.
     """
     check(request)
-    live = LiveRun("tune", emit)
+    journal = journal_of(request)
+    listeners: list[Listener] = [journal, emit]
+
+    def every(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    live, others = LiveRun("tune", every), OthersMeter()
     with work_folder("tune-model") as folder:
         live.say("looking at the model", 0.0, request.budget)
         evaluator = ModelEvaluator(request, folder)
-        start(live, request, evaluator)
-        return _Session(request, evaluator, live).run()
-
-
-def empty(request: ModelRequest, evaluator: ModelEvaluator) -> Tuning:
-    """The tuning of a session that begins."""
-    surveyed = evaluator.surveyed
-    return Tuning(
-        goal=request.goal,
-        mode="certify" if request.certify else "fast",
-        budget=request.budget,
-        ended="interrupted",
-        model=TunedModel(
-            batch=evaluator.batch,
-            inputs=surveyed["inputs"],
-            origin=surveyed["origin"],
-            instructions=surveyed["instructions"],
-            slo=request.slo,
-            max_memory=request.max_memory,
-        ),
-    )
+        listeners.append(TimingJournal(journal, evaluator))
+        model_record.start(live, request, evaluator, journal.rungs)
+        session = _Session(request, evaluator, live, journal.rungs)
+        tuning = session.run()
+        complaint, cpus = journal.complaint, others.cpus()
+        run = model_record.finish(live, evaluator, tuning, session.status, complaint, cpus)
+    if is_over(run):
+        journal.over()
+    return run
 
 
 class _Session:
     """After Ctrl-C at any moment, what is known so far is the result."""
 
-    def __init__(self, request: ModelRequest, evaluator: ModelEvaluator, live: LiveRun) -> None:
-        self._request, self._evaluator, self._live = request, evaluator, live
-        self._tuning = empty(request, evaluator)
+    def __init__(
+        self,
+        request: ModelRequest,
+        evaluator: ModelEvaluator,
+        live: LiveRun,
+        earlier: Sequence[Rung] = (),
+    ) -> None:
+        self.status: Literal["complete", "interrupted"] = "complete"
+        self._request, self._evaluator, self._live, self._earlier = request, evaluator, live, earlier
+        self._tuning = model_record.empty(request, evaluator)
         self._search: SearchResult | None = None
         self._setup = Setup(batch=evaluator.batch)
         self._is_complete = False
 
-    def run(self) -> Run:
-        status: Literal["complete", "interrupted"] = "complete"
+    def run(self) -> Tuning:
+        """Search, then measure, then hand back."""
         try:
             if self._request.dry_run:
                 self._dry_run()
@@ -141,9 +115,13 @@ class _Session:
                 why=f"{failed.kind}: {failed.why}",
                 next=f"laptime bench {self._request.target}",
             ) from failed
-        except KeyboardInterrupt:
-            status = "interrupted"
-        return self._finished(status)
+        except KeyboardInterrupt as stopped:
+            self.status = "interrupted"
+            if isinstance(stopped, SearchInterrupted):
+                self._search = stopped.result
+            if self._search is not None:
+                self._hand_back_so_far(self._search.recipe)
+        return self._recorded()
 
     def _tune(self) -> None:
         request = self._request
@@ -152,18 +130,20 @@ class _Session:
             certify=request.certify,
             reserve=lambda step: RESERVE + SETUPS * request.has_setups,
             goal="memory" if request.goal == "memory" else "throughput",
+            unit="call",
         )
         self._say("timing the model as it is")
         self._search = ladder.search(
             self._evaluator,
             settings,
             lambda rung: self._live(RungDecided(rung)),
-            on_race=lambda candidate: self._say(f"trying {candidate.change}"),
+            earlier=self._earlier,
+            on_race=lambda candidate: self._say(f"trying {candidate.change}{self._kept()}"),
             on_diagnosis=lambda recipe, profile: self._live(Diagnosed(diagnosis(recipe, profile))),
         )
         recipe = within_limits(self._evaluator, self._search.recipe)
         if recipe != self._search.recipe:
-            self._search = _with_recipe(self._search, recipe)
+            self._search = model_record.with_recipe(self._search, recipe)
         self._set_points(recipe)
         if request.has_setups:
             self._search = replace(self._search, recipe=self._deploy(self._search))
@@ -215,26 +195,26 @@ class _Session:
         tuning = self._tuning
         if tuning.baseline is not None and tuning.final is not None:
             self._live(GainMeasured(tuning.baseline, tuning.final))
-            self._set(model=with_limits(tuning.model, self._evaluator, tuning.final))
+            self._set(model=model_record.with_limits(tuning.model, self._evaluator, tuning.final))
         self._hand_back(search.recipe)
 
     def _gate(self, recipe: Recipe) -> Gate:
         try:
-            return self._evaluator.sameness(recipe)
+            return self._evaluator.sameness_at(recipe, self._setup.batch)
         except TrialFailed as failed:
             return Gate(word="undecided", reason=failed.why)
 
     def _hand_back(self, recipe: Recipe) -> None:
         """Copy the final folder, unless its outputs are not the model's."""
         evaluator, tuning = self._evaluator, self._tuning
-        form = evaluator.form(recipe)
+        form = evaluator.folders.form(recipe)
         assert tuning.model is not None
         model = structs.replace(
             tuning.model,
             form=form,
             needs=folder_file.needs(form),
             calls=len(evaluator.recorded.calls),
-            outputs=sameness_of(evaluator.agreements.get(recipe)),
+            outputs=model_record.sameness_of(evaluator.agreements.get(recipe)),
         )
         self._set(model=model)
         export = self._request.export
@@ -248,7 +228,21 @@ class _Session:
             sentence = f"the folder was not handed back: {error.what}: {error.why}"
             self._live(FindingAdded(Finding(kind="tune/not-written", severity="problem", sentence=sentence)))
             return
-        self._set(model=structs.replace(model, folder=str(place)), recipe_path=str(place / "recipe.json"))
+        self._set(model=structs.replace(model, folder=from_here(place)))
+        self._set(recipe_path=from_here(place / "recipe.json"))
+
+    def _hand_back_so_far(self, recipe: Recipe) -> None:
+        """After Ctrl-C: what was kept until then, if its outputs were compared. Nothing is run any more."""
+        evaluator, model = self._evaluator, self._tuning.model
+        assert model is not None
+        if model.folder or recipe not in evaluator.gates:
+            return
+        timing = evaluator.timings[recipe]
+        checks = model.limits or evaluator.limits.checks(timing.seconds, timing.peak)
+        self._set(gate=evaluator.gates[recipe], model=structs.replace(model, limits=checks))
+        if not model.points:
+            self._set_points(recipe)
+        self._hand_back(recipe)
 
     def _dry_run(self) -> None:
         evaluator = self._evaluator
@@ -261,9 +255,10 @@ class _Session:
             ended=DRY,
         )
 
-    def _finished(self, status: Literal["complete", "interrupted"]) -> Run:
-        evaluator, live, search = self._evaluator, self._live, self._search
-        recorded = live.run().tuning or self._tuning
+    def _recorded(self) -> Tuning:
+        """The tuning of the session, whole or interrupted."""
+        evaluator, search = self._evaluator, self._search
+        recorded = self._live.run().tuning or self._tuning
         self._set(trials=evaluator.accounting.trials, seconds_by=dict(evaluator.accounting.seconds))
         if search is not None:
             self._set(
@@ -276,99 +271,17 @@ class _Session:
             )
         elif self._tuning.ended != DRY:
             self._set(before=recorded.before, ladder=recorded.ladder)
-        return finish(live, evaluator, self._tuning, status)
+        return self._tuning
 
     def _set(self, **fields: Any) -> None:
         self._tuning = structs.replace(self._tuning, **fields)
+
+    def _kept(self) -> str:
+        """What Ctrl-C would hand back now."""
+        kept = tuning_record.kept(self._live) if self._request.export else ""
+        return f"; Ctrl-C ends with a folder of {kept}" if kept else ""
 
     def _say(self, text: str) -> None:
         budget = self._request.budget
         done = min(0.99, self._evaluator.elapsed() / budget)
         self._live.say(text, done, (1.0 - done) * budget)
-
-
-def _with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:
-    """A search whose final set is another one, for the sake of the limits."""
-    kept = {(each.name, str(each.options)) for each in recipe}
-    ladder = []
-    for rung in search.ladder:
-        is_kept = (rung.name, str(rung.options)) in kept
-        if is_kept != rung.kept:
-            side = "taken in" if is_kept else "left out"
-            rung = structs.replace(rung, kept=is_kept, reason=f"{rung.reason}; {side} for the limits")
-        ladder.append(rung)
-    return replace(search, recipe=recipe, ladder=ladder)
-
-
-def with_limits(model: TunedModel | None, evaluator: ModelEvaluator, final: Measured) -> TunedModel:
-    """The record with the answers to the limits, from calls in fresh processes."""
-    assert model is not None
-    seconds = [each for process in final.samples for each in process]
-    return structs.replace(model, limits=evaluator.limits.checks(seconds, final.peak or 0))
-
-
-def start(live: LiveRun, request: ModelRequest, evaluator: ModelEvaluator) -> None:
-    """Report a run that begins."""
-    live.start(
-        name=request.name,
-        subjects=[Subject(target=request.target)],
-        environment=machine.environment(),
-        plan={
-            name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
-            for name in _SETTINGS
-        },
-        tuning=empty(request, evaluator),
-    )
-
-
-def finish(
-    live: LiveRun, evaluator: ModelEvaluator, tuning: Tuning, status: Literal["complete", "interrupted"]
-) -> Run:
-    """Report the tuning of a session; the run."""
-    live(EnvironmentChanged(machine.environment().extended((), evaluator.surveyed["libraries"], {})))
-    for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
-        if side is not None:
-            live(CaseChanged(_case(evaluator, name, side)))
-    live(ChecksMade(tuning_record.checks(tuning)))
-    live(TuningChanged(tuning))
-    return live.finish(status)
-
-
-def _case(evaluator: ModelEvaluator, name: str, side: Measured) -> Case:
-    target, batch = evaluator.request.target, evaluator.batch
-    samples = [seconds for process in side.samples for seconds in process]
-    processes = [number for number, process in enumerate(side.samples) for _ in process]
-    return Case(
-        key=f"{target}/variant={name}/batch={batch}/device=cpu",
-        target=target,
-        axes={"variant": name, "batch": batch, "device": "cpu"},
-        series=[Series(metric=STEP, samples=samples, process=processes, probe="wall")],
-    )
-
-
-def diagnosis(recipe: Recipe, loop_profile: LoopProfile) -> Diagnosis:
-    """A call of the model as the record of a diagnosis."""
-    return Diagnosis(
-        recipe=applied(recipe),
-        step=loop_profile.step,
-        noise=loop_profile.noise,
-        detectable=ranking.detectable(loop_profile.noise, LONGEST[-1]),
-        batch=loop_profile.batch,
-        peak=loop_profile.peak,
-        facts=sorted(loop_profile.facts),
-    )
-
-
-def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
-    """The errors of each output as records."""
-    return [
-        OutputSameness(
-            output=error.output,
-            rms=error.rms,
-            largest=error.largest,
-            absolute=error.absolute,
-            cosine=error.cosine,
-            top1=error.top1,
-        )
-        for error in (agreement.outputs if agreement else [])
-    ]

@@ -14,7 +14,7 @@ from laptime.records.finding import Finding
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Measured
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import folder_file, session
+from laptime.tuning.inference import folder_file, model_record
 from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folder_file import FolderFile
@@ -57,23 +57,23 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
     with work_folder("verify-model") as folder:
         live.say("looking at the model", 0.0, request.budget)
         evaluator = ModelEvaluator(of_model, folder)
-        evaluator.adopt(recipe, place.parent, file.form)
-        session.start(live, of_model, evaluator)
-        tuning = session.empty(of_model, evaluator)
+        evaluator.folders.adopt(recipe, place.parent, file.form)
+        model_record.start(live, of_model, evaluator)
+        tuning = model_record.empty(of_model, evaluator)
         try:
             loop_profile = evaluator.diagnose(Recipe())
         except TrialFailed as failed:
             raise UserCodeError(
                 f"{file.target} does not run as it is", why=failed.why, next=f"laptime bench {file.target}"
             ) from failed
-        fields = {"before": session.diagnosis(Recipe(), loop_profile), "ended": "complete"}
+        fields = {"before": model_record.diagnosis(Recipe(), loop_profile), "ended": "complete"}
         fields |= {"recipe": file.recipe, "recipe_path": str(request.recipe)}
         fields |= _compared_and_timed(evaluator, place.parent, file, live, loop_profile.noise)
         model = tuning.model
         assert model is not None
         if isinstance(final := fields.get("final"), Measured):
-            model = session.with_limits(model, evaluator, final)
-        outputs = session.sameness_of(evaluator.agreements.get(recipe))
+            model = model_record.with_limits(model, evaluator, final)
+        outputs = model_record.sameness_of(evaluator.agreements.get(recipe))
         model = structs.replace(
             model,
             form=file.form,
@@ -84,7 +84,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         )
         spent = {"trials": evaluator.accounting.trials, "seconds_by": dict(evaluator.accounting.seconds)}
         tuning = structs.replace(tuning, model=model, **fields, **spent)
-        return session.finish(live, evaluator, tuning, "complete")
+        return model_record.finish(live, evaluator, tuning)
 
 
 def _compared_and_timed(
@@ -95,11 +95,11 @@ def _compared_and_timed(
     fields: dict[str, Any] = {}
     try:
         live.say("comparing outputs", 0.2, 0.8 * budget)
-        fields["gate"] = evaluator.sameness(recipe)
-        live(FindingAdded(_since_then(evaluator, folder, file)))
-        live.say("measuring in new processes", 0.4, 0.6 * budget)
         serve = file.serve
         setup = Setup(serve.instances, serve.threads, serve.batch or evaluator.batch)
+        fields["gate"] = evaluator.sameness_at(recipe, setup.batch)
+        live(FindingAdded(_since_then(evaluator, folder, file)))
+        live.say("measuring in new processes", 0.4, 0.6 * budget)
         for sides in confirmed(evaluator, recipe, setup, until=budget, noise=noise):
             fields |= dict(zip(("baseline", "final", "speedup"), sides, strict=True))
         live(GainMeasured(sides[0], sides[1]))

@@ -201,7 +201,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         saved = ranking.share(candidate, state.loop_profile.step)
         least = _detectable(state, state.settings.looks or LONGEST)
         if saved < least:
-            return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
+            unit = state.settings.unit
+            return f"could save {saved:.1%} of a {unit} at most; less than {least:.1%} is not seen here"
     first = candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
     if is_control(candidate) and first > CONTROL_MOST * state.settings.budget:
         return f"would take {first:.0f} s of the {state.settings.budget:.0f} s"

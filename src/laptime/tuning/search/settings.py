@@ -24,7 +24,7 @@ class SearchSettings:
         looks: numbers of rounds at which races are looked at; None: from the time there is.
         regrow: a rejected change is tried again when its share of the step has grown by this factor, or when
             the bottleneck of that time is none now: its gain may have been hidden behind it.
-        climb: races along one line of options at most.
+        climb: races along one line of options at most. unit: what is timed, in words.
     """
 
     budget: float = 600.0
@@ -37,3 +37,4 @@ class SearchSettings:
     looks: tuple[int, ...] | None = None
     regrow: float = 1.5
     climb: int = 6
+    unit: str = "step"

@@ -56,9 +56,8 @@ def finish(
     say("the gate of the whole set")
     # Known already when the last kept change was gated with the same set.
     results.set(gate=gate_of(evaluator, search.recipe, search.before, "undecided"))
-    has_script = evaluator.runner.program.subject.source != IN_MEMORY
-    patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
-    if has_script:
+    patch, sources = _patch_of(request, evaluator, search, results), {}
+    if patch is not None:
         say("writing the patch")
         sources = patch.write()
     # Where the patch has every change, the patched script is measured, not our hooks.
@@ -72,7 +71,7 @@ def finish(
         noise=search.noise,
         sources=sources if is_whole else None,
     )
-    if sources:
+    if patch is not None and sources:
         say("running the patched script")
         patch.verify(pairs, sources, is_whole=is_whole)
         needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
@@ -80,7 +79,7 @@ def finish(
         if evaluator.elapsed() + needed <= request.budget:
             say("profiling both")
             _profile_both(evaluator.runner, results, sources, request.timeout)
-    if has_script:
+    if patch is not None:
         patch.write_recipe()
     _suggest(request, evaluator, search, results, say)
     results.is_complete = True
@@ -91,14 +90,23 @@ def hand_back(
 ) -> None:
     """After Ctrl-C in the search: the patch of what was kept until then. Nothing is run any more."""
     results.set(gate=evaluator.gates.get(search.recipe, Gate()))
-    if evaluator.runner.program.subject.source == "memory":
+    patch = _patch_of(request, evaluator, search, results)
+    if patch is None:
         return
-    patch = patching.PatchWriter(request, evaluator, search, results)
     patch.write()
     if not results.tuning.patch.sentence:
         sentence = "interrupted: its changes were raced and gated, the patched script did not run"
         results.set_patch(sentence=sentence)
     patch.write_recipe()
+
+
+def _patch_of(
+    request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
+) -> patching.PatchWriter | None:
+    """The patch of a session; None where there is no script that could be patched."""
+    if evaluator.runner.program.subject.source == IN_MEMORY:
+        return None
+    return patching.PatchWriter(request, evaluator, search, results)
 
 
 def _suggest(

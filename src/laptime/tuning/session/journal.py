@@ -1,27 +1,38 @@
 """The journal of a session: its decisions in order, from which `tune --resume` goes on.
 
-.laptime/tuning/KEY.jsonl     one `RungDecided` a line, as in the journal of a run; KEY is a hash of the
-                              command, the script's text and the options that decide what is tried
+.laptime/tuning/KEY.jsonl     one `RungDecided` a line, as in the journal of a run, and what else a session
+                              keeps; KEY is a hash of the terms: of a script the command, its text and the
+                              options that decide what is tried; of a model its name, its files, the options
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, TypeVar
 
-from laptime.kit.errors import UsageError
-from laptime.launch.script import Program
+from msgspec import Struct
+
+from laptime.analysis.tuned import exit_code
+from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Event, RungDecided
+from laptime.records.run import Run
 from laptime.records.tuning import Rung
 from laptime.store import folder
 from laptime.store.encoding import decode, encode
 from laptime.store.schema import DAMAGE
 
+Document = TypeVar("Document", bound=Struct)
+
 
 class SessionJournal:
     """Keeps the decisions of a session until it is over.
+
+    Args:
+        terms: what has to be the same for a session to go on; JSON can hold it. of: the same in words.
 
     Attributes:
         path: where they are; None when nothing is to be kept.
@@ -29,52 +40,88 @@ class SessionJournal:
         complaint: why it cannot be written, "" while it can.
 
     Raises:
-        UsageError: there is no session to go on with.
+        UsageError: there is no session to go on with, or it still runs.
     """
 
-    def __init__(self, program: Program, terms: dict[str, Any], *, resume: bool, save: bool) -> None:
-        self.rungs: list[Rung] = []
+    def __init__(self, terms: Any, of: str, *, resume: bool, save: bool) -> None:
         self.complaint = ""
-        terms_of_session = [program.words, program.subject.sha256, program.python, terms]
-        key = hashlib.sha256(json.dumps(terms_of_session, sort_keys=True).encode()).hexdigest()[:16]
-        self.path = folder.home() / "tuning" / f"{key}.jsonl" if save else None
-        if resume:
-            self.rungs = self._read()
-        elif self.path is not None:
-            self._write(b"", mode="wb")
+        self._lines: list[bytes] = []
+        self._file: IO[bytes] | None = None
+        key = hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:16]
+        self.path: Path | None = folder.home() / "tuning" / f"{key}.jsonl" if save else None
+        if self.path is not None and resume and not self.path.is_file():
+            raise UsageError(
+                "there is no session to go on with",
+                why=f"none was begun in this folder with {of}",
+                next="the same command without --resume",
+            )
+        if self.path is not None:
+            self._open(self.path, of, resume=resume)
+        self.rungs = [rung for line in self._lines if (rung := _rung(line)) is not None]
 
     def __call__(self, event: Event) -> None:
         """Keep a decision at once; other events are passed over."""
         if isinstance(event, RungDecided):
-            self._write(encode(event) + b"\n")
+            self.keep(event)
 
-    def _write(self, line: bytes, mode: str = "ab") -> None:
-        if self.path is None:
+    def keep(self, document: Struct) -> None:
+        """Keep something else that a session which goes on needs."""
+        if self._file is None:
             return
         try:
-            folder.make(folder.home())
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open(mode) as file:
-                file.write(line)
+            self._file.write(encode(document) + b"\n")
+            self._file.flush()
         except OSError as error:
-            self.complaint, self.path = error.strerror or str(error), None
+            self._give_up(error.strerror or str(error))
 
-    def _read(self) -> list[Rung]:
-        """What was decided; a line that was cut off is left out."""
+    def kept(self, kind: type[Document]) -> list[Document]:
+        """What the session that is resumed has kept of a kind, in order."""
+        found = []
+        for line in self._lines:
+            with suppress(*DAMAGE):
+                found.append(decode(line, kind))
+        return found
+
+    def _open(self, path: Path, of: str, *, resume: bool) -> None:
+        """Take the file; it belongs to this process until it ends. A session begins with an empty one.
+
+        Raises:
+            UsageError: the session that is to go on still runs.
+        """
         try:
-            lines = self.path.read_bytes().splitlines() if self.path else []
+            folder.make(folder.home())
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+b")
+            with suppress(BlockingIOError):
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._file.seek(0)
+                self._lines = self._file.read().splitlines() if resume else []
+                self._file.truncate(None if resume else 0)
+                return
         except OSError as error:
+            self._give_up(error.strerror or str(error))
+            return
+        if resume:
             raise UsageError(
-                "there is no session to go on with",
-                why="none was begun in this folder with this script, its arguments and these options",
-                next="the same command without --resume",
-            ) from error
-        return [rung for line in lines if (rung := _rung(line)) is not None]
+                "the session to go on with still runs",
+                why=f"another process tunes with {of}",
+                next="the same command when it has ended",
+            )
+        self._give_up(f"another session with {of} runs at the same time")
+
+    def _give_up(self, why: str) -> None:
+        self.complaint, self.path, self._file = why, None, None
 
     def over(self) -> None:
         """The session came to its end: nothing is left to go on with."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def is_over(run: Run) -> bool:
+    """Whether nothing is left to go on with: a budget that ended it, or an open answer, can be resumed."""
+    ended = run.tuning.ended if run.tuning else ""
+    return run.status == "complete" and ended == "complete" and exit_code(run) != ExitCode.UNDECIDED
 
 
 def _rung(line: bytes) -> Rung | None:

@@ -27,6 +27,7 @@ from laptime.launch.trial import RunningTrial
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.time_accounting import TimeAccounting
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 RESERVED_MEMORY = 0.1
@@ -52,51 +53,26 @@ def settled(step: float, usual: int = 3) -> int:
 
 
 @dataclass
-class TimeAccounting:
-    """Seconds and processes that a session has used.
+class TrialAccounting(TimeAccounting):
+    """Seconds and processes of trials.
 
     Attributes:
-        seconds: by activity: diagnose, race, gate, measure, patch, profile, and compile, which the others
-            are without. trials: processes that were started.
         first_step: seconds from the start of a fresh interpreter to the end of its first step; None before
             one ended. forked_step: the same of a fork.
         longest_compile: seconds of torch.compile in one process; None before one compiled.
-        compile_seconds: of torch.compile in all processes. compiled_by: the longest, by label of the change.
+        compiled_by: seconds of torch.compile in one process, the most, by label of the change.
     """
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    trials: int = 0
     first_step: float | None = None
     forked_step: float | None = None
     longest_compile: float | None = None
-    compile_seconds: float = 0.0
     compiled_by: dict[str, float] = field(default_factory=dict)
-    _is_inside: bool = False
-
-    @contextmanager
-    def spent_on(self, activity: str) -> Iterator[None]:
-        """Add the time of the block to this activity; inside another one, nothing is added."""
-        if self._is_inside:
-            yield
-            return
-        self._is_inside = True
-        began, compiled = time.monotonic(), self.compile_seconds
-        try:
-            yield
-        finally:
-            self._is_inside = False
-            compiling = self.compile_seconds - compiled
-            self._add(activity, max(0.0, time.monotonic() - began - compiling))
-            self._add("compile", compiling)
-
-    def _add(self, activity: str, seconds: float) -> None:
-        self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
 
     def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
         """Take the start and the compile time of a trial that has ended."""
         if result.compile_seconds:
             self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
-            self.compile_seconds += result.compile_seconds
+            self.add_apart("compile", result.compile_seconds)
         elif result.first is not None and is_forked:
             self.forked_step = result.first
         elif result.first is not None:
@@ -182,7 +158,7 @@ class TrialRunner:
         step_by: str = "",
     ) -> None:
         self.program, self.folder = program, folder
-        self.accounting = TimeAccounting()
+        self.accounting = TrialAccounting()
         self.step = 0.0
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by

@@ -13,8 +13,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from laptime.analysis.tuned import DRY, exit_code
-from laptime.kit.errors import ExitCode, UsageError
+from laptime.analysis.tuned import DRY
+from laptime.kit.errors import UsageError
 from laptime.probes.others import OthersMeter
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
@@ -29,7 +29,7 @@ from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import suggesting, tuning_record
 from laptime.tuning.session.after_search import finish, hand_back, late_reserve, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
-from laptime.tuning.session.journal import SessionJournal
+from laptime.tuning.session.journal import SessionJournal, is_over
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
@@ -73,7 +73,9 @@ def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener,
         save: keep every decision when it is made, for --resume.
     """
     program = evaluator.runner.program
-    journal = SessionJournal(program, resume_terms(request), resume=request.resume, save=save)
+    terms = [program.words, program.subject.sha256, program.python, resume_terms(request)]
+    of = "this script, its arguments and these options"
+    journal = SessionJournal(terms, of, resume=request.resume, save=save)
 
     def both(event: Event) -> None:
         journal(event)
@@ -94,12 +96,6 @@ def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener,
     if is_over(run):
         journal.over()
     return run
-
-
-def is_over(run: Run) -> bool:
-    """Whether nothing is left to go on with: a budget that ended it, or an open answer, can be resumed."""
-    ended = run.tuning.ended if run.tuning else ""
-    return run.status == "complete" and ended == "complete" and exit_code(run) != ExitCode.UNDECIDED
 
 
 class _Session:
@@ -191,9 +187,8 @@ class _Session:
 
     def _kept(self) -> str:
         """What Ctrl-C would hand back now."""
-        tuning = self._live.run().tuning
-        kept = [rung.label for rung in tuning.ladder if rung.kept] if tuning else []
-        return f"; Ctrl-C ends with a patch of {', '.join(kept)}" if kept else ""
+        kept = tuning_record.kept(self._live)
+        return f"; Ctrl-C ends with a patch of {kept}" if kept else ""
 
     def _say(self, text: str) -> None:
         budget = self._request.budget

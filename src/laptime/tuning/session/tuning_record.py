@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Literal
 
 from msgspec import structs
 
-from laptime.analysis.tuned import DRY
 from laptime.kit.units import show
 from laptime.launch.script import Program
-from laptime.probes import machine
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.event import (
-    CaseChanged,
-    ChecksMade,
-    EnvironmentChanged,
-    RungDecided,
-    TuningChanged,
-    so_far,
-)
-from laptime.records.plan import Setting
 from laptime.records.run import Run
-from laptime.records.series import Series
-from laptime.records.tuning import Measured, Rung, Tuning
+from laptime.records.tuning import Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.state import untried_rung
+from laptime.tuning.session import run_events
 from laptime.tuning.session.diagnosis_record import diagnosis_after, utilization
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TimeAccounting
-from laptime.verbs.profile.reconcile import STEP
+from laptime.tuning.session.trial_runner import TrialAccounting
 from laptime.verbs.profile.run import environment
 
 _SETTINGS = (
     "budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout",
 )  # fmt: skip
 
-
-MOST_OTHERS = 0.1
-"""Share of the CPUs that other programs may use during a session."""
 
 # Rungs
 
@@ -57,7 +38,7 @@ def planned(candidate: Candidate, seconds: float) -> Rung:
     return structs.replace(untried_rung(candidate), seconds=seconds, reason=reason)
 
 
-def with_compile_time(rung: Rung, accounting: TimeAccounting) -> Rung:
+def with_compile_time(rung: Rung, accounting: TrialAccounting) -> Rung:
     """The rung with the seconds of torch.compile, and the steps after which they are won back."""
     seconds = accounting.compiled_by.get(rung.label, 0.0)
     if not seconds:
@@ -74,6 +55,12 @@ def with_utilization(rung: Rung, evaluator: TrialEvaluator) -> Rung:
         if rung.kept and rung.label in map(str, recipe):
             return structs.replace(rung, utilization=utilization(loop_profile))
     return rung
+
+
+def kept(live: LiveRun) -> str:
+    """Labels of the rungs that a live session has kept so far; "" for none."""
+    tuning = live.run().tuning
+    return ", ".join(rung.label for rung in tuning.ladder if rung.kept) if tuning else ""
 
 
 def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
@@ -162,16 +149,7 @@ def start(live: LiveRun, request: TuneRequest, program: Program, earlier: Sequen
     Args:
         earlier: rungs of the session that is resumed.
     """
-    live.start(
-        name=request.name,
-        subjects=[program.subject],
-        environment=machine.environment(),
-        plan={
-            name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
-            for name in _SETTINGS
-        },
-        tuning=reduce(so_far, map(RungDecided, earlier), empty(request)),
-    )
+    run_events.start(live, request, _SETTINGS, program.subject, empty(request), earlier)
 
 
 def finish(
@@ -186,65 +164,18 @@ def finish(
     """Report the tuning of a session; the run.
 
     Args:
-        complaint: why its journal could not be written, "" if it was.
-        others: CPUs that other programs used meanwhile, on the average; None where that is not known.
+        complaint, others: see `run_events.finish`.
     """
-    live(EnvironmentChanged(environment(evaluator.runner.newest)))
-    for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
-        if side is not None:
-            live(CaseChanged(_case(evaluator, name, side)))
-    live(ChecksMade([*checks(tuning, complaint), *quiet_check(others)]))
-    live(TuningChanged(tuning))
-    return live.finish(status)
-
-
-def _case(evaluator: TrialEvaluator, name: str, side: Measured) -> Case:
-    """One side of the final measurement, so that `show`, `compare` and `history` know it."""
-    target = evaluator.runner.program.subject.target
-    device = evaluator.runner.newest.device.partition(":")[0]
-    batch = evaluator.loop_profile.batch if evaluator.loop_profile else 1
-    samples = [seconds for process in side.samples for seconds in process]
-    processes = [number for number, process in enumerate(side.samples) for _ in process]
-    return Case(
-        key=f"{target}/variant={name}/batch={batch}/device={device}",
-        target=target,
-        axes={"variant": name, "batch": batch, "device": device},
-        series=[Series(metric=STEP, samples=samples, process=processes, probe="wall")],
+    runner = evaluator.runner
+    return run_events.finish(
+        live,
+        tuning,
+        environment=environment(runner.newest),
+        axes={
+            "batch": evaluator.loop_profile.batch if evaluator.loop_profile else 1,
+            "device": runner.newest.device.partition(":")[0],
+        },
+        status=status,
+        complaint=complaint,
+        others=others,
     )
-
-
-def checks(tuning: Tuning, complaint: str = "") -> list[Check]:
-    """Whether the gain was measured and the gate passed; a complaint about the journal."""
-    checks = []
-    if complaint:
-        sentence = f"the session could not be saved for --resume: {complaint}"
-        checks.append(
-            Check(name="kept", outcome="note", sentence=sentence, next="LAPTIME_HOME=another/FOLDER")
-        )
-    if tuning.ended != DRY:
-        checks.append(_measured_check(tuning))
-    if tuning.gate.word == "failed":
-        checks.append(Check(name="gate", outcome="fail", sentence=tuning.gate.reason, next="--strict"))
-    return checks
-
-
-def quiet_check(others: float | None) -> list[Check]:
-    """A warning where other programs had more of the CPUs than races can bear."""
-    cpus = os.cpu_count() or 1
-    if others is None or others < MOST_OTHERS * cpus:
-        return []
-    used = f"other programs used {others:.1f} of {cpus} CPUs meanwhile"
-    sentence = f"{used}: steps take longer beside them, and scatter"
-    return [Check(name="quiet", outcome="warn", sentence=sentence, next="laptime doctor")]
-
-
-def _measured_check(tuning: Tuning) -> Check:
-    speedup = tuning.speedup
-    if speedup is None:
-        return Check(name="measured", outcome="note", sentence="no gain was measured afresh")
-    if speedup.word == "unclear":
-        low, high = speedup.ci95
-        sentence = f"{speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
-        return Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m")
-    sentence = f"measured afresh in {speedup.pairs} pairs of processes"
-    return Check(name="measured", outcome="ok", sentence=sentence)

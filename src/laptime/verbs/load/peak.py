@@ -44,12 +44,14 @@ class Peak(NamedTuple):
         broken: the lowest rate that surely breaks it; None where none did.
         case: the level that proves `rate`.
         sentence: of the level that decided.
+        advice: what the check says to do that made the last level invalid; empty where none did.
     """
 
     rate: float | None
     broken: float | None
     case: Case | None
     sentence: str
+    advice: str = ""
 
 
 def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budget: float) -> Peak:
@@ -99,15 +101,14 @@ class _Search:
 
     def proven(self, rate: float) -> Peak:
         """The rate, or the next lower one that a level of its own proves."""
-        sentence = ""
+        sentence = advice = ""
         rate *= BACK
         seconds = (self._budget / 2 + max(0.0, self._left)) / PROOFS
         for _ in range(PROOFS):
             case = self._measure(rate, seconds)
             verdict = judged(self._wanted, level_stats(case, SURE))
-            sentence = next(
-                (each.sentence for each in case.checks if each.outcome == "fail"), verdict.sentence
-            )
+            fault = next((each for each in case.checks if each.outcome == "fail"), None)
+            sentence, advice = (fault.sentence, fault.next) if fault else (verdict.sentence, "")
             if case.trust == "invalid":
                 continue  # the generator's fault: the same rate again
             if verdict.word == "kept":
@@ -116,7 +117,7 @@ class _Search:
             if verdict.word == "broken":
                 self._broken = min(self._broken or math.inf, rate)
             rate *= BACK
-        return Peak(None, self._broken, None, sentence)
+        return Peak(None, self._broken, None, sentence, advice)
 
 
 def _point(promise: Promise, case: Case, stats: LevelStats) -> float:

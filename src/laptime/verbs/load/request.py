@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import sys
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -230,3 +231,16 @@ def shown(target: str) -> str:
         return target.partition("://")[0] + "://..."
     query = "&".join(f"{part.partition('=')[0]}=..." for part in url.query.split("&")) if url.query else ""
     return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, query, ""))
+
+
+def typed_command(target: str) -> list[str]:
+    """The command line without what may be secret: values of headers, and of the address `target`."""
+    words, kept = sys.argv[1:], ["laptime"]
+    hide = False
+    for word in words:
+        if hide or (word.startswith(("--header=", "-H")) and word != "-H"):
+            kept.append(f"{word.partition(':')[0]}: ...")
+        else:
+            kept.append(shown(word) if word == target else word)
+        hide = word in ("--header", "-H")
+    return kept

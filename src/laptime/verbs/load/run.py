@@ -5,7 +5,6 @@ request ── target ── senders (processes) ── level ── case ──
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import Planned, at_once, open_level, planned
 from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
-from laptime.verbs.load.request import DURATION, LoadRequest, shown
+from laptime.verbs.load.request import DURATION, LoadRequest, typed_command
 from laptime.verbs.load.scenarios import applied
 from laptime.verbs.load.targets import metrics_page, sender_target
 
@@ -83,7 +82,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
-        command=_command(request),
+        command=typed_command(request.target),
         subjects=[subject],
         environment=machine.environment(),
         plan=_settings(request),
@@ -190,7 +189,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo}
     if peak.rate is None:
         sentence = f"no rate was proven to keep {request.slo}: {peak.sentence}"
-        advice = f"--budget {2 * request.budget:.0f}s"
+        advice = peak.advice or f"--budget {2 * request.budget:.0f}s"
         return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
     above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
     sentence = f"peak {peak.rate:.3g} requests/s at {request.slo}: {peak.sentence}{above}"
@@ -242,16 +241,3 @@ def _settings(request: LoadRequest) -> dict[str, Setting]:
         )
         for name, value in values.items()
     }
-
-
-def _command(request: LoadRequest) -> list[str]:
-    """The command line without what may be secret."""
-    words, kept = sys.argv[1:], ["laptime"]
-    hide = False
-    for word in words:
-        if hide or (word.startswith(("--header=", "-H")) and word != "-H"):
-            kept.append(f"{word.partition(':')[0]}: ...")
-        else:
-            kept.append(shown(word) if word == request.target else word)
-        hide = word in ("--header", "-H")
-    return kept

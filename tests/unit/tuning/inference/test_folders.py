@@ -18,6 +18,7 @@ from laptime.tuning.inference import folder_file, implementation
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.implementation import ROOM
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.loop_profile import unmet_need
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.race import RaceTerms, race
@@ -79,6 +80,9 @@ def evaluators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelEvalu
     return made
 
 
+OPTIONS = {"threads": {"value": 1}, "graph_optimization": {"value": "BASIC"}}
+
+
 def installed(name: str) -> bool:
     return all(map(implementation.find_spec, implementation.load(name).PACKAGES))
 
@@ -89,10 +93,16 @@ def test_every_change_computes_what_its_class_promises(
 ) -> None:
     evaluator = evaluators["build"]
     module = implementation.load(name)
-    if not installed(name) or (unmet := module.NEEDS - {"!other_runtime"} - set(evaluator.surveyed["facts"])):
-        pytest.skip(f"not here: {module.PACKAGES or unmet}")
-    options = {"value": 1} if name == "threads" else {}
-    gate = evaluator.gate(Recipe(), Recipe((Change(name, options),)), module.NUMERICS)
+    below = (Change("onnxruntime"),) if "on_onnxruntime" in module.NEEDS else ()
+    facts = frozenset(evaluator.surveyed["facts"]).union(
+        *(implementation.load(each.name).GIVES for each in below)
+    )
+    if missing := [each for each in (name, *(change.name for change in below)) if not installed(each)]:
+        pytest.skip(f"packages of {missing} are not here")
+    if unmet := unmet_need(module.NEEDS, facts):
+        pytest.skip(unmet)
+    change = Change(name, OPTIONS.get(name, {}))
+    gate = evaluator.gate(Recipe(), Recipe((*below, change)), module.NUMERICS)
     assert (gate.word, gate.numerics) == ("passed", module.NUMERICS), gate
 
 
@@ -141,7 +151,7 @@ def test_a_slow_folder_loses_its_race_and_a_broken_one_is_told(
         folder.mkdir()
         (folder / "tuned.py").write_text(text)
         (folder / "recipe.json").write_text(json.dumps({"settings": {}}))
-        evaluator.adopt(Recipe((Change(name),)), folder, "exported")
+        evaluator.folders.adopt(Recipe((Change(name),)), folder, "exported")
     result = race(evaluator.race(Recipe(), Recipe((Change("slow"),))), RaceTerms(looks=(3, 5)))
     assert result.word == "slower"
     with pytest.raises(TrialFailed, match="no weights"):

@@ -35,7 +35,9 @@ def session(tmp_path: Path, word: str) -> tuple[_Session, Live]:
     live = Live()
     made._request = ModelRequest(target="torchvision:resnet18", export=tmp_path / "fast")
     made._evaluator = SimpleNamespace(
-        form=lambda recipe: "onnx", recorded=SimpleNamespace(calls=[1, 2]), agreements={}
+        folders=SimpleNamespace(form=lambda recipe: "onnx"),
+        recorded=SimpleNamespace(calls=[1, 2]),
+        agreements={},
     )
     made._live, made._setup = live, Setup()
     made._tuning = Tuning(gate=Gate(word=word), model=TunedModel())

@@ -18,11 +18,12 @@ from laptime.pricing.promises import promise
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, TunedModel
 from laptime.tuning.inference import points as of_points
-from laptime.tuning.inference.accounting import Accounting, Timing
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import Limits, distance, word
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.timing import Timing
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.time_accounting import TimeAccounting
 
 SLO = Limits(slo=promise("20ms@p99"))
 GATE = Gate(word="passed", numerics="exact", steps=4)
@@ -75,7 +76,7 @@ def test_an_slo_that_is_none_is_refused() -> None:
 def evaluator(truth: dict[Recipe, tuple[float, float, int]], **options: Any) -> ModelEvaluator:
     made: Any = object.__new__(ModelEvaluator)
     made.request = ModelRequest(target="x", goal="latency", **options)
-    made.limits, made.accounting = made.request.limits, Accounting()
+    made.limits, made.accounting = made.request.limits, TimeAccounting()
     made.timings = {}
     made.surveyed = {"batch": 1}
     clock = iter(range(10**6))
@@ -96,7 +97,7 @@ def test_a_change_that_breaks_what_was_kept_is_refused() -> None:
     made = evaluator({AS_IS: (0.015, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     gate = made.gate(AS_IS, FAST, "exact")
     assert gate.word == "failed"
-    assert gate.reason.startswith("p99 of 1,000 calls")
+    assert gate.reason.startswith("slo: p99 of 1,000 calls")
     # Where nothing keeps the limit yet, it is a step on the way.
     made = evaluator({AS_IS: (0.030, 0.02, MB), FAST: (0.010, 0.5, MB)}, slo="20ms@p99")
     assert made.gate(AS_IS, FAST, "exact").word == "passed"

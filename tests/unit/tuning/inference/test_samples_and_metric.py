@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from laptime.kit.errors import TargetError, UsageError, UserCodeError
-from laptime.measure.recorded_calls import RecordedCalls
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference import metric, request, samples, survey
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
@@ -172,17 +172,25 @@ def test_something_is_held_out_where_there_is_one_sample(tmp_path: Path) -> None
 
 
 def test_a_metric_that_raises_on_tuned_outputs_fails_its_check(tmp_path: Path) -> None:
-    made: Any = object.__new__(ModelEvaluator)
-    made.request, made.surveyed = ModelRequest(target="x", metric="m"), {"samples": 2, "outputs": None}
-    made._scores = [1.0, 1.0]
+    answers: list[Any] = [[1.0, 1.0], UserCodeError("eval.py:accuracy failed", why="ValueError: NaN")]
 
-    def raises(*_: object) -> None:
-        raise UserCodeError("eval.py:accuracy failed", why="ValueError: NaN")
+    def call(*_: object) -> list[float]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
 
-    made._call = raises
-    check = made._scored(tmp_path / "o.npz", [1, 1])
+    recorded = RecordedCalls([RecordedCall(1, [np.ones(1)], [np.ones(1)])] * 3)
+    given = recorded, {"samples": 2, "outputs": None}, tmp_path, call
+    made = metric.UserMetric("eval.py:accuracy", *given)
+    (check,) = made.checks(tmp_path / "o.npz", [1, 1, 1])
     assert (check.outcome, check.sentence) == ("fail", "eval.py:accuracy failed: ValueError: NaN")
-    assert made._scored(tmp_path / "o.npz", [1, "RuntimeError"]).outcome == "unknown"
+    (check,) = made.checks(tmp_path / "o.npz", [1, "RuntimeError", 1])
+    assert check.outcome == "unknown"
+    assert (
+        metric.UserMetric("", recorded, {"samples": 2, "outputs": None}, tmp_path, call).checks(tmp_path, [])
+        == []
+    )
 
 
 @pytest.mark.slow

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import msgspec
 import pytest
@@ -10,12 +13,10 @@ from msgspec import structs
 
 from fixtures import tunings
 from laptime.kit.errors import UsageError
-from laptime.launch.script import Program
 from laptime.records.event import Progress, RungDecided
-from laptime.records.run import Subject
-from laptime.records.tuning import Rung
-from laptime.tuning.session.journal import SessionJournal
-from laptime.tuning.session.tune import is_over
+from laptime.records.tuning import Applied, Rung
+from laptime.tuning.inference.resuming import TimedCalls
+from laptime.tuning.session.journal import SessionJournal, is_over
 
 
 def test_a_session_that_found_its_answer_is_over():
@@ -31,7 +32,6 @@ def test_what_the_budget_ended_or_what_is_open_can_be_resumed():
     assert not is_over(structs.replace(full, tuning=structs.replace(full.tuning, speedup=speedup)))
 
 
-PROGRAM = Program(["train.py"], Subject(target="train.py", sha256="abc"), "python")
 RUNGS = [Rung(name="threads", ratios=[1.1, 1.2]), Rung(name="tf32"), Rung(name="threads", dropped=True)]
 
 
@@ -42,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def journal(*, resume: bool = False, **terms: bool) -> SessionJournal:
-    return SessionJournal(PROGRAM, terms, resume=resume, save=True)
+    return SessionJournal(["train.py", terms], "this script", resume=resume, save=True)
 
 
 def test_decisions_are_read_again_in_their_order(home: Path) -> None:
@@ -83,3 +83,37 @@ def test_a_disk_that_takes_nothing_is_a_complaint(home: Path) -> None:
     one(RungDecided(RUNGS[0]))
     assert one.path is None
     assert one.complaint
+
+
+HOLDS = """
+import sys
+from laptime.tuning.session.journal import SessionJournal
+held = SessionJournal(["train.py", {}], "this script", resume=False, save=True)
+print(held.complaint, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_of_two_sessions_at_once_the_first_one_keeps_its_journal(home: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDS], stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "\n"
+        second = journal()
+        assert (second.path, second.complaint) == (
+            None,
+            "another session with this script runs at the same time",
+        )
+        second(RungDecided(RUNGS[0]))
+        with pytest.raises(UsageError, match="still runs"):
+            journal(resume=True)
+        other.communicate("")
+    assert journal(resume=True).rungs == []
+
+
+def test_other_documents_are_kept_beside_the_decisions(home: Path) -> None:
+    first = journal()
+    first(RungDecided(RUNGS[0]))
+    timed = TimedCalls(recipe=[Applied(name="openvino")], seconds=[0.1, 0.2], peak=3)
+    first.keep(timed)
+    second = journal(resume=True)
+    assert (second.rungs, second.kept(TimedCalls)) == (RUNGS[:1], [timed])

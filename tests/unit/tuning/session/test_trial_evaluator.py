@@ -36,7 +36,7 @@ def test_live_changes_race_in_one_process(tmp_path: Path) -> None:
     assert runner.plans[0].arms == [[], LAST.to_json()]
     assert runner.plans[0].steps == 6  # 0.6 s worth
     assert runner.trials[0].blocks_taken < 8  # closing ends it
-    assert set(runner.accounting.seconds) == {"race", "compile"}
+    assert set(runner.accounting.seconds) == {"race"}
 
 
 def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:

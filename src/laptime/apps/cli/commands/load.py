@@ -13,6 +13,7 @@ from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import integers, read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
+from laptime.apps.cli.sending import read_body, read_header
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import seconds
 from laptime.store.recording import recorded
@@ -33,30 +34,6 @@ def _rates(text: str) -> list[float]:
 def _duration(text: str) -> float:
     """Seconds; infinite for `auto`."""
     return math.inf if text.strip() == "auto" else seconds(text)
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or any(sign in text for sign in "\r\n"):
-        raise UsageError(
-            "a header is a name, a colon and a value",
-            why="what was given is not shown, since it may be secret",
-            next="--header 'Authorization: Bearer ...'",
-        )
-    return name.strip(), value.strip()
-
-
-def _body(path: Path) -> list[str]:
-    """The file as one body; of JSON lines (.jsonl) each is one."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
-        ) from None
-    if path.suffix == ".jsonl":
-        return [line for line in text.splitlines() if line.strip()]
-    return [text]
 
 
 @click.command("load")
@@ -194,8 +171,8 @@ def command(
     planned = output.planned(files)
     request = LoadRequest(
         **{name: value for name, value in given.items() if value is not None},
-        bodies=_body(body) if body else [],
-        headers=[_header(text) for text in headers],
+        bodies=read_body(body) if body else [],
+        headers=[read_header(text) for text in headers],
         verify=not insecure,
         origins=flags(context, given),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import completing, output, tuning, tuning_model
+from laptime.apps.cli import completing, output, tuning, tuning_model, tuning_server
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import integers, read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
@@ -16,7 +16,9 @@ from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
+from laptime.records.plan import Origin
 from laptime.store import writable
+from laptime.store.recording import Recorded
 
 
 def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
@@ -33,7 +35,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     cls=tuning_model.TuneCommand,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@click.argument("program", metavar="SCRIPT.py|MODEL", shell_complete=completing.targets)
+@click.argument("program", metavar="SCRIPT.py|MODEL", required=False, shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
@@ -132,7 +134,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     is_flag=True,
     help="Keep the error rate over all candidates and looks together; slower.",
 )
-@click.option("--resume", is_flag=True, help="Continue the last session of the same script and arguments.")
+@click.option("--resume", is_flag=True, help="Continue the last session of the same script or model.")
 @click.option(
     "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
 )
@@ -143,6 +145,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     help="File to write the patch to. [default: SCRIPT.laptime.patch]",
 )
 @step_by_option("What ends a step. [default: the first of these that the script has]")
+@tuning_server.server_options
 @tuning.trial_options
 @store_options
 @report_options
@@ -163,6 +166,9 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     of how it runs are raced the same way, its outputs are compared with those of the model as it is on inputs
     that no change has seen, and --export keeps the result as a folder.
 
+    A --server is started anew for each trial and loaded as by `laptime load`; the command line that was best
+    is handed back.
+
     \b
     laptime tune train.py --epochs 10
     laptime tune --budget 5m -o report.html -m package.train
@@ -170,31 +176,43 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     laptime tune --dry-run train.py
     laptime tune --goal latency --export fast torchvision:resnet18
     laptime tune model.onnx --goal latency --slo 20ms@p99 --max-memory 2GB
+    laptime tune --server 'vllm serve M --port {port} --max-num-seqs {16,64}' --rate 4 --slo ttft=300ms@p95
     """
+    voice = context.find_object(Voice) or Voice()
+    tokens = [
+        int(each) for each in outputs if each.isdigit()
+    ]  # `--output 64` is tokens, `--output a.html` a file
+    reports = output.planned([each for each in outputs if not each.isdigit()])
+    if settings["patch"] is not None:
+        writable.file(settings["patch"], "--patch")
+    origins = flags(context, settings)
+    if settings["server"]:
+        recorded = tuning_server.tune(settings, origins, tokens, quiet=voice.quiet)
+    else:
+        if settings["program"] is None:
+            raise click.MissingParameter(ctx=context, param=context.command.params[0])
+        tuning_server.refuse_for_others(settings, tokens)
+        recorded = _of_program(settings, origins, quiet=voice.quiet)
+    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
+    code = tuning.exit_code(recorded[0])
+    return code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def _of_program(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -> Recorded:
+    """Run and store a session that tunes a script or a model."""
     # Not at the top: `laptime --help` imports no verb.
     from laptime.tuning.session import tune as verb
     from laptime.tuning.session.request import TuneRequest
 
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
-    if settings["patch"] is not None:
-        writable.file(settings["patch"], "--patch")
-    origins = flags(context, settings)
     if not settings["module"] and tuning_model.is_model(settings["program"]):
-        recorded = tuning_model.tune(settings, origins, quiet=voice.quiet)
-        delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
-        code = tuning.exit_code(recorded[0])
-        return code if code == ExitCode.INTERRUPTED else delivered or code
+        return tuning_model.tune(settings, origins, quiet=quiet)
     tuning_model.refuse_for_scripts(settings)
     _check_names(settings["only"], settings["skip"], settings["extra"])
     for name in ("arguments", "allow", "extra"):
         settings[name] = list(settings[name])
     request = TuneRequest(**settings, origins=origins)
     save = request.save and not request.dry_run
-    recorded = tuning.record(verb.tune, request, save=save, quiet=voice.quiet)
-    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
-    code = tuning.exit_code(recorded[0])
-    return code if code == ExitCode.INTERRUPTED else delivered or code
+    return tuning.record(verb.tune, request, save=save, quiet=quiet)
 
 
 def _check_names(only: Sequence[str], skip: Sequence[str], extra: Sequence[str]) -> None:

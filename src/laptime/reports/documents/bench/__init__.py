@@ -69,7 +69,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             id="cases",
             title="Cases",
             headed=False,
-            note="In brackets: the 95 % interval." if cases.rows else "",
+            note="In brackets: the 95 % interval." if cases.has_intervals else "",
             blocks=[
                 doc.Text(text=words.held(run)),
                 doc.Text(text="; ".join(_regimes(cases))),

@@ -28,13 +28,16 @@ def section(cost: Cost) -> doc.Section:
         _row(line, cost, several_runs=several_runs, several_machines=several_machines) for line in cost.lines
     ]
     excluded = [doc.Notice(level="left out", text=f"{each.case}: {each.reason}") for each in cost.excluded]
-    kinds = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
+    note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
+    costs = doc.Table(id="cost", columns=columns, rows=rows)
+    if costs.has_intervals:
+        note += " In brackets: the 95 % interval, which is that of the throughput."
     return doc.Section(
         id="costs",
         title="What was measured",
         headed=False,
-        note=f"{kinds} In brackets: the 95 % interval, which is that of the throughput.",
-        blocks=[doc.Table(id="cost", columns=columns, rows=rows), doc.Notices(rows=excluded)],
+        note=note,
+        blocks=[costs, doc.Notices(rows=excluded)],
     )
 
 

@@ -9,6 +9,7 @@ from laptime.kit.units import estimate, show, show_interval
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents.load.levels import Measured, offered, word
 
 
@@ -24,7 +25,9 @@ def _peak(run: Run) -> doc.Headline | None:
         return None
     rate = found.evidence.get("rate")
     if rate is None:
-        return doc.Headline(word="undecided", tone="noisy", sentence=found.sentence, next=[found.next])
+        return doc.Headline(
+            word="undecided", tone="noisy", sentence=found.sentence, next=[whole(found.next, run)]
+        )
     return doc.Headline(word=f"{rate:.3g}/s", tone="trusted", sentence=found.sentence)
 
 
@@ -34,7 +37,7 @@ def verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         return peak
     tones: dict[str, doc.Tone] = {"trusted": "trusted", "noisy": "noisy", "invalid": "invalid"}
     commands = [
-        check.next
+        whole(check.next, run)
         for each in rows
         for check in each.case.checks
         if check.outcome in ("fail", "warn") and check.next

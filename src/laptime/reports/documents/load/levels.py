@@ -15,6 +15,7 @@ from laptime.records.cost import AT_SLO
 from laptime.records.load import AT_ONCE, Level, level_of
 from laptime.records.run import Run
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents import checks
 
 COLUMNS = ("mean", "median", "p95", "p99")
@@ -78,7 +79,8 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
             for each in rows
         ],
     )
-    note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
+    note = "Latency counts from when a request was due."
+    note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
     lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
     blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
     return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
@@ -172,24 +174,33 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         doc.Notice(
             level=check.outcome,
             text=(f"{offered(each.facts)}: " if several else "") + check.sentence,
-            next=check.next,
+            next=whole(check.next, run),
         )
         for each in rows
         for check in each.case.checks
         if check.outcome != "ok"
     ]
-    missing = [_missing(each, several=several) for each in rows]
-    notices += [doc.Notice(level="note", text=text) for text in missing if text]
+    if missing := _missing(rows):
+        notices.append(doc.Notice(level="note", text=missing))
     return doc.Section(id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=notices)])
 
 
-def _missing(each: Measured, *, several: bool) -> str:
-    """Why percentiles of a level are not told; "" where all are, and where the queue grew."""
-    if each.stats is None or each.stats.balance.grows:
+def _missing(rows: Sequence[Measured]) -> str:
+    """Why percentiles are not told: of the first such level, and which others are like it.
+
+    "" where all are told; a level whose queue grew has none.
+    """
+    notes = {}
+    for each in rows:
+        if each.stats is not None and not each.stats.balance.grows:
+            stats = (stat for name, stat in each.stats.latency.items() if name in COLUMNS)
+            notes[offered(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
+    lacking = [level for level, note in notes.items() if note]
+    if not lacking:
         return ""
-    missing = [stat for name, stat in each.stats.latency.items() if stat.value is None and name in COLUMNS]
-    where = f"{offered(each.facts)}: " if several else ""
-    return where + "; ".join(dict.fromkeys(stat.note for stat in missing)) if missing else ""
+    first, *others = lacking
+    where = f"{first}: " if len(rows) > 1 else ""
+    return where + notes[first] + (f"; likewise {', '.join(others)}" if others else "")
 
 
 def junit_cases(run: Run) -> list[doc.TestCase]:

@@ -13,7 +13,7 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import machine
-from laptime.reports.documents.tuning import ladder, model, patch, step, training, words
+from laptime.reports.documents.tuning import ladder, model, patch, server, step, training, words
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
@@ -51,9 +51,10 @@ def document(run: Run) -> doc.Document:
 
 def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     """What was asked about, what bounds it, whether it is still the same, and where the result is."""
-    kind = "script" if tuning.model is None else "model"
+    if tuning.server is not None:
+        return [("server", title), *server.facts(tuning, tuning.server)]
     bound = tuning.before.sentence if tuning.before else ""
-    rows = [(kind, f"{title}: {bound}" if bound else title)]
+    rows = [(words.kind(tuning), f"{title}: {bound}" if bound else title)]
     if tuning.model is not None:
         rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
         return rows + model.facts(tuning, tuning.model)
@@ -78,6 +79,12 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             model.served(tuning.model),
             model.section(tuning),
         ]
+    if tuning.server is not None:
+        return [
+            server.section(tuning, tuning.server),
+            server.sameness(tuning, tuning.server),
+            ladder.section(tuning),
+        ]
     return [
         patch.section(tuning),
         training.section(tuning),
@@ -92,7 +99,9 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
         rows.append((f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before"))
-        rows.append((f"a {words.unit(tuning)}", show(last.step, "s"), f"{show(first.step, 's')} before"))
+        timed = tuning.server.figure if tuning.server is not None else f"a {words.unit(tuning)}"
+        if tuning.server is None or tuning.goal == "latency":  # of throughput a block tells a rate alone
+            rows.append((timed, show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
             rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))
     if before and after and before.utilization is not None and after.utilization is not None:

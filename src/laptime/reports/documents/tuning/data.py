@@ -66,7 +66,7 @@ Document = json_parts.struct(
         **json_parts.fields_of(Tuning, "ladder", "patch", "recipe", "recipe_path", "gate", "convergence"),
         "diagnosis": Diagnoses,
         "breakdown": Breakdowns,
-        **json_parts.fields_of(Tuning, "ruled_out", "seconds_by", "trials", "model"),
+        **json_parts.fields_of(Tuning, "ruled_out", "seconds_by", "trials", "model", "server"),
         "verdicts": list[Verdict],
         "findings": list[Finding],
     },

@@ -8,7 +8,7 @@ from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.run import Run
-from laptime.records.tuning import Rung, Tuning
+from laptime.records.tuning import Rung, TunedServer, Tuning
 from laptime.reports import _words
 from laptime.reports.commands import again
 from laptime.reports.document import Headline, Tone
@@ -25,6 +25,8 @@ _VERIFIED = {
 }
 
 
+_OPEN = ("unclear", "not measured", "interrupted", "limit undecided")
+"""Outcomes of a model and of a server that more time would decide."""
 MORE_OPEN, MORE_UNTRIED = 2, 4
 """Budgets of the next session where something was left open, and where not even one change could be tried."""
 
@@ -75,8 +77,9 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
-            patch = ", and the patch has them" if tuning.patch.path else ""
-            text = f"{count(number, 'change')} tried{recipe}{patch}; the whole was not measured afresh"
+            place = "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
+            has = f", and the {place} has them" if place else ""
+            text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
             return outcome, f"{recipe} kept, but the whole was not measured afresh", "noisy"
@@ -116,19 +119,25 @@ def _rates(tuning: Tuning) -> str:
         return "measured afresh in new processes"
     rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
     if tuning.goal == "latency":
-        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} a call"
-    return f"{rates}, measured afresh in {first.processes}+{last.processes} new processes"
+        what = tuning.server.figure if tuning.server is not None else "a call"
+        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {what}"
+    afresh = "after" if tuning.server is not None else "in"
+    counted = "fresh starts" if tuning.server is not None else "new processes"
+    return f"{rates}, measured afresh {afresh} {first.processes}+{last.processes} {counted}"
 
 
 def _limits(tuning: Tuning, gain: str) -> str:
     """Which limit the final set does not keep for sure, and that nothing that was measured comes nearer."""
     model = tuning.model
-    assert model is not None
-    sentence = next(check.sentence for check in model.limits if check.outcome != "ok")
+    first = next(check for check in tuning.limits if check.outcome != "ok")
+    if model is None:
+        lead = "the final flags" if tuning.recipe else "the server as it is"
+        return f"{lead}: {first.sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
+    is_broken = any(check.outcome == "fail" for check in model.limits)
     label = model.chosen.label if model.chosen is not None else "the final set"
     measured = f" of {count(len(model.points), 'set')} that were measured" if len(model.points) > 1 else ""
-    lead = f"{label}, the nearest{measured}" if measured else label
-    return f"{lead}: {sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
+    lead = f"{label}, the nearest{measured}" if measured and is_broken else label
+    return f"{lead}: {first.sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
 
 
 def _sizes(tuning: Tuning) -> str:
@@ -182,6 +191,8 @@ def next_steps(run: Run) -> list[str]:
         return [_again(run)]
     if tuning.model is not None:
         return _of_model(run, tuning, outcome)
+    if tuning.server is not None:
+        return _of_server(run, tuning, tuning.server, outcome)
     apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     if run.verb == "tune" and outcome == "interrupted":
         return [_again(run, "--resume"), *apply]
@@ -196,13 +207,25 @@ def next_steps(run: Run) -> list[str]:
 
 
 def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
-    gained = outcome in ("faster", "smaller") and run.verb == "tune"
-    if tuning.recipe_path and gained:
-        return [f"laptime verify {_words.printable(tuning.recipe_path)}"]
-    is_open = outcome in ("unclear", "not measured", "interrupted", "limit undecided")
-    if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
-        return [_again(run, "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
-    return [_again(run, "--export", "FOLDER")] if gained else []
+    gained = outcome in ("faster", "smaller")
+    folder = tuning.model.folder if tuning.model else ""
+    verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
+    if run.verb == "tune" and outcome in _OPEN and math.isfinite(tuning.budget):
+        more = [] if outcome == "interrupted" else ["--budget", f"{max(2 * tuning.budget, 60.0):.0f}s"]
+        other = ["--export", f"{folder}-2"] if folder else []  # a folder is never overwritten
+        return [_again(run, "--resume", *more, *other), *verify]
+    if run.verb == "tune" and gained:
+        price = ["laptime cost last --usd-per-hour 1"] if tuning.goal == "cost" else []
+        return [*(verify or [_again(run, "--export", "FOLDER")]), *price]
+    return []
+
+
+def _of_server(run: Run, tuning: Tuning, server: TunedServer, outcome: tuned.Outcome) -> list[str]:
+    is_open = outcome in _OPEN or (outcome == "nothing" and tuning.ended == "budget")
+    if is_open and math.isfinite(tuning.budget):
+        more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
+        return [_again(run, "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
+    return [_words.printable(server.command)] if outcome == "faster" else []
 
 
 def _again(run: Run, *options: str) -> str:

@@ -127,7 +127,7 @@ def _points(model: TunedModel, many: bool) -> list[doc.Row]:
     rows = []
     for point in model.points if len(model.points) > 1 else []:
         ends = point.ci95 and (show(point.ci95[0], "s"), show(point.ci95[1], "s"))
-        cells: list[doc.Cell | str] = [f"{point.label} (chosen)" if point.chosen else point.label]
+        cells: list[doc.Cell | str] = [point.label]
         cells += [str(point.instances), str(point.batch)] if many else []
         cells += [
             doc.Cell(
@@ -139,7 +139,8 @@ def _points(model: TunedModel, many: bool) -> list[doc.Row]:
             doc.Cell(text=show(point.peak, "B"), value=point.peak),
         ]
         cells += [_KEPT[point.limits] if point.limits else "-"] if model.limits else []
-        rows.append(doc.Row(cells=[*cells, "yes" if point.front else "no"]))
+        front = "yes" if point.front else "no"
+        rows.append(doc.Row(cells=[*cells, f"{front}, chosen" if point.chosen else front]))
     return rows
 
 
@@ -154,18 +155,24 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     if tuning.recipe:
         rows.append(("runs as", FORMS.get(model.form, model.form)))
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
-        threads = count(chosen.threads, "thread")
-        rows.append(
-            ("setup", f"{count(chosen.instances, 'instance')} of {threads} each, batch {chosen.batch}")
-        )
+        each = " each" if chosen.instances > 1 else ""
+        threads = f"{count(chosen.threads, 'thread')}{each}"
+        rows.append(("setup", f"{count(chosen.instances, 'instance')} of {threads}, batch {chosen.batch}"))
     if model.folder:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
         rows.append(("folder", text))
     elif tuning.recipe:
-        changes = count(len(tuning.recipe), "change")
-        is_limited = any(check.outcome != "ok" for check in model.limits)
-        why = (
-            "not handed back, as a limit is not kept" if is_limited else "none was asked for: --export FOLDER"
-        )
-        rows.append(("folder", f"{changes} kept, {why}"))
+        rows.append(("folder", f"{count(len(tuning.recipe), 'change')} kept, {_no_folder(tuning, model)}"))
     return rows
+
+
+def _no_folder(tuning: Tuning, model: TunedModel) -> str:
+    """Why the final set was not handed back."""
+    outcomes = {check.outcome for check in model.limits}
+    if "fail" in outcomes:
+        return "not handed back, as a limit is broken"
+    if "unknown" in outcomes:
+        return "not handed back, as it is open whether the limits are kept"
+    if tuning.gate.word != "passed":
+        return "not handed back, as its outputs were not shown to be the model's"
+    return "none was asked for: --export FOLDER"

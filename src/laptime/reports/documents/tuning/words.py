@@ -41,16 +41,23 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
 
 def noun(tuning: Tuning) -> str:
     """What is tuned."""
-    return "the model" if tuning.model is not None else "the script"
+    return f"the {kind(tuning)}"
+
+
+def kind(tuning: Tuning) -> str:
+    """A script, a model, or a server."""
+    return "server" if tuning.server is not None else "model" if tuning.model is not None else "script"
 
 
 def unit(tuning: Tuning) -> str:
-    """What is timed: a step of a script, a call of a model."""
-    return "call" if tuning.model is not None else "step"
+    """What is timed: a step of a script, a call of a model, a request to a server."""
+    return {"script": "step", "model": "call", "server": "request"}[kind(tuning)]
 
 
 def items(tuning: Tuning) -> str:
     """What is counted."""
+    if tuning.server is not None:
+        return tuning.server.unit
     if tuning.model is not None:
         return "items"
     measured = tuning.final or tuning.baseline

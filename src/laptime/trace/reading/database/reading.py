@@ -32,7 +32,7 @@ def read(path: Path) -> Trace:
             rows, about = _TOOLS[tool].read(database)
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next=_NEXT) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter in sqlite3's own message of damage
         raise UsageError(f"{path} cannot be read", why=str(error), next=_NEXT) from error
     if not rows.events:
         why = "its tables of calls, kernels, copies and ranges are empty"

@@ -62,7 +62,7 @@ class _Recording:
         self._agents = [agent for agent in agents if agent[1] == "GPU"]
         processes = dict(self._get("rocpd_info_process", "id", "pid"))
         self._threads = {
-            each: rows.thread(processes.get(pid, pid), tid, name or "")
+            each: rows.thread(processes.get(pid, pid), tid, name if isinstance(name, str) else "")
             for each, pid, tid, name in self._get("rocpd_info_thread", "id", "pid", "tid", "name")
         }
 

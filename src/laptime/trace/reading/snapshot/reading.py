@@ -41,7 +41,8 @@ def read(path: Path) -> Trace:
         raise UsageError(f"{path} is no memory snapshot", why=str(error), next=_NEXT) from error
     records = content.get("device_traces") if isinstance(content, dict) else None
     segments = content.get("segments") if isinstance(content, dict) else None
-    if not isinstance(records, list) and not isinstance(segments, list):
+    records, segments = (each if isinstance(each, list) else None for each in (records, segments))
+    if records is None and segments is None:
         why = "it has neither device_traces nor segments"
         raise UsageError(f"{path} is no memory snapshot", why=why, next=_NEXT)
     rows, warnings = _rows(records or [], [each for each in segments or [] if isinstance(each, dict)])

@@ -1,0 +1,335 @@
+"""How much faster is what `laptime tune MODEL` hands back than what a user picks by hand?
+
+EfficientNet-B0, ResNet-50, ViT-B/16 and BERT-base (from its configuration, random weights), each with calls
+of 1 and of 8 items: PyTorch eager, torch.compile with defaults and with frozen weights, ONNX Runtime with
+defaults, OpenVINO with its hint for latency and for throughput, each in float32 and in the precision that it
+chooses itself; and what a session keeps with --strict, and with --allow precision. A session may use several
+instances, which nobody picks by hand.
+
+First both sessions run, then all ways are measured in rounds of random order, each in new processes: what
+counts is items per second. The best way by hand is the best of all rounds, so it looks better than it is.
+
+    python benchmarks/tune_model.py --models all --json tune_model.jsonl               # 5 to 6 hours, quiet
+    python benchmarks/tune_model.py --models resnet50,bert --batches 1 --json ...      # about 80 minutes
+    python benchmarks/tune_model.py --models torchvision:mobilenet_v3_small --batches 1 \
+        --budget 60 --rounds 3 --seconds 0.5 --ways eager,onnxruntime,strict           # 3 minutes: a try
+
+It needs torch, torchvision and g++, and: pip install onnx onnxscript onnxruntime openvino nncf transformers.
+A pair of model and batch size takes two sessions of --budget at most, two minutes of exporting, and rounds x
+ways x (start + seconds). The file has a line a way; a pair that it has is not measured again, so a run that
+was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import _by_hand
+from _shown import head, parser, table, where
+from laptime.analysis.paired import from_few_rounds
+from laptime.kit.errors import LaptimeError
+from laptime.records.event import Progress
+from laptime.records.tuning import Tuning
+from laptime.tuning.inference import folder_file
+from laptime.tuning.inference.arm import Arm
+from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.fleet import Fleet
+from laptime.tuning.inference.reference import instructions
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.session import tune_model
+from laptime.tuning.inference.setups import Setup
+from laptime.tuning.loop_profile import UNKNOWN_NOISE
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.verbs.bench.instances import usable
+
+MODELS = {
+    "efficientnet_b0": "torchvision:efficientnet_b0",
+    "resnet50": "torchvision:resnet50",
+    "vit_b_16": "torchvision:vit_b_16",
+    "bert": f"{Path(__file__).resolve().parent / '_bert.py'}:build",
+}
+FLOAT32 = ("eager", "compiled", "frozen", "onnxruntime", "openvino_latency", "openvino_throughput")
+"""Ways by hand that compute in float32."""
+BY_HAND = (*FLOAT32, "openvino_latency_own", "openvino_throughput_own")
+SESSIONS = {"strict": [], "precision": ["precision"]}
+"""What a session may try besides exact and reassociated changes."""
+NEVER_BELOW, STRICT, PRECISION = 0.97, 1.10, 1.8
+"""Asked for: over the best way by hand; over the best in float32 on two of four models; the same of ResNet-50
+and BERT where the CPU has VNNI or AMX."""
+TIMEOUT = 600.0
+PACKAGES = ("torch", "torchvision", "onnx", "onnxruntime", "openvino", "nncf", "transformers")
+
+
+class Way(NamedTuple):
+    """One way to run a model: a folder, the processes that run it, and what is written about it.
+
+    `own`: the folder was handed back, and runs without laptime and this script.
+    """
+
+    folder: Path
+    setup: Setup
+    about: dict[str, Any]
+    own: bool = False
+
+
+Ways = dict[str, Way | str]
+"""By name; the reason where there is none."""
+
+
+def ways_by_hand(names: Sequence[str], target: str, batch: int, work: Path) -> tuple[Ways, Path]:
+    """The folders of some ways by hand, and the file of the inputs that all are called with."""
+    home = work / "by_hand"
+    home.mkdir()
+    evaluator = ModelEvaluator(ModelRequest(target=target, batch=batch, timeout=TIMEOUT), home)
+    written = partial(_by_hand.write, target=target, batch=batch)
+    ways: Ways = {}
+    for name in names:
+        try:
+            ways[name] = _by_hand_way(name, evaluator, partial(written, work / name))
+        except (TrialFailed, LaptimeError) as error:
+            ways[name] = str(error)
+    return ways, home / "calls.npz"
+
+
+def _by_hand_way(name: str, evaluator: ModelEvaluator, write: Callable[..., Path]) -> Way:
+    setup = Setup(batch=evaluator.batch)
+    if name == "eager":
+        return Way(write("eager"), setup, {})
+    if name in ("compiled", "frozen"):
+        return Way(write("compiled", frozen=name == "frozen"), setup, {})
+    runtime, _, how = name.partition("_")
+    exported = evaluator.folders.written(Recipe((Change(runtime),)))
+    if runtime == "onnxruntime":
+        return Way(write(runtime, file=str(exported / "model.onnx")), setup, {})
+    hint, _, own = how.partition("_")
+    options = {"file": str(exported / "model.xml"), "hint": hint.upper(), "precision": "" if own else "f32"}
+    if hint == "throughput":
+        setup = Setup(batch=_by_hand.REQUESTS * evaluator.batch)
+    return Way(write(runtime, **options), setup, {})
+
+
+def session(name: str, target: str, batch: int, budget: float, work: Path) -> Way | str:
+    """What a session keeps, or why it handed nothing back; the model as it is where nothing helped."""
+    place, cpus = work / name, len(usable())
+    request = ModelRequest(
+        target=target,
+        batch=batch,
+        allow=SESSIONS[name],
+        instances=[count for count in (1, 2, 4, 8, 16) if count <= cpus],
+        budget=budget,
+        export=place,
+        timeout=TIMEOUT,
+        save=False,
+    )
+    print(f"laptime tune {target}, batch {batch}, {name}, {budget:.0f} s at most", file=sys.stderr)
+    try:
+        tuning = tune_model(request, _progress).tuning or Tuning()
+    except LaptimeError as error:
+        return f"{error.what}: {error.why}"
+    about = {"session": {"seconds_by": tuning.seconds_by, "ended": tuning.ended, "gate": tuning.gate.word}}
+    about["picked"] = ", ".join(f"{each.name} {each.options or ''}".strip() for each in tuning.recipe)
+    if not place.is_dir():
+        about["picked"] += " (not handed back)" if tuning.recipe else "as it is"
+        return Way(_by_hand.write(place, "eager", target, batch), Setup(batch=batch), about)
+    serve = folder_file.read(place / "recipe.json").serve
+    setup = Setup(serve.instances, serve.threads, serve.batch or batch)
+    about |= {"instances": setup.instances, "threads": setup.threads}
+    return Way(place, setup, about, own=True)
+
+
+def _progress(event: object) -> None:
+    if isinstance(event, Progress):
+        print(f"  {event.text}", file=sys.stderr)
+
+
+def _started(folder: Path, calls: Path, cpus: Sequence[int], *, own: bool) -> Arm:
+    return Arm(folder, calls, isolated=own, timeout=TIMEOUT, cpus=cpus)
+
+
+def measured(ways: Ways, calls: Path, *, rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
+    """Rates, seconds of a call and peaks of each way, one a round; `failed` where it does not run."""
+    seen: dict[str, dict[str, Any]] = {
+        name: {"rates": [], "calls": [], "peak": 0, "failed": way if isinstance(way, str) else ""}
+        for name, way in ways.items()
+    }
+    order = [(name, way) for name, way in ways.items() if isinstance(way, Way)]
+    rng = random.Random(0)
+    for number in range(rounds):
+        rng.shuffle(order)
+        for name, way in order:
+            made = seen[name]
+            if made["failed"]:
+                continue
+            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr)
+            try:
+                with Fleet(partial(_started, own=way.own), way.folder, calls, way.setup) as fleet:
+                    visit = fleet.visit(max(seconds, 5 * fleet.call))
+            except TrialFailed as failure:
+                made["failed"] = f"{failure.kind}: {failure.why}"
+                continue
+            made["rates"].append(visit.rate)
+            made["calls"].append(median(visit.seconds))
+            made["peak"] = max(made["peak"], visit.peak)
+    return seen
+
+
+def cell(name: str, batch: int, asked: argparse.Namespace) -> list[dict[str, Any]]:
+    """The lines of one model with one batch size."""
+    target = MODELS.get(name, name)
+    with tempfile.TemporaryDirectory(prefix="laptime-by-hand-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder)
+        ways, calls = ways_by_hand([way for way in BY_HAND if way in asked.ways], target, batch, work)
+        for way in SESSIONS:
+            if way in asked.ways:
+                ways[way] = session(way, target, batch, asked.budget, work)
+        seen = measured(ways, calls, rounds=asked.rounds, seconds=asked.seconds)
+    common = {"model": name, "batch": batch, "instructions": instructions(), "where": where()}
+    common["packages"] = {package: version(package) for package in PACKAGES if find_spec(package)}
+    return [
+        {**common, "way": way, **(ways[way].about if isinstance(ways[way], Way) else {}), **made}
+        for way, made in seen.items()
+    ]
+
+
+class Ratio(NamedTuple):
+    """Items per second over those of another way: 95 % interval over rounds."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f}x [{self.low:.2f}, {self.high:.2f}]"
+
+
+def ratio(lines: Sequence[dict[str, Any]], way: str, others: Sequence[str]) -> tuple[Ratio, str] | None:
+    """A way over the best of others, and which that is; None where one of them was not measured."""
+    by_way = {line["way"]: line["rates"] for line in lines if not line["failed"]}
+    there = [other for other in others if other in by_way]
+    if way not in by_way or not there or len(by_way[way]) < 2:
+        return None
+    best = max(there, key=lambda other: median(by_way[other]))
+    logs = [math.log(one / other) for one, other in zip(by_way[way], by_way[best], strict=True)]
+    effect = from_few_rounds(logs, range(len(logs)), UNKNOWN_NOISE)
+    return Ratio(*map(math.exp, (effect.mean, effect.lower(0.025), effect.upper(0.025)))), best
+
+
+def show(lines: Sequence[dict[str, Any]]) -> bool:
+    """Print all lines of a run; whether what was asked for is met, as far as it was measured."""
+    pairs: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for line in lines:
+        pairs.setdefault((line["model"], line["batch"]), []).append(line)
+    kept = {
+        pair: {
+            "below": [ratio(of_pair, way, FLOAT32 if way == "strict" else BY_HAND) for way in SESSIONS],
+            **{way: ratio(of_pair, way, FLOAT32) for way in SESSIONS},
+        }
+        for pair, of_pair in pairs.items()
+    }
+    rates = {(line["model"], line["batch"], line["way"]): line["rates"] for line in lines}
+    rows = [
+        (way, *(f"{median(made):,.1f}" if (made := rates.get((*pair, way))) else "-" for pair in pairs))
+        for way in (*BY_HAND, *SESSIONS)
+    ]
+    for way in SESSIONS:
+        over = (kept[pair][way] for pair in pairs)
+        rows.append((f"{way} over the best float32", *(f"{one[0]} {one[1]}" if one else "-" for one in over)))
+    print("Items per second, median of rounds; `_own`: in the precision that OpenVINO chooses itself.\n")
+    table(("way", *(f"{name}, batch {batch}" for name, batch in pairs)), rows)
+    _show_sessions(lines)
+    return _is_met(kept)
+
+
+def _show_sessions(lines: Sequence[dict[str, Any]]) -> None:
+    for line in lines:
+        if line["failed"]:
+            print(f"\n{line['model']}, batch {line['batch']}: {line['way']} does not run: {line['failed']}")
+        if spent := line.get("session", {}).get("seconds_by"):
+            total = sum(spent.values())
+            print(
+                f"\n{line['model']}, batch {line['batch']}, {line['way']}: {line['picked']}; "
+                f"{line.get('instances', 1)} instances; session {total:.0f} s, "
+                f"{spent.get('build', 0.0) / total:.0%} of it exporting and compiling"
+            )
+
+
+def _is_met(kept: dict[tuple[str, int], dict[str, Any]]) -> bool:
+    """Say what is missed."""
+    met = True
+    for (name, batch), found in kept.items():
+        for one in found["below"]:
+            if one is not None and one[0].high < NEVER_BELOW:
+                met = False
+                print(f"\n{name}, batch {batch}: {one[0]} of {one[1]}, asked for: {NEVER_BELOW}x")
+    known = {name for (name, _), found in kept.items() if found["strict"] and name in MODELS}
+    high = {
+        name for (name, _), found in kept.items() if found["strict"] and found["strict"][0].value >= STRICT
+    }
+    share = f"{len(high & known)} of {len(known)} models"
+    print(f"\nstrict is {STRICT}x the best in float32 on {share}, asked for: 2 of 4")
+    met = met and (len(known) < len(MODELS) or len(high & known) >= 2)
+    if {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()):
+        for (name, batch), found in kept.items():
+            if name in ("resnet50", "bert") and found["precision"]:
+                low = found["precision"][0].high < PRECISION
+                met = met and not low
+                print(f"{name}, batch {batch}: precision {found['precision'][0]}, asked for {PRECISION}x")
+    return met
+
+
+def _stored(file: Path | None) -> list[dict[str, Any]]:
+    if file is None or not file.is_file():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def options() -> argparse.ArgumentParser:
+    """Of the command line."""
+    made = parser(__doc__ or "")
+    made.add_argument("--models", default="", help=f"{','.join(MODELS)}, or targets; all: these four")
+    made.add_argument("--batches", default="1,8")
+    made.add_argument("--ways", default=",".join((*BY_HAND, *SESSIONS)))
+    made.add_argument("--rounds", type=int, default=8)
+    made.add_argument("--seconds", type=float, default=4.0, help="of timed calls in each process")
+    made.add_argument("--budget", type=float, default=600.0, help="seconds of a session at most")
+    return made
+
+
+def main() -> int:
+    """Measure what the file does not have, print all of it; 1 when what is asked for is not met."""
+    asked = options().parse_args()
+    if not asked.models:
+        print("skipped: it takes 5 hours; say which models: --models all, or", ",".join(MODELS))
+        return 0
+    asked.ways = asked.ways.split(",")
+    models = list(MODELS) if asked.models == "all" else asked.models.split(",")
+    head("What laptime tune MODEL hands back, beside what is picked by hand")
+    print(f"Instruction set: {', '.join(instructions())}\n")
+    lines = _stored(asked.json)
+    for name in models:
+        for batch in map(int, asked.batches.split(",")):
+            if any((line["model"], line["batch"]) == (name, batch) for line in lines):
+                continue
+            fresh = cell(name, batch, asked)
+            lines += fresh
+            if asked.json is not None:
+                with asked.json.open("a") as file:
+                    file.writelines(json.dumps(line) + "\n" for line in fresh)
+    return 0 if show(lines) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""What a session that tuned a server's flags says besides: command line, load, promise, answers."""
+
+from __future__ import annotations
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.tuning import TunedServer, Tuning
+from laptime.reports import _words
+from laptime.reports import document as doc
+from laptime.reports.documents.tuning import words
+from laptime.reports.documents.tuning.ladder import questions
+
+_SIDES = {"baseline": "as it is", "final": "tuned"}
+
+
+def facts(tuning: Tuning, server: TunedServer) -> list[tuple[str, str]]:
+    """The gate, the load, and whether the promise is kept, as rows; the command line is what to type next."""
+    rows = [("gate", text)] if (text := gate(tuning)) else []
+    return rows + _load(server)
+
+
+def gate(tuning: Tuning) -> str:
+    """What was compared, and how it came out; "" where nothing was."""
+    if tuning.gate.word == "none":
+        return ""
+    said = "; ".join(check.sentence for check in tuning.gate.checks if check.name != "slo")
+    return f"{tuning.gate.word}: {said or tuning.gate.reason}"
+
+
+def _load(server: TunedServer) -> list[tuple[str, str]]:
+    """What it was loaded with, and whether it keeps its promise."""
+    text = f"{server.load}, on {_words.printable(server.url)}; looked at: {server.figure}"
+    return [("load", text), *(("promise", check.sentence) for check in server.limits)]
+
+
+def section(tuning: Tuning, server: TunedServer) -> doc.Section:
+    """The command line as it is and as it was best, and how fast both were."""
+    rows = [("as it is", _words.printable(server.before))]
+    if tuning.recipe and server.command:
+        rows.append(("tuned", _words.printable(server.command)))
+    ready = [
+        f"{show(seconds, 's')} {_SIDES[name]}" for name, seconds in server.ready.items() if name in _SIDES
+    ]
+    if ready:
+        rows.append(("ready after", ", ".join(ready)))
+    rows += _load(server)
+    return doc.Section(id="server", title="The server", blocks=[doc.Facts(rows=rows), _sides(tuning, server)])
+
+
+def _sides(tuning: Tuning, server: TunedServer) -> doc.Table:
+    """Each side afresh: the figure, what was answered, and how much its starts differ."""
+    sides = [(name, side) for name, side in (("as it is", tuning.baseline), ("tuned", tuning.final)) if side]
+    kinds: dict[str, doc.Kind] = {"server": "text"}
+    latency = tuning.goal == "latency"
+    kinds |= {server.figure: "number"} if latency else {}
+    kinds |= dict.fromkeys((f"{server.unit} per second", "starts", "blocks"), "number")
+    rows = []
+    for name, side in sides:
+        cells: list[doc.Cell | str] = [name]
+        if latency:
+            cells.append(doc.Cell(text=show(side.step, "s", side.ci95), value=side.step))
+        cells.append(doc.Cell(text=words.rate(side), value=side.throughput))
+        rows.append(doc.Row(cells=[*cells, str(side.processes), str(side.steps)]))
+    return doc.Table(id="sides", columns=doc.columns(kinds), rows=rows)
+
+
+def sameness(tuning: Tuning, server: TunedServer) -> doc.Section:
+    """The gate with its questions."""
+    text = gate(tuning)
+    note = f"{count(server.compared, 'prompt')} of the load, one after another, temperature 0."
+    return doc.Section(
+        id="same",
+        title="Does it answer the same?",
+        note=note if server.compared else "",
+        blocks=[doc.Facts(rows=[("gate", text)] if text else []), questions(tuning.gate, "questions")],
+    )

@@ -1,0 +1,112 @@
+"""The folder of each recipe of a session: written when it is first wanted, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from laptime.kit.errors import LaptimeError
+from laptime.launch import fresh_call
+from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.time_accounting import TimeAccounting
+
+
+def built(recipe: Recipe) -> Recipe:
+    """A recipe without the control, which changes nothing."""
+    return recipe.without("identity")
+
+
+class Folders:
+    """Folders of the recipes of one model.
+
+    Args:
+        home: where they are written. surveyed: see `survey.survey`.
+        calibration: file of `RecordedCalls` whose inputs builders may look at.
+
+    Attributes:
+        is_file: the target is an ONNX file: nothing of it is PyTorch's.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        request: ModelRequest,
+        surveyed: dict[str, Any],
+        calibration: Path,
+        accounting: TimeAccounting,
+    ) -> None:
+        self._home, self._request, self._accounting = home, request, accounting
+        self.is_file = "onnx_file" in surveyed["facts"]
+        self._common = {"target": request.target, "calibration": str(calibration)}
+        self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs")}
+        self._folders: dict[Recipe, Path] = {}
+        self._forms: dict[Recipe, str] = {}
+        self._refused: dict[Recipe, str] = {}
+
+    def adopt(self, recipe: Recipe, folder: Path, form: str) -> None:
+        """Take a folder that was written before for that of a recipe."""
+        self._folders[recipe], self._forms[recipe] = folder, form
+
+    def is_isolated(self, recipe: Recipe) -> bool:
+        """Whether its folder runs without laptime: all but the model as it is, in PyTorch."""
+        return self.is_file or bool(built(recipe))
+
+    def form(self, recipe: Recipe) -> str:
+        """How a written folder runs the model: a name of `forms/`."""
+        return self._forms[built(recipe)]
+
+    def outputs_of(self, recipe: Recipe) -> Path:
+        """File of what a gated folder makes of the recorded inputs.
+
+        Raises:
+            TrialFailed: see `written`.
+        """
+        return self._home / f"{self.written(recipe).name}-outputs.npz"
+
+    def settings(self, recipe: Recipe) -> dict[str, Any]:
+        """Settings of a folder's tuned.py.
+
+        Raises:
+            TrialFailed: see `written`.
+        """
+        settings: dict[str, Any] = json.loads((self.written(recipe) / "recipe.json").read_text())["settings"]
+        return settings
+
+    def written(self, recipe: Recipe) -> Path:
+        """The folder of a recipe; written when it is first wanted.
+
+        Raises:
+            TrialFailed: it cannot be written.
+        """
+        recipe = built(recipe)
+        if recipe in self._refused:
+            raise TrialFailed("refused", self._refused[recipe])
+        if recipe not in self._folders:
+            folder = self._home / f"arm{len(self._folders) + len(self._refused)}"
+            with self._accounting.spent_apart_on("build"):
+                self._write(recipe, folder)
+            self._folders[recipe] = folder
+        return self._folders[recipe]
+
+    def _write(self, recipe: Recipe, folder: Path) -> None:
+        common = self._common
+        if not self.is_isolated(recipe):
+            folder.mkdir()
+            settings = {name: common[name] for name in ("target", "batch", "names", "calibration")}
+            write_folder(folder, "as_is", settings, target=common["target"], recipe=[])
+            return
+        arguments = {**common, "recipe": recipe.to_json(), "folder": str(folder)}
+        self._accounting.trials += 1
+        try:
+            function = "laptime.tuning.inference.building:build"
+            made = fresh_call.call(function, arguments, timeout=self._request.timeout)
+        except LaptimeError as error:
+            made = {"refused": f"{error.what}: {error.why}"}
+        if made["refused"]:
+            self._refused[recipe] = made["refused"]
+            raise TrialFailed("refused", made["refused"])
+        self._forms[recipe] = made["form"]

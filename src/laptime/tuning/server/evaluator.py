@@ -1,0 +1,285 @@
+"""The `Evaluator` of a search over one server's flags: servers are started, loaded in turns, and compared."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite, log, nan
+from pathlib import Path
+from statistics import fmean, median
+
+from msgspec import structs
+
+from laptime.analysis.load.level import level_stats
+from laptime.analysis.paired import spread
+from laptime.kit.clock import SystemClock
+from laptime.measure.metrics import LATENCY
+from laptime.records.case import Case
+from laptime.records.tuning import Gate, GateCheck, GateWord
+from laptime.tuning.inference.limits import word
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
+from laptime.tuning.server import outputs
+from laptime.tuning.server.figure import counts_tokens, figure, limits
+from laptime.tuning.server.request import ServerRequest
+from laptime.tuning.server.template import Choice, Value
+from laptime.tuning.server.visit import Visit, is_ours, visiting
+from laptime.tuning.time_accounting import TimeAccounting
+
+LEAST = 1.0
+"""Seconds of a block at least."""
+REQUESTS, WAVES = 24, 5
+"""Requests of a block at a rate; of users who wait, answers that each gets."""
+MOST = 1 / 100
+"""Share of the budget that a block takes at most."""
+WARM_UP = 0.5
+"""Share of a block that is sent before the first one and does not count."""
+NOISE_BLOCKS = 4
+"""Blocks of each of two starts of the server as it is, which show its noise."""
+MANY = 2
+"""Rounds of one pair of starts, where a start takes longer than a block."""
+SAVES, PRIOR = 0.5, 0.5
+"""Share of the figure that a flag is expected to save at most: nothing is known of what it does."""
+ORDER = 0.98
+"""Of its prior, by which a choice is behind the one before it in the command: the user's order counts."""
+LIMITS = 0.05
+"""Share of the budget that is spent at most on the question whether one recipe keeps the promise."""
+CONTROL = Change("identity")
+GENERATOR = "the load generator was late in every block, so nothing is known: is the machine busy?"
+
+
+class ServerEvaluator:
+    """Evaluates choices of a server's flags.
+
+    Args:
+        request: checked. folder: for what servers print.
+
+    Attributes:
+        cases: all blocks of a recipe, in order of time. answers: to the same prompts, by recipe and start.
+        ready: seconds until its server answers, by recipe.
+    """
+
+    def __init__(self, request: ServerRequest, folder: Path) -> None:
+        self.request, self.folder, self.template = request, folder, request.template
+        self.accounting = TimeAccounting()
+        self.cases: dict[Recipe, list[Case]] = defaultdict(list)
+        self.answers: dict[Recipe, list[list[outputs.Output]]] = defaultdict(list)
+        self.ready: dict[Recipe, list[float]] = defaultdict(list)
+        self.began = SystemClock.now()
+        self.block = LEAST
+        self._number = 0
+        self._cost = 0.0
+
+    # The contract of a search
+
+    def elapsed(self) -> float:
+        """Seconds since the session began."""
+        return SystemClock.now() - self.began
+
+    def diagnose(self, recipe: Recipe) -> LoopProfile:
+        """The figure under a recipe, and how much it scatters from block to block and start to start.
+
+        Raises:
+            TrialFailed: the server does not run.
+        """
+        began = self.elapsed()
+        numbers = self.numbers(NOISE_BLOCKS)
+        with self.accounting.spent_on("diagnose"):
+            before, after = (self.measured(recipe, numbers) for _ in range(2))
+        usable = [each for each in (*before, *after) if isfinite(each)]
+        if not usable:
+            raise TrialFailed("refused", GENERATOR)
+        step = median(usable)
+        logs = [log(b / a) for a, b in zip(before, after, strict=True) if a > 0 and b > 0]
+        return LoopProfile(
+            step=step,
+            shares={"forward": step},
+            cpus=len(os.sched_getaffinity(0)),
+            noise=spread(logs),
+            seconds=self.elapsed() - began,
+        )
+
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
+        """Every choice that is not made, and the control."""
+        values = values_of(recipe)
+        found = [
+            Candidate(
+                change=change,
+                title=f"{choice.name}: {change.options['value']} for {choice.values[0]}",
+                numerics="precision" if self.request.differs else "exact",
+                bound=SAVES * loop_profile.step,
+                cost=self._round_cost(),
+                start=2 * self._cost,
+                prior=PRIOR * ORDER**at,
+                space=space,
+                gives=frozenset({choice.name}),
+            )
+            for at, choice in enumerate(self.template.choices)
+            for change, space in _tried(choice, values.get(choice.name))
+        ]
+        control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)
+        return CandidateSet((*found, control))
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        """Paired blocks with the same arrivals and prompts, of servers that are up one after the other.
+
+        Raises:
+            TrialFailed: a side does not run.
+        """
+        coin = random.Random(self._number)  # noqa: S311
+        sides, process = (incumbent, candidate), 0
+        while True:
+            numbers = self.numbers(1 if fresh else self.rounds_of_a_start)
+            order = (0, 1) if coin.random() < 0.5 else (1, 0)
+            with self.accounting.spent_on("race"):
+                figures = {at: self.measured(sides[at], numbers) for at in order}
+            for before, after in zip(figures[0], figures[1], strict=True):
+                yield Round(after / before, process=process)
+            process += 1
+
+    def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
+        """Whether the server answers the same, and keeps the promise that the incumbent keeps.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        gate = self.sameness(candidate)
+        if not self.request.slo or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
+            return gate
+        checks = self.limit_checks(candidate)
+        sentences = [check.sentence for check in checks if check.outcome != "ok"]
+        verdict: dict[str, GateWord] = {"ok": "passed", "fail": "failed", "unknown": "undecided"}
+        return structs.replace(
+            gate,
+            word=verdict[word(checks)],
+            reason=sentences[0] if sentences else gate.reason,
+            checks=[*gate.checks, *checks],
+        )
+
+    # What it is made of
+
+    @property
+    def rounds_of_a_start(self) -> int:
+        """Blocks that a server gets before it is ended."""
+        return MANY if self._cost > self.block else 1
+
+    def sameness(self, recipe: Recipe) -> Gate:
+        """Whether the server answers what it does as it is.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        for asked, times in ((Recipe(), 2), (built(recipe), 1)):
+            while len(self.answers[asked]) < times:
+                with self.accounting.spent_on("gate"), self.visit(asked):
+                    pass
+        reference = self.answers[Recipe()]
+        return outputs.gate(reference, self.answers[built(recipe)][0], differs=self.request.differs)
+
+    def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
+        """Whether a recipe keeps the promise; it is loaded further while that is open and there is time.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        if not self.request.slo:
+            return []
+        budget = self.request.budget
+        until = min(self.elapsed() + LIMITS * budget, budget)
+        while True:
+            checks = limits(self.request.slo, self.cases[built(recipe)])
+            if (checks and word(checks) != "unknown") or self.elapsed() > until:
+                return checks
+            with self.accounting.spent_on("measure"):
+                self.measured(recipe, self.numbers(NOISE_BLOCKS))
+
+    def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
+        """The figures of blocks of these numbers, of a server started for them; NaN of one that cannot be
+        used.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        with self.visit(recipe) as visit:
+            cases = [visit.block(number, self.block, self.began) for number in numbers]
+        self.cases[built(recipe)] += [case for case in cases if not is_ours(case)]
+        return [nan if is_ours(case) else figure(case, self.request.figure) for case in cases]
+
+    @contextmanager
+    def visit(self, recipe: Recipe) -> Iterator[Visit]:
+        """A recipe's server, up and warm; what it answers to the same prompts is asked where it is not known.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        recipe, began = built(recipe), self.elapsed()
+        self.accounting.trials += 1
+        with visiting(self.request, values_of(recipe), self.folder) as visit:
+            self.ready[recipe].append(visit.ready)
+            if len(self.answers[recipe]) < (1 if len(recipe) else 2):
+                self.answers[recipe].append(visit.outputs())
+            warm = visit.block(self.numbers(1)[0], WARM_UP * self.block, self.began)
+            if not self._cost:
+                self.block = self._length(warm)
+            self._cost = max(0.1, self.elapsed() - began)
+            yield visit
+
+    def _length(self, warm: Case) -> float:
+        """Seconds of a block: so many requests, and no more than the budget allows."""
+        request = self.request
+        if request.rate:
+            wanted = REQUESTS / request.rate
+        else:
+            series = next(each for each in warm.series if each.metric.tag == LATENCY.tag)
+            wanted = WAVES * fmean(series.samples)
+        return max(LEAST, min(wanted, MOST * request.budget))
+
+    def _round_cost(self) -> float:
+        return self.pair_cost(self.rounds_of_a_start) / self.rounds_of_a_start
+
+    def pair_cost(self, blocks: int) -> float:
+        """Seconds of one start of both sides with so many blocks of load each."""
+        return 2 * (self._cost + blocks * self.block)
+
+    def numbers(self, count: int) -> list[int]:
+        """So many new numbers of blocks."""
+        self._number += count
+        return list(range(self._number - count + 1, self._number + 1))
+
+    @property
+    def unit(self) -> str:
+        """What a rate counts: tokens, requests."""
+        cases = self.cases[Recipe()]
+        return "tokens" if cases and counts_tokens(level_stats(cases[0])) else "requests"
+
+
+def built(recipe: Recipe) -> Recipe:
+    """Without the control, which changes nothing."""
+    return recipe.without(CONTROL.name)
+
+
+def values_of(recipe: Recipe) -> dict[str, Value]:
+    """The choices that a recipe makes, by name."""
+    return {change.name: change.options["value"] for change in built(recipe)}
+
+
+def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...]]]:
+    """What of a choice is tried beside the present value, with the line that it stands in.
+
+    Numbers are a line, whose next one above today's (below, where there is none) goes first; others are tried
+    one by one.
+    """
+    changes = [Change(choice.name, {"value": value}) for value in choice.values[1:]]
+    if not choice.is_ordered:
+        yield from ((change, ()) for change in changes if change.options["value"] != now)
+        return
+    line = sorted(changes, key=lambda change: change.options["value"])
+    today = choice.values[0]
+    above = [change for change in line if change.options["value"] > today]
+    first = above[0] if above else line[-1]
+    present = next((change for change in line if change.options["value"] == now), first)
+    yield present, tuple(line)

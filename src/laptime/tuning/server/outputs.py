@@ -1,0 +1,155 @@
+"""Does the tuned server still answer the same? The same prompts, one after another, temperature 0.
+
+What a server answers has parts: the text of a language model, its tokens; of JSON every value by its place;
+else the whole body. The server as it is is asked after two starts: parts that came out the same are held
+against the tuned one, the others (an id, a time, a text that is drawn) are named and left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from laptime.kit.clock import SystemClock
+from laptime.kit.text import count
+from laptime.loadgen.connection import Reply
+from laptime.loadgen.endpoint import HttpClient
+from laptime.loadgen.messages import Answer, Endpoint
+from laptime.loadgen.streams import client_of, spoken
+from laptime.records.tuning import Gate, GateCheck, Numerics
+from laptime.tuning.gates.invariants import checked
+from laptime.tuning.search.evaluator import TrialFailed
+
+PROMPTS = 8
+"""So many different ones are asked, of those that the load sends."""
+LENGTHS = ("prompt tokens", "output tokens", "status", "length")
+"""Parts that are compared where texts may differ."""
+_MOST_NAMED = 4
+
+Output = dict[str, Any]
+"""Parts of one answer."""
+
+
+def outputs(endpoint: Endpoint) -> list[Output]:
+    """What a server answers to the first different prompts of its load.
+
+    Raises:
+        TrialFailed: it does not answer one.
+    """
+    return asyncio.run(_asked(structs.replace(endpoint, turns=1)))
+
+
+async def _asked(endpoint: Endpoint) -> list[Output]:
+    client = client_of(endpoint, SystemClock.now)
+    try:
+        return [await _one(client, endpoint, at) for at in range(min(PROMPTS, max(1, len(endpoint.bodies))))]
+    finally:
+        client.close()
+
+
+async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
+    now = SystemClock.now()
+    answer, reply = await client.exchange(client.requests[at], at, now, now)
+    if answer.error or reply is None:
+        raise TrialFailed("crashed", f"a prompt had no answer: {answer.error} {answer.detail}".strip())
+    return _of_model(answer, reply) if endpoint.stream else _parts(reply)
+
+
+def _of_model(answer: Answer, reply: Reply) -> Output:
+    parts: Output = {"text": spoken(reply)}
+    if answer.usage:
+        parts |= {"prompt tokens": answer.usage[0], "output tokens": answer.usage[1]}
+    return parts
+
+
+def _parts(reply: Reply) -> Output:
+    body = b"".join(part for _, part in reply.parts)
+    parts: Output = {"status": reply.status, "length": len(body)}
+    with suppress(msgspec.DecodeError):
+        value = msgspec.json.decode(body)
+        return parts | dict(_flat(value, "")) if isinstance(value, dict | list) else {**parts, "body": value}
+    return {**parts, "body": body}
+
+
+def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
+    """Values of a JSON document by their places: `choices[0].text`."""
+    if isinstance(value, dict):
+        return [pair for key, each in value.items() for pair in _flat(each, f"{place}.{key}".lstrip("."))]
+    if isinstance(value, list):
+        return [pair for at, each in enumerate(value) for pair in _flat(each, f"{place}[{at}]")]
+    return [(place, value)]
+
+
+def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:
+    """Whether the tuned server answers as the server as it is.
+
+    Args:
+        reference: all that the server as it is answered, once for each start; at least two.
+        differs: texts may differ, as long as they are as long.
+    """
+    numerics: Numerics = "precision" if differs else "exact"
+    stable, varies = _compared(reference, differs=differs)
+    checks = [_repeatable(reference, stable, varies)]
+    if any(stable):
+        checks.append(_same(reference[0], tuned, stable))
+    doubts = [check for check in checks if check.outcome != "ok"]
+    failed = any(check.outcome == "fail" for check in doubts)
+    return Gate(
+        word="failed" if failed else "undecided" if doubts else "passed",
+        numerics=numerics,
+        steps=len(tuned),
+        reason=doubts[-1].sentence if doubts else "",
+        checks=checks,
+    )
+
+
+def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
+    """By prompt the parts that came out the same each time; the names of those that did not."""
+    stable: list[set[str]] = []
+    varies: set[str] = set()
+    for answers in zip(*reference, strict=True):
+        names = set().union(*answers)
+        if differs:
+            names &= set(LENGTHS)
+        same = {
+            name for name in names if all(name in each and each[name] == answers[0][name] for each in answers)
+        }
+        stable.append(same)
+        varies |= names - same
+    return stable, varies
+
+
+def _repeatable(reference: Sequence[Sequence[Output]], stable: list[set[str]], varies: set[str]) -> GateCheck:
+    """Whether the server as it is answers the same twice, and what was left out."""
+    starts = f"the server as it is, asked after {len(reference)} starts,"
+    if not any(stable):
+        return checked("repeatable", "unknown", f"{starts} answers differently in every part")
+    if not varies:
+        return checked("repeatable", "ok", f"{starts} gave the same answers")
+    return checked("repeatable", "ok", f"{starts} differs in {_named(varies)}: left out of the comparison")
+
+
+def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set[str]]) -> GateCheck:
+    missing = object()
+    differ: set[str] = set()
+    wrong = 0
+    for before, after, names in zip(reference, tuned, stable, strict=True):
+        other = {name for name in names if after.get(name, missing) != before[name]}
+        wrong += bool(other)
+        differ |= other
+    compared = _named(set().union(*stable))
+    if wrong:
+        text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_named(differ)}"
+        return checked("answers", "fail", text, float(wrong), 0.0)
+    return checked("answers", "ok", f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
+
+
+def _named(parts: set[str]) -> str:
+    names = sorted(parts)
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

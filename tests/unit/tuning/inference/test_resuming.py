@@ -1,0 +1,104 @@
+"""A model's session that was killed goes on where it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixtures.scripted_model import ScriptedModel, World
+from laptime.kit.errors import UsageError
+from laptime.records.tuning import Tuning
+from laptime.store.live_run import LiveRun
+from laptime.tuning.inference import model_record
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.resuming import TimingJournal, journal_of
+from laptime.tuning.inference.session import _Session
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import Round, TrialFailed
+
+FACTORS = {"good": 0.5, "late": 0.7}
+TARGET = "torchvision:resnet18"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+
+
+class Interrupted(ScriptedModel):
+    """Ctrl-C when the race of `stop` begins."""
+
+    stop = ""
+
+    def __init__(self, world: World, request: ModelRequest) -> None:
+        super().__init__(world)
+        self.request = request
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        if self.stop in candidate.names:
+            raise KeyboardInterrupt
+        return super().race(incumbent, candidate, fresh=fresh)
+
+    def fleet(self, *_: object) -> None:
+        raise TrialFailed("refused", "scripted models have no processes")
+
+
+def ratios(tuning: Tuning, name: str) -> list[float]:
+    """Rounds of the first race of a change."""
+    return next(rung.ratios for rung in tuning.ladder if rung.name == name)
+
+
+def session(request: ModelRequest, stop: str = "") -> tuple[Interrupted, Tuning]:
+    journal, model = journal_of(request), Interrupted(World(FACTORS), request)
+    model.stop = stop
+    timings = TimingJournal(journal, model)
+
+    def both(event: object) -> None:
+        journal(event)  # type: ignore[arg-type]
+        timings(event)  # type: ignore[arg-type]
+
+    live = LiveRun("tune", both)
+    model_record.start(live, request, model, journal.rungs)
+    return model, _Session(request, model, live, journal.rungs).run()
+
+
+def test_what_was_decided_and_timed_is_taken_over(tmp_path: Path) -> None:
+    request = ModelRequest(target=TARGET, goal="latency")
+    stopped, before = session(request, stop="late")
+    assert [each.name for each in before.recipe] == ["good"]
+    _, after = session(replace(request, resume=True))
+    assert ratios(after, "good") == ratios(before, "good")
+    assert {each.name for each in after.recipe} == {"good", "late"}
+    assert after.model is not None
+    labels = [each.label for each in after.model.points]
+    assert {"as it is", "good", "good, late"} <= set(labels)
+    calls = {each.label: each.calls for each in after.model.points}
+    as_it_is = stopped.timings[Recipe()]
+    assert calls["good"] >= len(stopped.timings[Recipe((Change("good"),))].seconds)
+    assert calls["as it is"] >= len(as_it_is.seconds)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"goal": "throughput"}, {"slo": "1ms"}, {"batch": 4}, {"only": ["threads"]}]
+)
+def test_another_session_is_not_gone_on_with(changed: dict[str, object]) -> None:
+    session(ModelRequest(target=TARGET, goal="latency"), stop="late")
+    with pytest.raises(UsageError, match="no session to go on with"):
+        journal_of(ModelRequest(target=TARGET, **{"goal": "latency", **changed}, resume=True))  # type: ignore[arg-type]
+
+
+def test_a_file_that_was_edited_is_another_model(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("def build():\n    return 1\n")
+    journal_of(ModelRequest(target=f"{file}:build"))
+    journal_of(ModelRequest(target=f"{file}:build", resume=True))
+    file.write_text("def build():\n    return 2\n")
+    with pytest.raises(UsageError, match="no session to go on with"):
+        journal_of(ModelRequest(target=f"{file}:build", resume=True))
+
+
+def test_a_dry_run_keeps_nothing() -> None:
+    assert journal_of(ModelRequest(target=TARGET, dry_run=True)).path is None
