@@ -7,6 +7,7 @@ Every duration is an integer number of nanoseconds and its name ends in `_ns`; s
             -- steps, overview (breakdown, devices, idle, communication, phases)
             -- operators, annotations, kernels, modules, memory, launches, copies
             -- roofline     what operators compute and move, by class
+            -- critical_path     what decides the length of a step
             -- ranks, collectives     when several files are the ranks of one job
             -- timeline     one step, to be drawn
             -- against      the differences to another profile
@@ -20,6 +21,7 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.kit.text import count
+from laptime.records.critical_path import CriticalPath
 from laptime.records.difference import Difference
 from laptime.records.overview import Overview, Step
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
@@ -180,6 +182,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
         compilations: what torch.compile compiled, in time order; empty without its log.
+        critical_path: of the step nearest the median; None for a file without operators.
         roofline: None where nothing was looked at: no operator, or another format than PyTorch's.
         warm_up: slow steps at the start, apart from all other figures; None without. Only `memory`, the
             totals and `span_ns` cover them, too.
@@ -216,6 +219,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     other_jobs: list[str] = []
     compilations: list[Compilation] = []
     roofline: Roofline | None = None
+    critical_path: CriticalPath | None = None
     workload: Workload | None = None
     warm_up: WarmUp | None = None
     facts: dict[str, str | int | float | bool] = {}

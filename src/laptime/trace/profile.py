@@ -12,6 +12,7 @@ from laptime.trace.columns import Accelerator, Trace
 from laptime.trace.tables import (
     annotated,
     copies,
+    critical,
     kernels,
     launches,
     memory,
@@ -64,6 +65,7 @@ def profile(view: View) -> Profile:
         timeline=timeline.timeline(view),
         compilations=trace.compilations,
         roofline=work.roofline(view),
+        critical_path=critical.critical(view),
         workload=workload.workload(view)
         if trace.format not in ("xplane", "snapshot", "torch_trace")
         else None,

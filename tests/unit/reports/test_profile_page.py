@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from fixtures import profiles
+from laptime.records.critical_path import Link
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
@@ -90,7 +91,7 @@ def _hostile(value):
         "memory",
         "compute",
     }
-    kept |= {*get_args(OperatorClass)}
+    kept |= {*get_args(OperatorClass), *get_args(Link)}
     if isinstance(value, str):
         return value if value in kept else HOSTILE + value
     if isinstance(value, list):

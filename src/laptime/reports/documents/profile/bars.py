@@ -32,13 +32,14 @@ def breakdown(profile: Profile) -> Bars:
 
 def _parts(breakdown: Breakdown, whole: float) -> list[Bar]:
     return [
-        _bar(part, name, ns, whole)
+        bar(part, name, ns, whole)
         for part, name in words.PARTS.items()
         if (ns := getattr(breakdown, f"{part}_ns")) > 0
     ]
 
 
-def _bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least: float = _LEAST) -> Bar:
+def bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least: float = _LEAST) -> Bar:
+    """Of a duration, with its share of the whole; below `least` it is not on a terminal."""
     share = ns / whole if whole else 0.0
     return Bar(
         kind=kind,
@@ -62,7 +63,7 @@ def idle(profile: Profile) -> Bars:
         note = f"{operator} ({place})" if operator and place else operator or place
         name, ns = words.CAUSES[cause.cause], cause.total_ns / steps
         if ns > 0:
-            rows.append(_bar(f"idle-{cause.cause}", name, ns, whole, note=note, least=_LEAST_CAUSE))
+            rows.append(bar(f"idle-{cause.cause}", name, ns, whole, note=note, least=_LEAST_CAUSE))
     return Bars(title="idle", note=facts.idle(profile), rows=rows, whole=whole / 1e9, stacked=True)
 
 
@@ -70,9 +71,9 @@ def phases(profile: Profile) -> Bars:
     """Phases of the loop on the host, each with what it launched on the device; none for a single phase."""
     overview, rows = profile.overview, list[Bar]()
     for phase in overview.phases if len(overview.phases) > 1 else ():
-        rows.append(_bar("on-host", phase.name, phase.host_ns, overview.step_ns))
+        rows.append(bar("on-host", phase.name, phase.host_ns, overview.step_ns))
         if phase.device_ns:
-            device = _bar("on-device", f"{phase.name} on the device", phase.device_ns, overview.step_ns)
+            device = bar("on-device", f"{phase.name} on the device", phase.device_ns, overview.step_ns)
             rows.append(structs.replace(device, name="", parts=[device]))
     detail: Detail = "page" if overview.devices else "brief"
     legend = [Bar(kind=f"on-{where}", name=where) for where in ("host", "device")] if overview.devices else []
@@ -86,10 +87,10 @@ def untraced(profile: Profile) -> Bars:
     if measured is None:
         return Bars(rows=[])
     step_ns = measured.untraced_ns
-    parts = [_bar(f"phase-{name}", name, ns, step_ns) for name, ns in measured.parts_ns.items() if ns > 0]
+    parts = [bar(f"phase-{name}", name, ns, step_ns) for name, ns in measured.parts_ns.items() if ns > 0]
     rows = [
-        structs.replace(_bar("other", "untraced", step_ns, step_ns), parts=parts),
-        _bar("other", "profiled", measured.traced_ns, step_ns),
+        structs.replace(bar("other", "untraced", step_ns, step_ns), parts=parts),
+        bar("other", "profiled", measured.traced_ns, step_ns),
     ]
     note = f"profiled steps take {measured.slowdown:.2f}x as long"
     return Bars(title="Without the profiler", note=note, rows=rows, legend=parts, detail="page")
@@ -103,11 +104,11 @@ def ranks(profile: Profile) -> Bars:
 
 
 def _rank(row: RankRow) -> Iterable[Bar]:
-    bar = _bar("other", f"rank {row.rank}", row.step_ns, row.step_ns)
-    yield structs.replace(bar, parts=_parts(row.breakdown, row.step_ns))
+    whole = bar("other", f"rank {row.rank}", row.step_ns, row.step_ns)
+    yield structs.replace(whole, parts=_parts(row.breakdown, row.step_ns))
     if row.waiting_ns is None or row.transfer_ns is None or row.waiting_ns + row.transfer_ns <= 0:
         return
     steps = max(row.steps, 1)
-    waiting = _bar("waiting", "waiting in collectives", row.waiting_ns / steps, row.step_ns)
-    transfer = _bar("transfer", "transfer", row.transfer_ns / steps, row.step_ns)
+    waiting = bar("waiting", "waiting in collectives", row.waiting_ns / steps, row.step_ns)
+    transfer = bar("transfer", "transfer", row.transfer_ns / steps, row.step_ns)
     yield Bar(name="", value=waiting.value, text=f"{waiting.text} waiting", parts=[waiting, transfer])

@@ -29,7 +29,7 @@ _MARKS = {
 _PLAIN = ("square", "c5")
 """Marks of the classes; the others are alike, and lie at the left."""
 
-_BRIEF = 6
+_BRIEF = 5
 """Classes on a terminal."""
 
 
@@ -80,7 +80,7 @@ def _tables(roofline: Roofline) -> list[doc.Table]:
     classes = [named[0], *numbers]
     operators = [named[1], named[2], *numbers[:-1]]
     return [
-        table("work", classes, roofline.classes, title="by class", brief=_BRIEF, folded=_BRIEF),
+        table("work", classes, roofline.classes, title="by class", brief=_BRIEF, folded=8),
         table("work_by_shape", operators, roofline.operators, title="by operator and shape", most=100),
     ]
 

@@ -1,0 +1,233 @@
+"""The chain that decides how long a step takes, walked from its end to its begin.
+
+Each instant belongs to what was waited for then:
+
+    device work   began because of what came last before it: the end of the activity before it on its stream,
+                  or the end of its launch call. Where both leave a gap in which work of another stream of the
+                  device ended, it waited for that one: waits between streams are in no file.
+    launch call   the host, from there on back on its thread.
+    host          goes back to what it waited for: inside a call that waits for the device, the activity that
+                  ended last. A thread that is not at work was waiting for another one: the loop's, else the
+                  busiest that is.
+
+So every instant of the step is on the path once. To shorten what is not on it does not shorten the step; to
+shorten what is on it does, until another chain is the longest.
+
+Source: the idea of HTA's critical path analysis, which builds a graph of all dependencies first.
+
+Lies when: clocks of host and device disagree; work of another stream ends by chance where a gap waits for
+something else.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.trace import intervals, phases, waits
+from laptime.trace.columns import NONE, Ints
+from laptime.trace.intervals import Ranges
+from laptime.trace.view import View
+
+
+class Part(NamedTuple):
+    """A stretch of the path, [start, end) in ns.
+
+    Attributes:
+        kind: device, gap, latency or host.
+        row: device row that ran, or that is about to run; NONE on the host.
+        thread: of the host; NONE on the device.
+    """
+
+    start: int
+    end: int
+    kind: str
+    row: int
+    thread: int
+
+
+def walk(view: View, begin: int, end: int) -> list[Part]:
+    """The path through [begin, end), in time order; its parts touch each other and cover all of it."""
+    device, host = _Device(view, begin, end), _Host(view, begin, end)
+    parts: list[Part] = []
+    at, row, thread = end, device.ending_at(end), phases.loop_thread(view)
+
+    def add(start: int, kind: str) -> None:
+        nonlocal at
+        start = max(start, begin)
+        if start < at:
+            parts.append(Part(start, at, kind, *((NONE, thread) if kind == "host" else (row, NONE))))
+        at = min(at, start)
+
+    while at > begin:
+        if row == NONE:
+            thread, start, row = host.before(at, thread, device)
+            add(start, "host")
+            continue
+        add(int(view.trace.device.start[row]), "device")
+        before, launch = device.before(row)
+        if before != NONE:
+            add(int(view.trace.device.end[before]), "gap")
+            row = before
+        else:
+            called = min(at, int(view.trace.host.end[launch])) if launch != NONE else at
+            add(called, "latency")
+            row, thread = NONE, int(view.trace.host.thread[launch]) if launch != NONE else thread
+    return parts[::-1]
+
+
+class _Device:
+    """Device work that ended in a window. Work of no length is left out: it decides nothing."""
+
+    def __init__(self, view: View, begin: int, end: int) -> None:
+        work = view.trace.device
+        self._view = view
+        inside = np.flatnonzero((work.end > begin) & (work.end <= end) & (work.end > work.start))
+        order = inside[np.argsort(work.end[inside], kind="stable")]
+        self._all = _Ends(work.end, order)
+        self._of_device = {
+            number: _Ends(work.end, order[work.device[order] == number])
+            for number in np.unique(work.device[order]).tolist()
+        }
+        streams = np.stack([work.device[order], work.stream[order]]) if len(order) else np.empty((2, 0), int)
+        self._of_stream = {
+            (int(number), int(stream)): _Ends(
+                work.end, order[(work.device[order] == number) & (work.stream[order] == stream)]
+            )
+            for number, stream in np.unique(streams, axis=1).T.tolist()
+        }
+
+    def ending_at(self, end: int) -> int:
+        """Work that ends at this instant; NONE without."""
+        return self.last_in(end - 1, end)
+
+    def last_in(self, after: int, until: int) -> int:
+        """The work that ends last in (after, until]; NONE without."""
+        row = self._all.last(until)
+        return row if row != NONE and int(self._view.trace.device.end[row]) > after else NONE
+
+    def before(self, row: int) -> tuple[int, int]:
+        """What work waited for: other work, or its launch call (a host row); NONE for the other one."""
+        work, launch = self._view.trace.device, int(self._view.links.launch[row])
+        start, number = int(work.start[row]), int(work.device[row])
+        called = int(self._view.trace.host.end[launch]) if launch != NONE else -1
+        on_stream = self._of_stream[number, int(work.stream[row])].last(start)
+        least = called if on_stream == NONE else max(called, int(work.end[on_stream]))
+        elsewhere = self._of_device[number].last(start)
+        if elsewhere != NONE and int(work.end[elsewhere]) > least:
+            return elsewhere, NONE
+        if on_stream != NONE and int(work.end[on_stream]) >= min(called, start):
+            return on_stream, NONE
+        return NONE, launch
+
+
+class _Ends:
+    """Rows by their ends."""
+
+    def __init__(self, ends: Ints, rows: Ints) -> None:
+        self._rows: list[int] = rows.tolist()
+        self._ends: list[int] = ends[rows].tolist()
+
+    def last(self, until: int) -> int:
+        """The last row that ends at or before an instant; NONE without."""
+        at = bisect_right(self._ends, until) - 1
+        return self._rows[at] if at >= 0 else NONE
+
+
+class _Host:
+    """When threads were at work in a window, and which of their calls waited for the device."""
+
+    def __init__(self, view: View, begin: int, end: int) -> None:
+        host = view.trace.host
+        self._loop = phases.loop_thread(view)
+        self._ends = view.trace.device.end
+        working = phases.at_work(view) | phases.loading(view)
+        inside = np.flatnonzero(working & (host.end > begin) & (host.start < end))
+        threads, busy = np.unique(host.thread[inside], return_counts=True)
+        preferred = dict.fromkeys([self._loop, *threads[np.argsort(-busy, kind="stable")].tolist()])
+        self._work = {
+            thread: _Stretches.of(intervals.clip(phases.cover(view, working, thread), begin, end))
+            for thread in preferred
+        }
+        self._first = _first_at_work([*self._work.items()])
+        waiting = waits.waiting(view)
+        waiting = waiting[(host.end[waiting] > begin) & (host.start[waiting] < end)]
+        self._waits = {
+            thread: _Stretches.of(intervals.union(host.start[rows], host.end[rows]))
+            for thread in np.unique(host.thread[waiting]).tolist()
+            if len(rows := waiting[host.thread[waiting] == thread])
+        }
+
+    def before(self, at: int, thread: int, device: _Device) -> tuple[int, int, int]:
+        """Who was at work before an instant, since when, and the device work that it waited for then; NONE
+        without."""
+        thread, since = self._at_work(at, thread)
+        calls = self._waits.get(thread, _Stretches([], []))
+        place = bisect_left(calls.start, at) - 1
+        while place >= 0 and calls.end[place] > since:
+            waited = device.last_in(max(since, calls.start[place]), min(at, calls.end[place]))
+            if waited != NONE:
+                return thread, int(self._ends[waited]), waited
+            place -= 1
+        return thread, since, NONE
+
+    def _at_work(self, at: int, thread: int) -> tuple[int, int]:
+        """The thread that was at work just before an instant, and since when; the loop's since the last work
+        of any, where none was."""
+        if (since := self._work[thread].around(at) if thread in self._work else NONE) != NONE:
+            return thread, since
+        stretches, owners = self._first
+        place = bisect_left(stretches.start, at) - 1
+        if place < 0:
+            return self._loop, NONE
+        if stretches.end[place] < at:
+            return self._loop, stretches.end[place]
+        return owners[place], self._work[owners[place]].around(at)
+
+
+class _Stretches(NamedTuple):
+    """Ranges in time order that do not overlap, for one look at a time."""
+
+    start: list[int]
+    end: list[int]
+
+    @classmethod
+    def of(cls, ranges: Ranges) -> _Stretches:
+        return cls(ranges.start.tolist(), ranges.end.tolist())
+
+    def around(self, at: int) -> int:
+        """Where the stretch begins that goes on until an instant or beyond; NONE without."""
+        place = bisect_left(self.start, at) - 1
+        return self.start[place] if place >= 0 and self.end[place] >= at else NONE
+
+
+def _first_at_work(work: list[tuple[int, _Stretches]]) -> tuple[_Stretches, list[int]]:
+    """When any thread was at work, and for each stretch the first in the list that was."""
+    starts = sorted(
+        (start, rank, end)
+        for rank, (_, each) in enumerate(work)
+        for start, end in zip(each.start, each.end, strict=True)
+    )
+    stretches, owners = _Stretches([], []), list[int]()
+    running: list[tuple[int, int]] = []
+    now, place = 0, 0
+    while place < len(starts) or running:
+        if not running:
+            now = starts[place][0]
+        while place < len(starts) and starts[place][0] <= now:
+            _, rank, end = starts[place]
+            heappush(running, (rank, end))
+            place += 1
+        rank, end = running[0]
+        if end <= now:
+            heappop(running)
+            continue
+        until = min(end, starts[place][0]) if place < len(starts) else end
+        stretches.start.append(now)
+        stretches.end.append(until)
+        owners.append(work[rank][0])
+        now = until
+    return stretches, owners
