@@ -40,7 +40,7 @@ def test_three_flags_of_known_effect() -> None:
         f"{HTTP} --slots {{1,4}} --service {{0.09,0.06}} --seed {{0,1}}",
         url=PREDICT,
         concurrency=4,
-        budget=200.0,
+        budget=220.0,
     )
     assert run.tuning is not None
     assert run.tuning.server is not None

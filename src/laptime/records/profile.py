@@ -6,6 +6,7 @@ Every duration is an integer number of nanoseconds and its name ends in `_ns`; s
     Profile -- files        what was read, and what was wrong with it
             -- steps, overview (breakdown, devices, idle, communication, phases)
             -- operators, annotations, kernels, modules, memory, launches, copies
+            -- roofline     what operators compute and move, by class
             -- ranks, collectives     when several files are the ranks of one job
             -- timeline     one step, to be drawn
             -- against      the differences to another profile
@@ -22,6 +23,7 @@ from laptime.kit.text import count
 from laptime.records.difference import Difference
 from laptime.records.overview import Overview, Step
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
+from laptime.records.roofline import Roofline
 from laptime.records.tables import (
     AnnotationRow,
     Compilation,
@@ -178,6 +180,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
         compilations: what torch.compile compiled, in time order; empty without its log.
+        roofline: None where nothing was looked at: no operator, or another format than PyTorch's.
         warm_up: slow steps at the start, apart from all other figures; None without. Only `memory`, the
             totals and `span_ns` cover them, too.
         workload: what was traced; None where nothing looked (TensorFlow).
@@ -212,6 +215,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     primitives: list[Primitive] = []
     other_jobs: list[str] = []
     compilations: list[Compilation] = []
+    roofline: Roofline | None = None
     workload: Workload | None = None
     warm_up: WarmUp | None = None
     facts: dict[str, str | int | float | bool] = {}

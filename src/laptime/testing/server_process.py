@@ -50,7 +50,10 @@ def arguments(words: Sequence[str], script: type[S]) -> tuple[int, S]:
     if words and not words[0].startswith("--"):
         return int(words[0]), msgspec.json.decode(words[1], type=script)
     fields: dict[str, Any] = {}
-    for name, value in zip(words[::2], words[1::2], strict=False):
+    known = ["--port", *(f"--{name.replace('_', '-')}" for name in script.__struct_fields__)]
+    if len(words) % 2 or not all(name.partition(".")[0] in known for name in words[::2]):
+        raise SystemExit(f"usage: PORT JSON, or flags with a value each: {' '.join(known)}")
+    for name, value in zip(words[::2], words[1::2], strict=True):
         *parents, last = name.removeprefix("--").replace("-", "_").split(".")
         part = fields
         for parent in parents:

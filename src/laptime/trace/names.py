@@ -20,12 +20,17 @@ Family = Callable[[Sequence[str]], Mask]
 
 def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
     """Which rows of a column (indices into texts, -1 for none) name a member of the family."""
-    named = np.zeros(len(texts) + 1, bool)  # the last is for -1
-    named[column] = True
-    used = np.flatnonzero(named[:-1])
-    named[:] = False
-    named[used] = family([texts[index] for index in used.tolist()])
-    return named[column]
+    return codes(texts, column, family) > 0
+
+
+def codes(texts: Sequence[str], column: Index, code: Callable[[Sequence[str]], Mask | Index]) -> Index:
+    """Per row of a column what `code` makes of its name; 0 for rows without one."""
+    of_text = np.zeros(len(texts) + 1, np.int32)  # the last is for -1
+    of_text[column] = 1
+    used = np.flatnonzero(of_text[:-1])
+    of_text[:] = 0
+    of_text[used] = code([texts[index] for index in used.tolist()])
+    return of_text[column]
 
 
 def matching(pattern: str | re.Pattern[str]) -> Family:

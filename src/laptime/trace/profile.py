@@ -20,6 +20,7 @@ from laptime.trace.tables import (
     overview,
     timeline,
     totals,
+    work,
     workload,
 )
 from laptime.trace.view import View
@@ -62,6 +63,7 @@ def profile(view: View) -> Profile:
         copies=copies.copies(view),
         timeline=timeline.timeline(view),
         compilations=trace.compilations,
+        roofline=work.roofline(view),
         workload=workload.workload(view)
         if trace.format not in ("xplane", "snapshot", "torch_trace")
         else None,

@@ -25,6 +25,7 @@ from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
 from laptime.trace.reading import jobs, reader, torch_trace, trace_files
 from laptime.trace.view import View
+from laptime.verbs.ceilings import beside_ceilings
 
 
 def trace(
@@ -50,7 +51,7 @@ def trace(
     """
     live = LiveRun("trace", emit)
     before = analyse(against, live) if against else None
-    profile = analyse(paths, live, slim=slim, rank=rank)
+    profile = beside_ceilings(analyse(paths, live, slim=slim, rank=rank))
     if before is not None:
         profile = structs.replace(profile, against=difference.difference(before, profile))
     live.start(

@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from html.parser import HTMLParser
+from typing import get_args
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
+from laptime.records.roofline import OperatorClass
 from laptime.records.run import Run
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.records.timeline import Lane, Timeline
@@ -86,7 +88,9 @@ def _hostile(value):
         "some",
         "",
         "memory",
+        "compute",
     }
+    kept |= {*get_args(OperatorClass)}
     if isinstance(value, str):
         return value if value in kept else HOSTILE + value
     if isinstance(value, list):

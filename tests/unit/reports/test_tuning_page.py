@@ -188,3 +188,16 @@ def test_a_page_has_one_step_before_and_one_after():
         assert not re.search(r"\b3\.40\b", shown)
         assert re.search(r"\b6\.81\b", shown)  # twice 3.404 s
     assert "samples/s</th>" not in html.render(made)
+
+
+def test_a_command_line_obeys_no_page() -> None:
+    run = tunings.server()
+    assert run.tuning is not None
+    assert run.tuning.server is not None
+    hostile = structs.replace(
+        run.tuning.server, before=tunings.HOSTILE, command=tunings.HOSTILE, load=tunings.HOSTILE
+    )
+    page = html.render(structs.replace(run, tuning=structs.replace(run.tuning, server=hostile)))
+    assert "<script>alert(1)" not in page
+    assert "<img src=x" not in page
+    assert "\x1b" not in page

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from math import log2, prod
 from typing import Any
 
-Shape = Sequence[int]
+from laptime.analysis import products
+from laptime.analysis.products import Shape
 
 
 def formulas(known: set[str]) -> dict[Any, Callable[..., int]]:
@@ -46,11 +47,6 @@ def _convolution_backward(
     _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, output_mask = settings
     each = int(conv_flop_count(list(inputs), list(weight), list(gradient), transposed=transposed))
     return each * (bool(output_mask[0]) + bool(output_mask[1]))
-
-
-def _onednn_rnn(inputs: Shape, w_input: Shape, w_hidden: Shape, *rest: Any, **named: Any) -> int:
-    """One layer in one direction: (T, B, in) through (gates x hidden, in) and (gates x hidden, hidden)."""
-    return 2 * prod(inputs[:-1]) * (prod(w_input) + prod(w_hidden))
 
 
 def _rnn(inputs: Shape, weights: Sequence[Shape], *rest: Any, **named: Any) -> int:
@@ -130,21 +126,6 @@ def _fft(each: float, *, of_result: bool = False) -> Callable[..., int]:
     return flops
 
 
-def _attention(query: Shape, key: Shape, value: Shape, *rest: Any, **named: Any) -> int:
-    """Queries x keys, weights x values; heads of keys may be fewer than those of queries."""
-    scores = prod(query[:-1]) * key[-2]
-    return 2 * scores * (query[-1] + value[-1])
-
-
-def _each(matrix: Shape, *rest: Any, **named: Any) -> int:
-    """A matrix times a vector, a vector times a vector."""
-    return 2 * prod(matrix)
-
-
-def _product(left: Shape, right: Shape, *rest: Any, **named: Any) -> int:
-    return 2 * prod(left) * right[-1]
-
-
 def _added(formula: Callable[..., int]) -> Callable[..., int]:
     """The same product, added to the first argument."""
     return lambda added, *args, **named: formula(*args, **named)
@@ -153,8 +134,8 @@ def _added(formula: Callable[..., int]) -> Callable[..., int]:
 _QUANTIZED = ("", "_relu")
 _FORMULAS: dict[str, Callable[..., int]] = {
     "aten.convolution_backward": _convolution_backward,
-    "aten.mkldnn_rnn_layer": _onednn_rnn,
-    "aten.mkldnn_rnn_layer_backward": _twice(_onednn_rnn),
+    "aten.mkldnn_rnn_layer": products.recurrent_layer,
+    "aten.mkldnn_rnn_layer_backward": _twice(products.recurrent_layer),
     "aten._cudnn_rnn": _rnn,
     "aten._cudnn_rnn_backward": _twice(_rnn),
     "aten.miopen_rnn": _rnn,
@@ -166,19 +147,19 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "aten._fft_c2c": _fft(5.0),
     "aten._fft_r2c": _fft(2.5),
     "aten._fft_c2r": _fft(2.5, of_result=True),
-    "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
-    "aten._scaled_dot_product_fused_attention_overrideable": _attention,
-    "aten._scaled_dot_product_attention_math_for_mps": _attention,
-    "aten.mv": _each,
-    "aten.dot": _each,
-    "aten.vdot": _each,
-    "aten.addmv": _added(_each),
-    "aten.addmv_": _added(_each),
-    "aten.addbmm": _added(_product),
-    "aten._addmm_activation": _added(_product),
-    "aten.addmm_": _added(_product),
-    "aten.baddbmm_": _added(_product),
-    "aten._int_mm": _product,
+    "aten._scaled_dot_product_flash_attention_for_cpu": products.attention,
+    "aten._scaled_dot_product_fused_attention_overrideable": products.attention,
+    "aten._scaled_dot_product_attention_math_for_mps": products.attention,
+    "aten.mv": products.matrix_vector,
+    "aten.dot": products.matrix_vector,
+    "aten.vdot": products.matrix_vector,
+    "aten.addmv": _added(products.matrix_vector),
+    "aten.addmv_": _added(products.matrix_vector),
+    "aten.addbmm": _added(products.matrix_product),
+    "aten._addmm_activation": _added(products.matrix_product),
+    "aten.addmm_": _added(products.matrix_product),
+    "aten.baddbmm_": _added(products.matrix_product),
+    "aten._int_mm": products.matrix_product,
     "aten._weight_int8pack_mm": _packed_linear,
     "aten._weight_int4pack_mm": _packed_linear,
     "aten._weight_int4pack_mm_for_cpu": _packed_linear,
@@ -190,7 +171,7 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "quantized.linear_relu_dynamic_fp16": _packed_linear,
     "quantized.linear_leaky_relu": _packed_linear,
     "quantized.linear_tanh": _packed_linear,
-    "quantized.matmul": _product,
+    "quantized.matmul": products.matrix_product,
     **{f"quantized.linear{then}": _packed_linear for then in _QUANTIZED},
     **{f"quantized.conv{n}d{then}": _packed_convolution for n in (1, 2, 3) for then in _QUANTIZED},
     **{f"quantized.conv{n}d_dynamic": _packed_convolution for n in (1, 2, 3)},

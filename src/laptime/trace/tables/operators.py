@@ -9,7 +9,6 @@ believed, and the device time of an operator in one of its own name counts once 
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +25,8 @@ WITH_STACKS = 60
 PLACES = 5
 """Places at most in one row."""
 
-_UNLISTED = re.compile(
-    r"(Distributed)?DataParallel\.forward$|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#|ProfilerStep"
+_is_unlisted = names.matching(
+    r"^((Distributed)?DataParallel\.forward$|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#|ProfilerStep)"
 )
 
 
@@ -56,14 +55,14 @@ class Calls(NamedTuple):
 def operators(view: View) -> list[OperatorRow]:
     """One row a name."""
     calls = calls_of(view)
-    rows = _listed(view, calls)
+    rows = np.flatnonzero(listed(view))
     return _table(view, calls, rows, group(view.trace.host.name[rows]))
 
 
 def operators_by_shape(view: View) -> list[OperatorRow]:
     """One row a name and `Input Dims`."""
     host, calls = view.trace.host, calls_of(view)
-    rows = _listed(view, calls)
+    rows = np.flatnonzero(listed(view))
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
 
 
@@ -124,13 +123,11 @@ def _merged(view: View) -> Index:
     return call_rows
 
 
-def _listed(view: View, calls: Calls) -> Ints:
-    """Host rows of the operators that the tables show."""
-    names_of = view.trace.host.name
-    rows = np.flatnonzero(calls.own == np.arange(len(calls.own)))
-    names = group(names_of[rows])
-    listed = np.array([not _UNLISTED.match(view.trace.texts[name]) for name in names.codes[0]], bool)
-    return rows[listed[names.of]] if len(rows) else rows
+def listed(view: View) -> Mask:
+    """Host rows of the operators that tables show."""
+    calls = calls_of(view)
+    operator: Mask = calls.own == np.arange(len(calls.own))
+    return operator & ~names.rows(view.trace.texts, view.trace.host.name, _is_unlisted)
 
 
 def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[OperatorRow]:

@@ -12,7 +12,7 @@ from laptime.records.tuning import GateCheck, Measured, Speedup
 from laptime.tuning.inference.limits import word
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.evaluator import ServerEvaluator, built
+from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, built
 from laptime.tuning.server.figure import limits, rate
 from laptime.tuning.session import final_ab
 
@@ -45,7 +45,7 @@ class Side:
         with evaluator.accounting.spent_on("measure"):
             figures = [each for each in evaluator.measured(self.recipe, numbers) if math.isfinite(each)]
         if not figures:
-            raise TrialFailed("refused", "the load generator was late in every block of a start")
+            raise TrialFailed("refused", GENERATOR)
         self.figures.append(figures)
         self.cases += known[before:]
 

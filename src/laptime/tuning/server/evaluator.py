@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import log, nan
+from math import isfinite, log, nan
 from pathlib import Path
 from statistics import fmean, median
 
@@ -22,7 +22,7 @@ from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.inference.limits import word
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round
+from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
 from laptime.tuning.server import outputs
 from laptime.tuning.server.figure import counts_tokens, figure, limits
 from laptime.tuning.server.request import ServerRequest
@@ -49,6 +49,7 @@ ORDER = 0.98
 LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the promise."""
 CONTROL = Change("identity")
+GENERATOR = "the load generator was late in every block, so nothing is known: is the machine busy?"
 
 
 class ServerEvaluator:
@@ -89,7 +90,10 @@ class ServerEvaluator:
         numbers = self.numbers(NOISE_BLOCKS)
         with self.accounting.spent_on("diagnose"):
             before, after = (self.measured(recipe, numbers) for _ in range(2))
-        step = median([*before, *after])
+        usable = [each for each in (*before, *after) if isfinite(each)]
+        if not usable:
+            raise TrialFailed("refused", GENERATOR)
+        step = median(usable)
         logs = [log(b / a) for a, b in zip(before, after, strict=True) if a > 0 and b > 0]
         return LoopProfile(
             step=step,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,9 @@ LOOK = 0.05
 LONGEST_LOOK = 0.5
 GRACE = 10.0
 """Seconds that a server has to end by itself, before its whole group is killed."""
+LOG = 32_000
+"""Bytes of what it has printed in which the reason of its end is looked for."""
+_RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception): .*\S")
 
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -86,7 +90,7 @@ class LiveServer:
         status = self._process.poll()
         if status is None:
             return ""
-        said = last_line(tail(self._log))
+        said = last_words(tail(self._log, LOG))
         return f"the server {ending(status)}" + (f": {said}" if said else "")
 
     def _wait(self, process: Process) -> None:
@@ -95,7 +99,7 @@ class LiveServer:
             if process.ends_within(look):
                 raise TrialFailed("crashed", self.died())
             if process.seconds > self._timeout:
-                said = last_line(tail(self._log))
+                said = last_words(tail(self._log, LOG))
                 last = f"; its last words: {said}" if said else ""
                 why = f"{self.probe} did not answer within {show(self._timeout, 's')}{last}"
                 raise TrialFailed("hung", why)
@@ -103,6 +107,13 @@ class LiveServer:
         if said := self.died():
             raise TrialFailed("crashed", f"{said}; something else answers at {self.probe}")
         self.seconds = process.seconds
+
+
+def last_words(output: str) -> str:
+    """The last line, with the first exception before it: engines that die end in one that only says so."""
+    last = last_line(output)
+    first = next((found.group() for line in output.splitlines() if (found := _RAISED.search(line))), "")
+    return f"{last} (before it: {first})" if first and first not in last else last
 
 
 def answers(address: str) -> bool:

@@ -17,8 +17,7 @@ from laptime.analysis.tuned import DRY
 from laptime.kit.errors import UserCodeError
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.probes import machine
-from laptime.records.case import Case
+from laptime.records.case import Axis, Case, case_key
 from laptime.records.event import (
     CaseChanged,
     ChecksMade,
@@ -29,7 +28,6 @@ from laptime.records.event import (
     ignore,
 )
 from laptime.records.metric import Metric
-from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.records.tuning import Diagnosis, Gate, Measured, TunedServer, Tuning
@@ -132,10 +130,10 @@ class _Session:
                 why=f"{failed.kind}: {failed.why}",
                 next=f"{self._evaluator.template.line({})}   by hand",
             ) from failed
-        except SearchInterrupted as stop:
-            self._search, status = stop.result, "interrupted"
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stopped:
             status = "interrupted"
+            if isinstance(stopped, SearchInterrupted):
+                self._search = stopped.result
         return self._finished(status)
 
     def _tune(self) -> None:
@@ -212,6 +210,8 @@ class _Session:
         elif self._tuning.ended != DRY:
             self._set(before=recorded.before, ladder=recorded.ladder)
         self._set_server(unit=evaluator.unit, block=evaluator.block)
+        if self._request.figure == "throughput" and evaluator.unit == "tokens":
+            self._set_server(figure="output tokens per second")
         for name, side in (("baseline", self._tuning.baseline), ("final", self._tuning.final)):
             if side is not None:
                 live(CaseChanged(_case(evaluator.template.line({}), name, side)))
@@ -248,21 +248,14 @@ class _Session:
 
 def _start(live: LiveRun, request: ServerRequest, evaluator: ServerEvaluator) -> None:
     """Report a run that begins; what is sent and its headers are not stored."""
-    live.start(
-        name=request.name,
-        command=typed_command(request.url),
-        subjects=[Subject(target=evaluator.template.line({}), source="server")],
-        environment=machine.environment(),
-        plan={
-            name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
-            for name in _SETTINGS
-        },
-        tuning=_empty(request, evaluator),
-    )
+    subject = Subject(target=evaluator.template.line({}), source="server")
+    tuning, command = _empty(request, evaluator), typed_command(request.url)
+    run_events.start(live, request, _SETTINGS, subject, tuning, command=command)
 
 
 def _case(line: str, name: str, side: Measured) -> Case:
     samples = [seconds for start in side.samples for seconds in start]
     starts = [number for number, start in enumerate(side.samples) for _ in start]
     series = Series(metric=BLOCK, samples=samples, process=starts, probe="client")
-    return Case(key=f"server/variant={name}", target=line, axes={"variant": name}, series=[series])
+    axes: dict[str, Axis] = {"variant": name}
+    return Case(key=case_key(line, axes), target=line, axes=axes, series=[series])

@@ -1,4 +1,4 @@
-"""The events of a session's run, of a script or of a model: its beginning, its cases and checks, its end."""
+"""The events of a session's run, whatever is tuned: its beginning, its cases and checks, its end."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ def start(
     subject: Subject,
     tuning: Tuning,
     earlier: Sequence[Rung] = (),
+    **more: Any,
 ) -> None:
     """Report a run that begins.
 
     Args:
         settings: fields of the request that make up the plan. tuning: of a session that begins.
-        earlier: rungs of the session that is resumed.
+        earlier: rungs of the session that is resumed. more: fields of the run besides.
     """
     live.start(
         name=request.name,
@@ -54,6 +55,7 @@ def start(
             for name in settings
         },
         tuning=reduce(so_far, map(RungDecided, earlier), tuning),
+        **more,
     )
 
 

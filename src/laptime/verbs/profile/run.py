@@ -31,6 +31,7 @@ from laptime.store import folder as store
 from laptime.store.live_run import LiveRun
 from laptime.tuning.trial.messages import TrialResult
 from laptime.verbs import trace
+from laptime.verbs.ceilings import beside_ceilings
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
 from laptime.verbs.profile.request import OF_TARGETS, ProfileRequest
@@ -91,7 +92,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
     profile = None
     if paths := traces or _last_traces(folder, outcome.observed):
         try:
-            profile = reconcile.reconciled(trace.analyse(paths, live), observed)
+            profile = beside_ceilings(reconcile.reconciled(trace.analyse(paths, live), observed), where)
         except LaptimeError as error:
             sentence = f"the trace could not be read: {error.what}: {error.why}"
             next_step = "profile once more"

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.live_server import LiveServer, answers, free_port
+from laptime.tuning.server.live_server import LiveServer, answers, free_port, last_words
 
 SERVER = """
 import http.server, os, sys, time
@@ -64,6 +64,21 @@ def test_a_death_before_it_is_ready_tells_its_last_words(tmp_path: Path) -> None
     with pytest.raises(TrialFailed, match="ended with status 3: no memory is left") as caught:
         server(tmp_path, code).__enter__()
     assert caught.value.kind == "crashed"
+
+
+def test_the_root_of_a_chain_of_errors_is_told() -> None:
+    output = """
+    (EngineCore) Traceback (most recent call last):
+    (EngineCore) ValueError: No available memory for the cache blocks.
+    Traceback (most recent call last):
+    RuntimeError: Engine core initialization failed. See root cause above.
+    """
+    assert last_words(output) == (
+        "RuntimeError: Engine core initialization failed. See root cause above. "
+        "(before it: ValueError: No available memory for the cache blocks.)"
+    )
+    assert last_words("a\nKeyError: 'x'\n") == "KeyError: 'x'"
+    assert last_words("") == ""
 
 
 def test_a_server_that_is_never_ready_is_ended(tmp_path: Path) -> None:

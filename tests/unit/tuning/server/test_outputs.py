@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.server.outputs import gate
+import pytest
+
+from fixtures.scripted_servers import served
+from laptime.loadgen.messages import Endpoint
+from laptime.testing import http_server, llm_server
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.server.outputs import gate, outputs
+from laptime.verbs.load import LoadRequest
+from laptime.verbs.load.targets import sender_target
 
 Answers = list[dict[str, Any]]
 SAME: Answers = [{"text": "a b", "output tokens": 2}, {"text": "c d", "output tokens": 2}]
@@ -50,3 +58,31 @@ def test_lengths_alone_where_answers_may_differ() -> None:
 
 def test_a_part_that_is_missing_is_a_difference() -> None:
     assert gate([SAME, SAME], [{"text": "a b"}, SAME[1]], differs=False).word == "failed"
+
+
+def asked_of(url: str, **load: Any) -> Answers:
+    endpoint, _ = sender_target(LoadRequest(target=url, concurrency=[1], **load))
+    assert isinstance(endpoint, Endpoint)
+    return outputs(endpoint)
+
+
+def test_a_language_model_is_asked_for_text_and_counts() -> None:
+    with served(llm_server.Script(cost=llm_server.Cost(base=0.0, prefill_token=0.0, running=0.0))) as url:
+        found = asked_of(url, prompt=5, output=3)
+    assert found == [{"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}] * 8
+
+
+def test_each_value_of_a_json_document_is_a_part() -> None:
+    answer = http_server.Answer(body='{"label": "cat", "scores": [0.5, {"x": null}]}')
+    with served(http_server.Script(answers=(answer,))) as url:
+        (found,) = asked_of(url)
+    assert found.pop("length") == len(answer.body)
+    assert found == {"status": 200, "label": "cat", "scores[0]": 0.5, "scores[1].x": None}
+
+
+def test_other_answers_are_compared_whole_and_one_that_fails_ends_the_trial() -> None:
+    with served(http_server.Script(answers=(http_server.Answer(body="plain"),))) as url:
+        assert asked_of(url) == [{"status": 200, "length": 5, "body": b"plain"}]
+    broken = http_server.Script(answers=(http_server.Answer(status=500),))
+    with served(broken) as url, pytest.raises(TrialFailed, match="http 500"):
+        asked_of(url)

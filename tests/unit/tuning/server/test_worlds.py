@@ -8,7 +8,9 @@ from statistics import median
 import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
+from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.server import session
@@ -61,3 +63,16 @@ def test_a_large_gain_is_found_and_its_size_is_right(factor: float) -> None:
         assert values_of(result.recipe) == {"good": 1}
         speedups += [each.speedup for each in result.ladder if each.name == "good" and each.speedup]
     assert median(speedups) == pytest.approx(1 / factor, rel=0.02)
+
+
+def test_blocks_in_which_the_generator_was_late_are_left_out() -> None:
+    world = World({"good": {1: 0.7}, "useless": {1: 1.0}}, seed=3, late=0.15)
+    settings = SearchSettings(budget=3600.0, reserve=lambda step: 0.2)
+    result = ladder.search(ScriptedServer(world), settings)
+    assert values_of(result.recipe) == {"good": 1}
+    assert result.before.step == pytest.approx(0.1, rel=0.15)
+
+
+def test_a_generator_that_is_always_late_is_said() -> None:
+    with pytest.raises(TrialFailed, match="the load generator was late in every block"):
+        ScriptedServer(World({"good": {1: 0.7}}, late=1.0)).diagnose(Recipe())

@@ -13,7 +13,7 @@ from laptime.records.run import Run
 from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports import document as doc
-from laptime.reports.documents.profile import bars, charts, facts, jobs, tables, words
+from laptime.reports.documents.profile import bars, charts, facts, jobs, roofline, tables, words
 from laptime.reports.documents.profile.advice import advice
 from laptime.reports.documents.profile.fields import Field, table
 
@@ -44,6 +44,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
         _use(profile),
         _tables("by-operator", "Operators", f"{file} Sums of durations.", tables.operators(profile)),
+        roofline.section(profile),
         _tables("by-kernel", "Kernels", file, tables.kernels(profile)),
         _tables("by-module", "Modules", f"{file} Forward, beside backward.", tables.modules(profile)),
         _tables("by-launch", "Launches", _launches(profile), tables.launches(profile)),
