@@ -136,7 +136,7 @@ def test_rounds_of_a_race_are_pairs_of_processes(evaluators: dict[str, ModelEval
     rounds.close()
     assert (first.process, second.process) == (0, 1)
     assert evaluator.accounting.trials - before == 4
-    assert 0.01 < first.ratio < 100
+    assert first.ratio > 0
 
 
 def test_a_slow_folder_loses_its_race_and_a_broken_one_is_told(
