@@ -9,8 +9,8 @@ instances, which nobody picks by hand.
 First both sessions run, then all ways are measured in rounds of random order, each in new processes: what
 counts is items per second. The best way by hand is the best of all rounds, so it looks better than it is.
 
-    python benchmarks/tune_model.py --models all --json tune_model.jsonl               # 5 to 6 hours, quiet
-    python benchmarks/tune_model.py --models resnet50,bert --batches 1 --json ...      # about 80 minutes
+    python benchmarks/tune_model.py --models all --json tune_model.jsonl               # about 6 hours, quiet
+    python benchmarks/tune_model.py --models resnet50,bert --batches 1 --json ...      # about 90 minutes
     python benchmarks/tune_model.py --models torchvision:mobilenet_v3_small --batches 1 \
         --budget 60 --rounds 3 --seconds 0.5 --ways eager,onnxruntime,strict           # 3 minutes: a try
 
@@ -312,7 +312,7 @@ def main() -> int:
     """Measure what the file does not have, print all of it; 1 when what is asked for is not met."""
     asked = options().parse_args()
     if not asked.models:
-        print("skipped: it takes 5 hours; say which models: --models all, or", ",".join(MODELS))
+        print("skipped: it takes 6 hours; say which models: --models all, or", ",".join(MODELS))
         return 0
     asked.ways = asked.ways.split(",")
     models = list(MODELS) if asked.models == "all" else asked.models.split(",")
