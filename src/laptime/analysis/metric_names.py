@@ -11,7 +11,7 @@ WHOLE = ("latency", "throughput")
 FAMILIES = (
     *WHOLE,
     *("buffers", "bytes", "energy", "evidence", "flops", "load", "macs", "memory", "params", "peak"),
-    *("power", "step", "time", "timer", REPORTED.rstrip("/")),
+    *("power", "step", "time", "timer", "tune", REPORTED.rstrip("/")),
 )
 """First words of all tags. What stands behind them depends on the case."""
 STATISTICS = (*QUANTILES, "mean", "std", "min", "max")

@@ -54,7 +54,7 @@ def test_where_the_generator_was_late_no_longer_budget_is_advised() -> None:
 
     def measure(rate: float, seconds: float) -> Case:
         made = level(float(f"{rate:.4g}"), seconds, constant(S), 1, slo=SLO)
-        return structs.replace(made, checks=[fault], trust="invalid")
+        return structs.replace(made, checks=[fault])
 
     peak = find_peak(measure, promises(SLO), start=0.5 / S, budget=20.0)
     assert (peak.rate, peak.sentence, peak.advice) == (None, fault.sentence, fault.next)

@@ -46,7 +46,9 @@ def test_a_mean_known_to_more_than_five_percent_is_noisy_and_says_how_long_it_ta
     assert share is not None
     assert share > 0.05
     assert case.trust == "noisy"
-    assert check.next == f"--duration {120 * max(4, (share / 0.05) ** 2):.0f}s"
+    enough = 120 * max(4, (share / 0.05) ** 2)
+    advised = float(check.next.removeprefix("--duration ").removesuffix("s"))
+    assert enough <= advised <= 1.1 * enough
 
 
 @pytest.mark.slow
