@@ -23,6 +23,7 @@ from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest
 from laptime.launch.hooked_script import start
 from laptime.launch.process import Process, unwound_by_sigterm
+from laptime.probes.others import OthersMeter
 from laptime.records.run import Subject
 
 GRACE = 20.0
@@ -55,6 +56,7 @@ class Outcome:
         ended: how each process ended.
         status: exit status; negative is a signal.
         interrupted: by Ctrl-C. hung: the timeout in seconds that it ran into, None when it did not.
+        others: CPUs that other programs used meanwhile, on average; None where that is not known.
     """
 
     observed: list[Observed] = field(default_factory=list)
@@ -62,6 +64,7 @@ class Outcome:
     status: int = 0
     interrupted: bool = False
     hung: float | None = None
+    others: float | None = None
 
 
 def resolve(
@@ -160,10 +163,12 @@ def execute(
             stdout=stdout,
             stderr=STDOUT if output else None,
         )
-    grace = 0.0
+    grace, meter = 0.0, OthersMeter()
     try:
         with unwound_by_sigterm():
             outcome = _watched(process, folder, timeout)
+        # While its children live: those that it leaves behind would be others.
+        outcome = replace(outcome, others=meter.cpus())
         grace = GRACE if outcome.hung is not None else 0.0
     except KeyboardInterrupt:
         outcome, grace = Outcome(interrupted=True), GRACE

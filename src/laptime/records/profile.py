@@ -140,6 +140,7 @@ class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
             sum to untraced_ns. Measured without the profiler.
         loader_wait_ns: mean wait for the loader per untraced step.
         threads_busy: CPU time of the process / wall time, untraced: how many threads were busy.
+        others: CPUs that other programs used meanwhile, on average; None where that is not known.
         note: what could not be reconciled, in words.
     """
 
@@ -151,6 +152,7 @@ class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts_ns: dict[str, int] = {}
     loader_wait_ns: int | None = None
     threads_busy: float | None = None
+    others: float | None = None
     note: str = ""
 
 

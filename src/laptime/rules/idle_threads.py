@@ -1,7 +1,8 @@
 """CPUs stand idle while operators run, or more threads than CPUs run them.
 
-Lies when: other programs use them; or operators are too small to be shared between threads.
-Source: our own: at least one CPU busy, and below 60 % of the usable ones, while operators limit the step.
+Lies when: operators are too small to be shared between threads.
+Source: our own: at least one CPU busy, and below 60 % of those that other programs leave, while operators
+limit the step.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def rule(profile: Profile) -> Finding | None:
     threads = profile.facts.get("torch.num_threads")
     if isinstance(threads, int) and threads >= CROWDED * usable and parts.get("cpu", 0.0) >= THRESHOLD:
         return _crowded(profile, threads, usable, parts.get("cpu", 0.0))
-    if reconciled.threads_busy >= THRESHOLD * usable:
+    left = usable - max(0.0, reconciled.others or 0.0)
+    if reconciled.threads_busy >= THRESHOLD * left:
         return None
     if limit(profile, parts) != "cpu" or reconciled.threads_busy < parts.get("cpu", 0.0):
         return None  # less than one CPU: crowded_cpu speaks of it
@@ -41,7 +43,7 @@ def rule(profile: Profile) -> Finding | None:
         row.host_self_ns for row in operators(profile, r"aten::.*") if row.host_self_ns >= LARGE * row.calls
     )
     gain = min(per_step(profile, large), step(profile) * parts.get("cpu", 0.0))
-    gain *= 1 - reconciled.threads_busy / usable
+    gain *= 1 - reconciled.threads_busy / left
     if share(profile, gain) < WORTH:
         return None
     setting = f"; torch is set to {threads} threads" if isinstance(threads, int) else ""

@@ -244,6 +244,13 @@ def test_the_machine_tells_what_its_cpus_can_do() -> None:
     assert "trace/idle-threads" in {each.kind for each in rules.diagnose(slow, machine)}
 
 
+def test_programs_beside_the_script_are_what_keeps_its_threads_idle() -> None:
+    beside = reconciled(FIRING["idle_threads"], others=2.5)
+    (found,) = [each for each in rules.diagnose(beside) if each.kind == "trace/crowded-cpu"]
+    assert "other programs used 2.5 of 4 CPUs while the script ran" in found.sentence
+    assert "trace/idle-threads" not in {each.kind for each in rules.diagnose(beside)}
+
+
 def test_a_broken_rule_is_told_and_the_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def burst(profile: Profile) -> Finding | None:
         raise ZeroDivisionError("planted")

@@ -247,6 +247,8 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         with_(cpu(), operators=[operator("aten::cudnn_is_acceptable", host=5)]),
     ),
     ("idle_threads", "three of four busy", reconciled(FIRING["idle_threads"], threads_busy=3.0)),
+    ("idle_threads", "others have the rest", reconciled(FIRING["idle_threads"], others=2.5)),
+    ("crowded_cpu", "others have little", reconciled(FIRING["idle_threads"], others=0.5)),
     ("idle_threads", "usable CPUs unknown", with_(FIRING["idle_threads"], facts={})),
     ("incomplete", "a tenth lost", with_(gpu(), launches=Launches(launches=900, lost=100))),
     ("layout_conversion", "0.9 %", with_(gpu(), kernels=[kernel("nchwToNhwcKernel", ms=0.9)])),

@@ -39,14 +39,18 @@ UNEVEN = 1.25
 SLOW = 1.5
 
 
-def reconciled(profile: Profile, observed: Observed) -> Profile:
-    """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives."""
+def reconciled(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
+    """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives.
+
+    Args:
+        others: CPUs that other programs used meanwhile, on average.
+    """
     primitives = [Primitive(**row) for row in observed.primitives or []]
-    profile = structs.replace(profile, reconciled=_beside(profile, observed), primitives=primitives)
+    profile = structs.replace(profile, reconciled=_beside(profile, observed, others), primitives=primitives)
     return structs.replace(profile, verdict=rules.verdict(profile))
 
 
-def _beside(profile: Profile, observed: Observed) -> Reconciled | None:
+def _beside(profile: Profile, observed: Observed, others: float | None) -> Reconciled | None:
     steps = observed.untraced
     if not steps:
         return None
@@ -66,6 +70,7 @@ def _beside(profile: Profile, observed: Observed) -> Reconciled | None:
         parts_ns=parts(observed, untraced),
         loader_wait_ns=round(waited / len(walls)) if observed.seen.get("fetch") else None,
         threads_busy=sum(step.cpu for step in steps) / host if host else None,
+        others=others,
         note=_note(observed, walls),
     )
 

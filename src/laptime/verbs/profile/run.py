@@ -92,7 +92,8 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
     profile = None
     if paths := traces or _last_traces(folder, outcome.observed):
         try:
-            profile = beside_ceilings(reconcile.reconciled(trace.analyse(paths, live), observed), where)
+            seen = trace.analyse(paths, live)
+            profile = beside_ceilings(reconcile.reconciled(seen, observed, outcome.others), where)
         except LaptimeError as error:
             sentence = f"the trace could not be read: {error.what}: {error.why}"
             next_step = "profile once more"
