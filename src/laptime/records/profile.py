@@ -52,7 +52,7 @@ Bound = Literal[
     "unknown",
 ]
 
-JSON_FORMATS = ("A", "B", "C", "D")
+JSON_FORMATS = ("A", "B", "C", "D", "rocprof")
 """Formats of Kineto's traces."""
 
 
@@ -64,7 +64,7 @@ class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
         bytes: of JSON in it, uncompressed.
         events: of all kinds.
         format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow);
-            nsys (Nsight Systems), rocpd (rocprof), snapshot (memory of PyTorch's allocator),
+            nsys (Nsight Systems), rocpd and rocprof (ROCm), snapshot (memory of PyTorch's allocator),
             torch_trace (log of torch.compile).
         truncated: it ends in the middle; what came before was used.
         warnings: sentences about what was repaired or left out.

@@ -230,7 +230,7 @@ class Trace:
         origin: ns to add to times to get the file's own clock (`baseTimeNanoseconds` is not in it).
         base: `baseTimeNanoseconds`, 0 without.
         format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow);
-            nsys, rocpd, snapshot (PyTorch's allocator), torch_trace.
+            nsys, rocpd, rocprof, snapshot (PyTorch's allocator), torch_trace.
         texts: every name and text of the file, once.
         threads: rows named by `thread` columns.
         accelerators: deviceProperties; empty where the file has none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -321,6 +322,13 @@ def test_an_event_nested_too_deeply_is_left_out_and_told(args: bytes) -> None:
 def test_a_head_nested_too_deeply_is_passed_over() -> None:
     deep = b'{"x":' + b"[" * 50_000 + b"]" * 50_000 + b"," + document(event("only", 1))[1:]
     assert names(reader.parse(deep)) == ["only"]
+
+
+def test_numbers_of_texts_take_32_bits_before_they_are_joined() -> None:
+    text = document(event("a", 1, args={"Input Dims": [[1]]}), event("cudaFree", 2, cat="cuda_runtime"))
+    part = parallel_decode.gathered(stream.Cut(io.BytesIO(text).read))
+    numbered = ("name", "shapes", "types", "stack", "module")
+    assert {part.column(f"host.{name}").dtype for name in numbered} == {np.dtype(np.int32)}
 
 
 @pytest.mark.parametrize("field", ["ts", "dur"])

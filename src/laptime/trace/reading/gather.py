@@ -345,9 +345,9 @@ def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) ->
     rows = np.flatnonzero(mask)
     if len(rows) == len(args):
         return column(args)
-    values = np.full(len(args), -1, np.int64)
-    if len(rows):
-        values[rows] = column([args[row] for row in rows.tolist()])
+    some = column([args[row] for row in rows.tolist()])
+    values = np.full(len(args), -1, some.dtype)  # texts are numbered in 32 bits
+    values[rows] = some
     return values
 
 

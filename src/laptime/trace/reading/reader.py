@@ -21,7 +21,7 @@ import msgspec
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.trace.columns import Trace
-from laptime.trace.reading import assemble, packed, parallel_decode, torch_trace
+from laptime.trace.reading import assemble, packed, parallel_decode, rocprof_json, torch_trace
 from laptime.trace.reading.database import reading as database
 from laptime.trace.reading.decode import FAULTS
 from laptime.trace.reading.gather import Imprecise, Part
@@ -60,6 +60,8 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
     try:
         opener = packed.opener(path)
         size = path.stat().st_size
+        if opener is None and rocprof_json.is_own(path):
+            return rocprof_json.read(path)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read",

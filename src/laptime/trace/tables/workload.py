@@ -28,7 +28,7 @@ _SERVERS = {
         r"paged_attention|reshape_and_cache|PagedKV|kv_indptr|Batch(Decode|Prefill)With", re.IGNORECASE
     ),
 }
-MARKED = ("nsys", "rocpd")
+MARKED = ("nsys", "rocpd", "rocprof")
 """Formats that show of a program only what it marked: without marks of training they do not tell."""
 
 _CONTEXT = re.compile(r"execute_context_(\d+)\(\d+\)_generation_(\d+)\(")
