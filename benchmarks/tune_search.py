@@ -15,12 +15,15 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from _shown import head, parser, write
-from fixtures.scripted_evaluator import USELESS, Noise, landscape, null_world
+from fixtures.scripted_evaluator import USELESS, Noise, ScriptedEvaluator, landscape, null_world
+from laptime.records.tuning import Gate, Rung
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.earlier import effects
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.settings import SearchSettings
 
@@ -37,7 +40,12 @@ REFERENCE = "reference: 2 %, spikes, drift, flips"
 HARMLESS = (*USELESS, "threads")
 BUDGETS = (600.0, 1200.0, 3600.0)
 ENOUGH = 1200.0
+OTHER = 1_000_000
+"""What the seed of an earlier session is larger by."""
 FALSE, REGRET = 0.05, 0.04
+
+
+Result = TypeVar("Result")
 
 
 class Session(NamedTuple):
@@ -75,6 +83,65 @@ def landscape_session(seed: int, noise: str, certify: bool, budget: float, best:
     return Session(len(found.recipe), useless, 0, regret, world.rounds, world.elapsed())
 
 
+class Repeated(NamedTuple):
+    """The same session without and with what an earlier one, with other noise, has shown.
+
+    Attributes:
+        alone, informed: seconds until the first change was kept; None where none was.
+        regret_alone, regret: as `Session`, of both.
+    """
+
+    alone: float | None
+    informed: float | None
+    regret_alone: float
+    regret: float
+
+
+def repeated_session(seed: int, noise: str, certify: bool, is_misleading: bool, best: float) -> Repeated:
+    """A session on the article's knobs, after another one and without it.
+
+    Args:
+        is_misleading: the bounds of the useless knobs promise most.
+    """
+    settings = SearchSettings(budget=ENOUGH, certify=certify)
+    earlier = search(_knobs(OTHER + seed, noise, is_misleading), settings).ladder
+    known = replace(settings, earlier_effects=effects([("earlier", earlier)]))
+    alone, regret_alone = _first_kept(_knobs(seed, noise, is_misleading), settings, best)
+    informed, regret = _first_kept(_knobs(seed, noise, is_misleading), known, best)
+    return Repeated(alone, informed, regret_alone, regret)
+
+
+def _knobs(seed: int, noise: str, is_misleading: bool) -> ScriptedEvaluator:
+    world = landscape(seed, noise=NOISES[noise])
+    if not is_misleading:
+        return world
+    knobs = tuple(replace(one, reach=1.0, prior=0.9) if one.name in USELESS else one for one in world.knobs)
+    return replace(world, knobs=knobs)
+
+
+def _first_kept(
+    world: ScriptedEvaluator, settings: SearchSettings, best: float
+) -> tuple[float | None, float]:
+    kept: list[float] = []
+
+    def on_rung(rung: Rung) -> None:
+        if rung.kept:
+            kept.append(world.elapsed())
+
+    found = search(world, settings, on_rung)
+    return (kept[0] if kept else None), world.true_step(found.recipe) / best - 1
+
+
+def misled_session(seed: int, noise: str, certify: bool) -> bool:
+    """Whether something is kept where nothing helps and an earlier session says that half of it won 1.5x."""
+    won = [
+        Rung(name=f"knob{at:02}", verdict="faster", speedup=1.5, ci95=(1.4, 1.6), gate=Gate(word="passed"))
+        for at in range(0, 14, 2)
+    ]
+    settings = SearchSettings(budget=3600.0, certify=certify, earlier_effects=effects([("earlier", won)]))
+    return len(search(null_world(seed, noise=NOISES[noise]), settings).recipe) > 0
+
+
 def greedy_session(seed: int, noise: str, null: bool, best: float) -> Session:
     """What people do by hand: each change measured once, one after the other, kept when it was faster."""
     world = (null_world if null else landscape)(seed, noise=NOISES[noise])
@@ -87,7 +154,7 @@ def greedy_session(seed: int, noise: str, null: bool, best: float) -> Session:
     return Session(len(recipe), useless, 0, world.true_step(recipe) / best - 1, world.rounds, world.elapsed())
 
 
-def many(pool: ProcessPoolExecutor, do: Callable[..., Session], count: int, *given: Any) -> list[Session]:
+def many(pool: ProcessPoolExecutor, do: Callable[..., Result], count: int, *given: Any) -> list[Result]:
     """Sessions with the seeds 0 to count - 1."""
     jobs = [pool.submit(do, seed, *given) for seed in range(count)]
     return [job.result() for job in jobs]
@@ -123,6 +190,41 @@ def regret_table(pool: ProcessPoolExecutor, count: int) -> tuple[list[tuple[str,
                 means[f"{mode}, {noise}, {budget:g}"] = statistics.mean(one.regret for one in found)
                 rows.append((noise, mode, f"{budget:g} s", *_regret(found)))
     return rows, means
+
+
+def earlier_tables(pool: ProcessPoolExecutor, few: int, count: int) -> str:
+    """Time to the first kept change after an earlier session, and what misleading ones do."""
+    best = landscape().best()[1]
+    rows: list[tuple[str, ...]] = []
+    misled: list[tuple[str, ...]] = []
+    for noise in (REFERENCE, "5 %, the same"):
+        for mode in ("fast", "certify"):
+            for bounds in ("as they are", "misleading"):
+                is_misleading = bounds == "misleading"
+                found = many(pool, repeated_session, few, noise, mode == "certify", is_misleading, best)
+                alone = statistics.median(one.alone or ENOUGH for one in found)
+                informed = statistics.median(one.informed or ENOUGH for one in found)
+                regrets = [statistics.mean(one[at] for one in found) for at in (2, 3)]
+                shown = (f"{alone:.0f} s", f"{informed:.0f} s", f"{alone / informed:.1f}")
+                rows.append((noise, mode, bounds, *shown, *(f"{each:.1%}" for each in regrets)))
+            share = sum(many(pool, misled_session, count, noise, mode == "certify")) / count
+            misled.append((noise, mode, f"{share:.1%}"))
+    columns = (
+        "noise",
+        "mode",
+        "bounds",
+        "alone",
+        "after a session",
+        "times as early",
+        "regret alone",
+        "after it",
+    )
+    return (
+        f"**After an earlier session** on the article's knobs ({few} sessions a row, 1200 s): "
+        f"median time to the first kept change.\n\n{markdown(columns, rows)}\n\n"
+        f"**Misled**: nothing helps, and an earlier session says that seven of the 14 knobs won 1.5x "
+        f"({count} sessions a row).\n\n{markdown(('noise', 'mode', 'kept something'), misled)}"
+    )
 
 
 def _regret(found: list[Session]) -> tuple[str, ...]:
@@ -170,6 +272,7 @@ def main() -> int:
         null_rows, shares = null_table(pool, asked.sessions)
         few = max(20, asked.sessions // 4)
         regret_rows, regrets = regret_table(pool, few)
+        after = earlier_tables(pool, few, asked.sessions)
     null = markdown(("noise", "mode", "kept something", "before leave-one-out", "rounds", "takes"), null_rows)
     regret = markdown(
         ("noise", "mode", "budget", "regret, mean", "p90", "useless kept", "rounds", "takes"), regret_rows
@@ -179,7 +282,7 @@ def main() -> int:
         f"**Nothing helps** (14 knobs, {asked.sessions} sessions a row): ends with a useless change."
         f"\n\n{null}\n\n"
         f"**The article's knobs** (best set: 5.0 times, {few} sessions a row): how far from the best set."
-        f"\n\n{regret}"
+        f"\n\n{regret}\n\n{after}"
     )
     print(tables)
     if asked.write:

@@ -11,9 +11,9 @@ from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
-_OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "python")
+_OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "python", "earlier")
 _OF_MODELS = ("batch", "export", "inputs", "instances", "metric", "slo")
-_OPTIONS = {"extra": "--with", "step_by": "--step-by"}
+_OPTIONS = {"extra": "--with", "step_by": "--step-by", "earlier": "--no-earlier"}
 
 
 def is_model(program: str) -> bool:
@@ -53,7 +53,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
 
     program = settings["program"]
     for name in _OF_SCRIPTS:
-        if settings[name]:
+        if settings[name] if name != "earlier" else not settings[name]:
             option = _OPTIONS.get(name, f"--{name}") if name != "arguments" else str(settings[name][0])
             raise UsageError(
                 f"{option} is for training scripts",

@@ -49,7 +49,7 @@ _OTHERS = (
     "program", "arguments", "module", "steps", "strict", "only", "skip", "extra", "batch", "instances",
     "inputs", "metric", "export", "max_memory", "resume", "patch", "step_by", "python",
 )  # fmt: skip
-_TYPED = {"module": "-m", "extra": "--with", "headers": "--header"}
+_TYPED = {"module": "-m", "extra": "--with", "headers": "--header", "earlier": "--no-earlier"}
 
 
 def server_options(command: Decorated) -> Decorated:
@@ -117,7 +117,7 @@ def tune(
 
 def _refuse(settings: Mapping[str, Any]) -> None:
     """Options and goals of scripts and models."""
-    given = [name for name in _OTHERS if settings[name]]
+    given = [name for name in _OTHERS if settings[name]] + ["earlier"] * (not settings["earlier"])
     if given:
         name = given[0]
         is_word = name in ("program", "arguments")

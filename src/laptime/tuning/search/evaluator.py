@@ -56,6 +56,8 @@ class Candidate:
         space: further options of the same optimization, ordered; a one-dimensional search goes through them.
         gives, needs, conflicts: facts.
         live: it can be flipped inside a process.
+        order: by what earlier sessions have shown; negative: before all others, positive: behind them.
+        earlier: that in words.
     """
 
     change: Change
@@ -70,6 +72,8 @@ class Candidate:
     gives: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     live: bool = False
+    order: float = 0.0
+    earlier: str = ""
 
 
 @dataclass(frozen=True)

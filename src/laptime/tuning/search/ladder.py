@@ -175,7 +175,8 @@ def _next(state: SearchState) -> Candidate | None:
 def _best(state: SearchState) -> Candidate | None:
     candidates = list(state.candidates.values())
     beside = [option for one in candidates for option in _beside(state, one)]
-    for candidate in ranking.ranked([*candidates, *beside]):
+    control_first = state.settings.certify
+    for candidate in ranking.ranked([*candidates, *beside], control_first=control_first):
         if not _obstacle(state, candidate):
             return candidate
     return None
@@ -231,7 +232,8 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
     left = candidate.bound  # what the options before have not saved of it
     climb = Climb(ranking.line(candidate), candidate.change, state.settings.climb)
     for change in climb:
-        one = replace(candidate, change=change, bound=left)
+        earlier = candidate.earlier if change == candidate.change else ""
+        one = replace(candidate, change=change, bound=left, earlier=earlier)
         if _obstacle(state, one):
             continue
         step = state.loop_profile.step
@@ -277,7 +279,8 @@ def planned(
     that the budget does not reach come last.
     """
     settings = settings or SearchSettings()
-    candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
+    usable = evaluator.candidates(loop_profile, Recipe()).usable
+    candidates = ranking.ranked(settings.in_order(one, loop_profile.step) for one in usable)
     state = SearchState(
         evaluator,
         settings,

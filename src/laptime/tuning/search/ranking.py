@@ -36,12 +36,19 @@ def promise(candidate: Candidate) -> float:
     return expected(candidate) / max(candidate.start + LOOKS[0] * candidate.cost, 1e-9)
 
 
-def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Best first; the control before all. Equal ones by name, so that a session can be repeated."""
-    return sorted(
-        candidates,
-        key=lambda one: (one.change.name != CONTROL, -promise(one), str(one.change)),
-    )
+def ranked(candidates: Iterable[Candidate], *, control_first: bool = True) -> list[Candidate]:
+    """Best first. Equal ones by name, so that a session can be repeated.
+
+    Args:
+        control_first: the control goes before all; else only what won clearly in earlier sessions goes
+            before it.
+    """
+
+    def place(one: Candidate) -> tuple[bool, float, bool, float, str]:
+        is_candidate = one.change.name != CONTROL
+        return control_first and is_candidate, one.order, is_candidate, -promise(one), str(one.change)
+
+    return sorted(candidates, key=place)
 
 
 def is_concurrent(loop_profile: LoopProfile) -> bool:

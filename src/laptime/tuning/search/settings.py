@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from laptime.analysis.paired import MARGIN
+from laptime.tuning.search.earlier import EarlierEffect
+from laptime.tuning.search.evaluator import Candidate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,7 @@ class SearchSettings:
         regrow: a rejected change is tried again when its share of the step has grown by this factor, or when
             the bottleneck of that time is none now: its gain may have been hidden behind it.
         climb: races along one line of options at most. unit: what is timed, in words.
+        earlier_effects: what earlier sessions have shown, by name of the change; orders the candidates.
     """
 
     budget: float = 600.0
@@ -37,4 +40,14 @@ class SearchSettings:
     looks: tuple[int, ...] | None = None
     regrow: float = 1.5
     climb: int = 6
+    earlier_effects: Mapping[str, EarlierEffect] = field(default_factory=dict)
     unit: str = "step"
+
+    def in_order(self, candidate: Candidate, step: float) -> Candidate:
+        """The candidate with its place by what earlier sessions have shown of it.
+
+        Args:
+            step: seconds of a step.
+        """
+        effect = self.earlier_effects.get(candidate.change.name)
+        return effect.applied(candidate, step) if effect is not None else candidate

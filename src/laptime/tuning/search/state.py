@@ -125,7 +125,12 @@ class SearchState:
 
     def _refresh_candidates(self) -> None:
         proposed = self.evaluator.candidates(self.loop_profile, self.recipe)
-        new = {one.change: one for one in proposed.usable}
+        step = self.loop_profile.step
+        ordered = (
+            one if one.change.name in self.recipe.names else self.settings.in_order(one, step)
+            for one in proposed.usable
+        )
+        new = {one.change: one for one in ordered}
         names = {change.name for change in new}
         # Under the incumbent a rival of a kept change may have nothing to propose; its race is still due.
         due = {
@@ -222,7 +227,8 @@ class SearchState:
             word = "not tried" if failure.kind == "budget" else "failed"
             why = failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
             rung = structs.replace(rung, verdict=word, kept=False, reason=why)
-        rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began)
+        reason = f"{candidate.earlier}: {rung.reason}" if candidate.earlier else rung.reason
+        rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began, reason=reason)
         if is_control(candidate):
             rung = self.control = self._controlled(rung)
         self.mark_raced(candidate, final=rung.kept or rung.verdict == "failed" or rung.verdict in WON)

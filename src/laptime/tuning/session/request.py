@@ -37,6 +37,7 @@ class TuneRequest:
         certify: error rates that hold for the whole session.
         resume: go on with the last session of the same script and arguments.
         dry_run: diagnose only, and list what would be tried and how long that takes.
+        earlier: results of earlier sessions on this machine order the candidates.
         patch: where the patch goes; None: beside the script, as SCRIPT.laptime.patch.
         timeout: seconds that one trial may take at most.
     """
@@ -59,6 +60,7 @@ class TuneRequest:
     dry_run: bool = False
     patch: Path | None = None
     step_by: str = ""
+    earlier: bool = True
     timeout: float = 600.0
     name: str = ""
     save: bool = True

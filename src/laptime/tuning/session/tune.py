@@ -23,10 +23,11 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
+from laptime.tuning.search.earlier import EarlierEffect, effects
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session import suggesting, tuning_record
+from laptime.tuning.session import earlier_sessions, suggesting, tuning_record
 from laptime.tuning.session.after_search import finish, hand_back, late_reserve, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
 from laptime.tuning.session.journal import SessionJournal, is_over
@@ -37,6 +38,7 @@ from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.tuning_record import FinalResults
 from laptime.tuning.session.work_folder import work_folder
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
+from laptime.verbs.profile.run import environment
 
 
 def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
@@ -154,7 +156,15 @@ class _Session:
             goal=request.goal,
             reserve=partial(reserve, self._evaluator, loop_profile, request.budget),
             late_reserve=late_reserve(self._evaluator, loop_profile, request.budget),
+            earlier_effects=self._earlier_effects(loop_profile),
         )
+
+    def _earlier_effects(self, loop_profile: LoopProfile) -> dict[str, EarlierEffect]:
+        """What earlier sessions have shown of the changes, where they may order them."""
+        if not self._request.earlier:
+            return {}
+        here = environment(self._evaluator.runner.newest)
+        return effects(earlier_sessions.ladders(here, loop_profile.facts, self._request.goal))
 
     def _dry_run(self) -> Tuning:
         """Diagnose, and list what would be tried and how long each takes."""

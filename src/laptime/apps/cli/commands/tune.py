@@ -11,7 +11,14 @@ import click
 from laptime.apps.cli import completing, output, tuning, tuning_model, tuning_server
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import integers, read_by, time_option, words
-from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
+from laptime.apps.cli.options import (
+    flags,
+    off_option,
+    report_options,
+    step_by_option,
+    store_options,
+    voice_options,
+)
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
@@ -135,6 +142,11 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     help="Keep the error rate over all candidates and looks together; slower.",
 )
 @click.option("--resume", is_flag=True, help="Continue the last session of the same script or model.")
+@off_option(
+    "--no-earlier",
+    "earlier",
+    "Order changes without what earlier sessions on this machine have shown of them.",
+)
 @click.option(
     "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
 )
