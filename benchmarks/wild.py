@@ -3,10 +3,10 @@
 Each script of examples/wild/ is tuned as its user would start it, in a repository of its own; then the
 script as it is, as the tuner's patch makes it, and with the fix by hand (examples/wild/by_hand/) run side by
 side: each in a process of its own, in random order in every round. Asked: at least 90 % of the gain by hand
-on 10 of 12, and no claim whose interval misses what was measured. With --json FILE a second start goes on
-where the first was stopped.
+on 10 of 12, and no claim whose interval misses what was measured. Two more scripts need libraries. With
+--json FILE a second start goes on where the first was stopped.
 
-python benchmarks/wild.py                              all of them, 72 minutes of sessions and 20 of timing
+python benchmarks/wild.py                              all of them, 84 minutes of sessions and 25 of timing
 python benchmarks/wild.py --only nanogpt --budget 2m   one
 """
 
@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,6 +29,8 @@ from _shown import head, parser, shown, table, write
 
 WILD = Path(__file__).resolve().parent.parent / "examples" / "wild"
 NAMES = sorted(path.stem for path in WILD.glob("*.py"))
+LIBRARIES = {"hf_trainer": ("transformers", "accelerate"), "lightning_fit": ("lightning",)}
+"""What a script needs beside torch and torchvision."""
 SETTLE, STEPS = 6, 10
 SHARE, WORTH = 0.9, 1.03
 """Share of the gain by hand that should be taken; gain by hand below which there is nothing to share."""
@@ -128,7 +131,10 @@ def main() -> int:
     if given.json and given.json.exists():
         data["found"] = json.loads(given.json.read_text())["found"]
     for name in given.only:
-        if name not in data["found"]:
+        missing = [library for library in LIBRARIES.get(name, ()) if find_spec(library) is None]
+        if missing:
+            print(f"{name}: skipped, {' and '.join(missing)} not installed", file=sys.stderr, flush=True)
+        elif name not in data["found"]:
             data["found"][name] = judged(name, given.budget, given.rounds)
             write(given.json, data)
             print(f"{name}: {data['found'][name]['outcome']}", file=sys.stderr, flush=True)

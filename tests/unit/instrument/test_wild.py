@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,31 @@ SMALL = {
     "gnn": "--nodes 20 --features 10 --hidden 4",
     "engine": "--batch-size 2 --img-size 32 --samples 32",
     "reference": "--batch-size 2 --size 32",
+    "hf_trainer": "--batch-size 2 --samples 32 --length 8 --layers 1 --width 16 --vocabulary 50",
+    "lightning_fit": "--batch-size 2 --samples 32 --size 8 --width 2",
 }
 """Arguments that make each of them quick."""
+LIBRARIES = {"hf_trainer": "transformers", "lightning_fit": "lightning"}
+"""What a script needs that not every environment has."""
 LARGE = {"siamese", "imagenet", "engine", "reference"}
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in SMALL]
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    """Slow, or skipped where its library is not installed."""
+    library = LIBRARIES.get(name)
+    marks = [pytest.mark.slow] * (name in LARGE)
+    if library and find_spec(library) is None:
+        marks.append(pytest.mark.skip(reason=f"{library} is not installed"))
+    return marks
+
+
+NAMES = [pytest.param(name, marks=_marks(name)) for name in SMALL]
 OPTIMIZER_STEPS = {"dcgan": 2}
 """In one step as the author counts; 1 of all others."""
-SAMPLES = {"imagenet": 2, "dcgan": 2, "siamese": 2, "vae": 4, "mnist": 4, "engine": 2, "reference": 2}
+SAMPLES = {
+    **{"imagenet": 2, "dcgan": 2, "siamese": 2, "vae": 4, "mnist": 4, "engine": 2, "reference": 2},
+    **{"hf_trainer": 2, "lightning_fit": 2},
+}
 """In one step, where a loader gives them."""
 
 
@@ -52,15 +71,18 @@ def training(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda: runpy.run_path(str(WILD / f"{name}.py"), run_name="__main__")
 
 
-def test_there_are_twelve_and_each_has_a_fix_by_hand() -> None:
+def test_each_has_a_fix_by_hand() -> None:
     names = sorted(path.stem for path in WILD.glob("*.py"))
     assert names == sorted(SMALL)
-    assert len(names) == 12
+    assert len(names) == 14
     assert sorted(path.stem for path in (WILD / "by_hand").glob("*.patch")) == names
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_profile_finds_the_steps(name: str, observe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_finds_the_steps(
+    name: str, observe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     seen = observe(training(name, monkeypatch))
     assert seen.source == "optimizer"
     assert seen.seen["optimizer"] >= len(seen.untraced) * OPTIMIZER_STEPS.get(name, 1)
@@ -70,6 +92,7 @@ def test_a_profile_finds_the_steps(name: str, observe: Any, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_diagnosis_finds_the_steps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     seen = capture(training(name, monkeypatch), tmp_path, [], write=str(tmp_path / "base.pt"), steps=3)
     assert seen.steps == 3
     for step in seen.candidate.steps:
@@ -93,4 +116,4 @@ def test_fixes_by_hand_apply_from_the_root(tool: str, tmp_path: Path) -> None:
         text = script.read_text()
         compile(text, script.name, "exec")
         assert text != (WILD / script.name).read_text()
-        assert re.search(r"autocast|fused=True|set_num_threads", text)
+        assert re.search(r"autocast|fused=True|set_num_threads|bf16", text)

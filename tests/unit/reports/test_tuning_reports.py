@@ -399,3 +399,16 @@ def test_why_there_is_no_folder():
     assert dict(of_model.facts(undecided, model))["folder"].endswith("were not shown to be the model's")
     passed = structs.replace(run.tuning, model=model)
     assert dict(of_model.facts(passed, model))["folder"].endswith("--export FOLDER")
+
+
+def test_where_the_generator_lacked_a_cpu_no_longer_session_is_advised():
+    lost = Check(name="generator", outcome="warn", sentence="it stood still", next="taskset -c 1 for laptime")
+    typed = ["laptime", "tune", "--server", "serve {1,2}", "--concurrency", "8"]
+    run = changed(
+        tunings.server(), speedup=None, final=None, recipe=[], ladder=[], ended="budget", budget=99.0
+    )
+    run = structs.replace(run, command=typed)
+    (longer,) = next_steps(run)
+    assert "--budget" in longer
+    (line,) = next_steps(structs.replace(run, checks=[lost]))
+    assert line == "laptime tune --server 'serve {1,2}' --concurrency 8   # taskset -c 1 for laptime"

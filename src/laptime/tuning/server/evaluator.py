@@ -18,6 +18,7 @@ from laptime.analysis.paired import spread
 from laptime.kit.clock import SystemClock
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.inference.limits import word
 from laptime.tuning.loop_profile import LoopProfile
@@ -27,7 +28,7 @@ from laptime.tuning.server import outputs
 from laptime.tuning.server.figure import counts_tokens, figure, limits
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Choice, Value
-from laptime.tuning.server.visit import Visit, is_ours, visiting
+from laptime.tuning.server.visit import Visit, generators_fault, visiting
 from laptime.tuning.time_accounting import TimeAccounting
 
 LEAST = 1.0
@@ -61,6 +62,7 @@ class ServerEvaluator:
     Attributes:
         cases: all blocks of a recipe, in order of time. answers: to the same prompts, by recipe and start.
         ready: seconds until its server answers, by recipe.
+        unusable: what the generator did wrong in each block that says nothing of the server.
     """
 
     def __init__(self, request: ServerRequest, folder: Path) -> None:
@@ -69,6 +71,7 @@ class ServerEvaluator:
         self.cases: dict[Recipe, list[Case]] = defaultdict(list)
         self.answers: dict[Recipe, list[list[outputs.Output]]] = defaultdict(list)
         self.ready: dict[Recipe, list[float]] = defaultdict(list)
+        self.unusable: list[Check] = []
         self.began = SystemClock.now()
         self.block = LEAST
         self._number = 0
@@ -206,8 +209,11 @@ class ServerEvaluator:
         """
         with self.visit(recipe) as visit:
             cases = [visit.block(number, self.block, self.began) for number in numbers]
-        self.cases[built(recipe)] += [case for case in cases if not is_ours(case)]
-        return [nan if is_ours(case) else figure(case, self.request.figure) for case in cases]
+        faults = [generators_fault(case) for case in cases]
+        self.unusable += [fault for fault in faults if fault]
+        blocks = list(zip(cases, faults, strict=True))
+        self.cases[built(recipe)] += [case for case, fault in blocks if not fault]
+        return [nan if fault else figure(case, self.request.figure) for case, fault in blocks]
 
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:

@@ -18,6 +18,7 @@ from laptime.kit.errors import UserCodeError
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case, case_key
+from laptime.records.check import Check
 from laptime.records.event import (
     CaseChanged,
     ChecksMade,
@@ -215,7 +216,7 @@ class _Session:
         for name, side in (("baseline", self._tuning.baseline), ("final", self._tuning.final)):
             if side is not None:
                 live(CaseChanged(_case(evaluator.template.line({}), name, side)))
-        live(ChecksMade(run_events.checks(self._tuning)))
+        live(ChecksMade([*run_events.checks(self._tuning), *_generator_check(evaluator)]))
         live(TuningChanged(self._tuning))
         return live.finish(status)
 
@@ -244,6 +245,16 @@ class _Session:
         budget = self._request.budget
         done = min(0.99, self._evaluator.elapsed() / budget)
         self._live.say(text, done, (1.0 - done) * budget)
+
+
+def _generator_check(evaluator: ServerEvaluator) -> list[Check]:
+    """A warning where blocks say nothing of the server, with what to do."""
+    lost = evaluator.unusable
+    if not lost:
+        return []
+    usable = sum(map(len, evaluator.cases.values()))
+    sentence = f"{len(lost)} of {len(lost) + usable} blocks say nothing of the server: {lost[-1].sentence}"
+    return [Check(name="generator", outcome="warn", sentence=sentence, next=lost[-1].next)]
 
 
 def _start(live: LiveRun, request: ServerRequest, evaluator: ServerEvaluator) -> None:

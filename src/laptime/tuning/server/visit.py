@@ -19,6 +19,7 @@ from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.probes import machine
 from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.records.event import ignore
 from laptime.records.load import level_of
 from laptime.store.live_run import LiveRun
@@ -75,7 +76,7 @@ class Visit:
         """
         case = self._level(number, seconds, began)
         for _ in range(AGAIN):
-            if not is_ours(case):
+            if not generators_fault(case):
                 break
             case = self._level(number, seconds, began)
         facts = level_of(case)
@@ -108,9 +109,9 @@ class Visit:
             raise TrialFailed("crashed", f"{error.failure.what}: {error.failure.why}") from None
 
 
-def is_ours(case: Case) -> bool:
-    """Whether the generator was at fault, so that the block says nothing of the server."""
-    return any(check.outcome == "fail" and check.name in OURS for check in case.checks)
+def generators_fault(case: Case) -> Check | None:
+    """What the generator did wrong, so that the block says nothing of the server; None if nothing."""
+    return next((each for each in case.checks if each.outcome == "fail" and each.name in OURS), None)
 
 
 @contextmanager

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
+from math import isnan
 from statistics import median
 
 import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
+from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.server import confirmation, session
-from laptime.tuning.server.evaluator import values_of
+from laptime.tuning.server.evaluator import ServerEvaluator, values_of
+from laptime.tuning.server.session import _generator_check
 from laptime.tuning.server.template import Value
 
 USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
@@ -93,3 +98,19 @@ def test_blocks_in_which_the_generator_was_late_are_left_out() -> None:
 def test_a_generator_that_is_always_late_is_said() -> None:
     with pytest.raises(TrialFailed, match="the load generator was late in every block"):
         ScriptedServer(World({"good": {1: 0.7}}, late=1.0)).diagnose(Recipe())
+
+
+def test_what_the_generator_did_wrong_is_kept_for_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = Check("stalled", "fail", "the generator stood still 3 times", "taskset -c 0 for the server")
+
+    class Lost:
+        def block(self, number: int, seconds: float, began: float) -> Case:
+            return Case(key=f"block-{number}", target="server", axes={}, checks=[fault])
+
+    server = ScriptedServer(World({"good": {1: 0.7}}))
+    monkeypatch.setattr(server, "visit", lambda recipe: nullcontext(Lost()))
+    assert all(map(isnan, ServerEvaluator.measured(server, Recipe(), [1, 2])))
+    assert server.cases[Recipe()] == []
+    (check,) = _generator_check(server)
+    assert check.sentence == "2 of 2 blocks say nothing of the server: the generator stood still 3 times"
+    assert (check.outcome, check.next) == ("warn", fault.next)
