@@ -280,7 +280,8 @@ def planned(
     """
     settings = settings or SearchSettings()
     usable = evaluator.candidates(loop_profile, Recipe()).usable
-    candidates = ranking.ranked(settings.in_order(one, loop_profile.step) for one in usable)
+    in_order = (settings.in_order(one, loop_profile.step) for one in usable)
+    candidates = ranking.ranked(in_order, control_first=settings.certify)
     state = SearchState(
         evaluator,
         settings,
