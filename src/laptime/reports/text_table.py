@@ -92,7 +92,7 @@ def _columns(table: Table, *, exact: bool) -> list[_Shown]:
 
 def _column(column: Column, cells: list[Value | Cell]) -> _Shown:
     return _Shown(
-        column.title,
+        printable(column.title),
         [printable(alone(column.kind, cell)) for cell in cells],
         [cell.tone if isinstance(cell, Cell) else "" for cell in cells],
         column.regime,

@@ -44,10 +44,15 @@ def section(profile: Profile) -> doc.Section:
 def _bars(path: CriticalPath) -> doc.Bars:
     rows = []
     for kind, ns in path.kinds_ns.items():
-        name, colour = KINDS[kind]
+        name, colour = _kind(kind)
         rows.append(bar(colour, name, ns, path.total_ns, note=_longest(path, kind), least=_LEAST))
     note = f"decides {words.time(path.total_ns)} of step {path.step}"
     return doc.Bars(title="path", note=note, rows=rows, whole=path.total_ns / 1e9, stacked=True)
+
+
+def _kind(kind: str) -> tuple[str, str]:
+    """Its name and colour; a kind of a newer laptime goes by its own."""
+    return KINDS.get(kind, (kind, "other"))
 
 
 def _longest(path: CriticalPath, kind: str) -> str:
@@ -61,9 +66,9 @@ def _longest(path: CriticalPath, kind: str) -> str:
 def _table(path: CriticalPath) -> doc.Table:
     fields = [
         Field("on the critical path", _name, "code", brief=True),
-        Field("kind", lambda row: KINDS[row.kind][0], brief=True),
+        Field("kind", lambda row: _kind(row.kind)[0], brief=True),
         Field("time", "total_ns", "time", bar=True, brief=True),
-        Field("share", lambda row: row.total_ns / path.total_ns, "share", brief=True),
+        Field("share", lambda row: row.total_ns / (path.total_ns or 1), "share", brief=True),
         Field("parts", "parts", "count", "stretches of the path"),
         Field("longest", "longest_ns", "short"),
         Field("where", lambda row: words.place(row.stack), "code", "of the longest", brief=True),

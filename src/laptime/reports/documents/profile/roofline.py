@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -39,7 +40,7 @@ def section(profile: Profile) -> doc.Section:
     title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes tell, at least."
     if roofline.missing:
         return doc.Section(id="by-class", title=title, blocks=[doc.Text(text=roofline.missing)])
-    drawn = [work for work in roofline.operators if work.intensity and work.flops]
+    drawn = [work for work in roofline.operators if _drawable(work.intensity) and _drawable(work.flops)]
     draw, keys = partial(_draw, drawn, roofline.ceilings), partial(_keys, drawn)
     chart = [
         doc.Chart(title="Roofline", draw=draw, keys=keys, note=f"Ceilings: {_source(roofline.ceilings)}.")
@@ -101,16 +102,22 @@ def _uncounted(work: Work) -> str:
     if not work.uncounted_ns:
         return ""
     of = ", ".join(words.operator(name, 40) for name in work.uncounted)
-    share = "all" if work.uncounted_ns == work.total_ns else percent(work.uncounted_ns / work.total_ns)
+    share = "all" if work.uncounted_ns == work.total_ns else words.share(work.uncounted_ns, work.total_ns)
     return f"{share}: {of}" if of else share
+
+
+def _drawable(value: float | None) -> bool:
+    """On a logarithmic axis."""
+    return value is not None and 0 < value < math.inf
 
 
 def _draw(works: Sequence[Work], ceilings: Ceilings | None, width: float) -> Markup:
     """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in."""
     place = frame(width, 340)
     used = {dtype for work in works for dtype in work.flop}
-    roofs = {name: peak for name, peak in ceilings.flops.items() if name in used} if ceilings else {}
-    bandwidth = ceilings.bandwidth if ceilings else None
+    peaks = ceilings.flops.items() if ceilings else ()
+    roofs = {name: peak for name, peak in peaks if name in used and _drawable(peak)}
+    bandwidth = ceilings.bandwidth if ceilings and _drawable(ceilings.bandwidth) else None
     intensities = [work.intensity or 1.0 for work in works]
     rates = [work.flops or 1.0 for work in works]
     ridge = max(roofs.values()) / bandwidth if roofs and bandwidth else 1.0
