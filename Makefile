@@ -59,7 +59,7 @@ demo-bench: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write a
 	exit $$status
 
 test: $(STAMP)  ## the fast tests, on the same made-up examples each time
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --durations=40
 
 test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
 	$(BIN)/python -m pytest --hypothesis-profile "new examples"
