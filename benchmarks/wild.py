@@ -85,7 +85,7 @@ def judged(name: str, budget: str, rounds: int) -> dict[str, Any]:
                 for side in names
             }
             measured.append(run)
-    kept = ("outcome", "recipe", "speedup", "seconds", "ladder", "error")
+    kept = ("outcome", "recipe", "speedup", "seconds", "seconds_by", "ladder", "patch", "error")
     return {"name": name, "rounds": measured, **{field: said.get(field) for field in kept}}
 
 
