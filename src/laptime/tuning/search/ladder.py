@@ -128,7 +128,7 @@ def _result(state: SearchState, *, is_complete: bool) -> SearchResult:
 
 def _try_all(state: SearchState) -> None:
     """Everything that may help, one by one; then, or when there is no time for that, together."""
-    least = _detectable(state, LONGEST)
+    least = _detectable(state)
     crowded = False
     for _ in range(BUNDLES):
         while (candidate := _next(state)) is not None:
@@ -158,9 +158,14 @@ def _crowded(state: SearchState) -> bool:
     return now > until / 2 and now + needed + together > until
 
 
-def _detectable(state: SearchState, looks: tuple[int, ...]) -> float:
-    alpha = FAST_ALPHA / len(looks)
-    return ranking.detectable(state.noise, looks[-1], alpha, state.margin)
+def _detectable(state: SearchState, candidate: Candidate | None = None) -> float:
+    """Smallest share that a usual race shows; of a candidate a longer one, where there is time for it."""
+    looks = state.settings.looks or LONGEST
+    if candidate is not None and not state.settings.looks:
+        left = (state.try_until - state.evaluator.elapsed()) / 2
+        affordable = looks_for(candidate.cost, candidate.start, left, noise=state.noise)
+        looks = max(looks, affordable, key=lambda one: one[-1])
+    return ranking.detectable(state.noise, looks[-1], FAST_ALPHA / len(looks), state.margin)
 
 
 def _next(state: SearchState) -> Candidate | None:
@@ -200,7 +205,7 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
     if not is_control(candidate) and state.settings.goal == "throughput":
         saved = ranking.share(candidate, state.loop_profile.step)
-        least = _detectable(state, state.settings.looks or LONGEST)
+        least = _detectable(state, candidate)
         if saved < least:
             unit = state.settings.unit
             return f"could save {saved:.1%} of a {unit} at most; less than {least:.1%} is not seen here"
