@@ -13,3 +13,8 @@ def pytest_collection_finish() -> None:
     """Ten thousand tests and the libraries stay until the end: collections need not look through them."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Else libraries would tell of leaks at the end of the interpreter."""
+    gc.unfreeze()
