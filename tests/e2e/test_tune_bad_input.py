@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_lines import OWN_VARIABLES
+from laptime.tuning.session.trial_runner import TrialRunner
 
 Ended = subprocess.CompletedProcess[str]
 Tune = Callable[..., Ended]
@@ -159,7 +160,9 @@ def test_a_script_without_torch(tune: Tune, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_script_that_never_trains(tune: Tune, tmp_path: Path) -> None:
+def test_a_script_that_never_trains(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before torch is imported for its races."""
+    monkeypatch.setattr(TrialRunner, "prepare", lambda runner: pytest.fail("races were prepared"))
     text = "import torch\nfor _ in range(50):\n    torch.nn.Linear(4, 1)(torch.randn(2, 4))\n"
     (tmp_path / "train.py").write_text(text)
     three_lines(tune(tmp_path, "train.py"), 2, "train.py", "laptime profile")
