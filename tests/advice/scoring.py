@@ -64,6 +64,7 @@ class Answer:
     """
 
     expert: Expert
+    profile: Profile
     verdict: str
     findings: list[Finding]
     wrong: list[str]
@@ -156,6 +157,7 @@ def answer(expert: Expert) -> Answer:
         words.append(f"promises {gain:.3g} ms")
     return Answer(
         expert=expert,
+        profile=profile,
         verdict=profile.verdict.bound,
         findings=findings,
         wrong=[name for name in said if name not in signed],

@@ -43,15 +43,16 @@ def test_the_scores_hold() -> None:
 
 @pytest.mark.parametrize("name", EXPERTS)
 def test_gains_never_sum_above_the_step(name: str) -> None:
-    profile, findings = scoring.diagnosed(EXPERTS[name])
-    assert sum(finding.gain or 0.0 for finding in findings) <= profile.overview.step_ns * 1e-9 * (1 + 1e-9)
+    answer = answered(name)
+    gains = sum(finding.gain or 0.0 for finding in answer.findings)
+    assert gains <= answer.profile.overview.step_ns * 1e-9 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     "name", [name for name, each in EXPERTS.items() if "server" in name or "prefill" in name]
 )
 def test_a_server_hears_nothing_of_loaders_learning_rates_and_optimizers(name: str) -> None:
-    _, findings = scoring.diagnosed(EXPERTS[name])
+    findings = answered(name).findings
     said = "\n".join(text for finding in findings for text in scoring.texts(finding)).lower()
     assert not [
         word
@@ -62,13 +63,13 @@ def test_a_server_hears_nothing_of_loaders_learning_rates_and_optimizers(name: s
 
 
 def test_what_a_graph_replays_is_no_launch() -> None:
-    profile, _ = scoring.diagnosed(EXPERTS["diffusion_graphs"])
+    profile = answered("diffusion_graphs").profile
     assert profile.workload is not None
     assert profile.launches is not None
     assert profile.launches.graph == 4 * 1566
     assert profile.workload.graph_launches == 4
     assert profile.workload.launch_calls == 4 * 401  # 400 operators and one graph a step
-    decode, _ = scoring.diagnosed(EXPERTS["server_decode_graphs"])
+    decode = answered("server_decode_graphs").profile
     assert decode.workload is not None
     assert decode.workload.launch_calls / 6 == 14  # 5 copies, a graph, 7 kernels and the tokens
 

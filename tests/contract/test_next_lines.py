@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -30,6 +31,7 @@ def texts(value: ast.expr) -> Iterator[str]:
             yield from itertools.chain(texts(value.body), texts(value.orelse))
 
 
+@cache
 def lines() -> dict[str, str]:
     """Every line that begins with `laptime`, with the place that says it."""
     found: dict[str, str] = {}

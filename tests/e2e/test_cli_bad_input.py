@@ -12,17 +12,21 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures.command_lines import OWN_VARIABLES
+
 QUICK = ["--preset", "quick", "--budget", "300ms"]
 Ended = subprocess.CompletedProcess[str]
+Laptime = Callable[..., Ended]
 
 
 def laptime(cwd: Path, *arguments: str, **environment: str) -> Ended:
-    clean = {k: v for k, v in os.environ.items() if k not in ("LAPTIME_HOME", "NO_COLOR", "FORCE_COLOR")}
+    clean = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
     return subprocess.run(
         [sys.executable, "-m", "laptime", *arguments],
         cwd=cwd,
@@ -79,7 +83,6 @@ def models(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["bench", "null:spin=1ms", "--batch", "0"], ["batch 0 is impossible", "--batch 1,8"]),
         (["bench", "null:spin=1ms", "--batch", "4,-1"], ["batch -1 is impossible"]),
         (["bench", "nul:noop"], ["'nul'", "did you mean null:noop"]),
         (["bench", "null:spn=1ms"], ["did you mean 'spin'"]),
@@ -95,10 +98,15 @@ def models(tmp_path: Path) -> Path:
     ],
 )
 def test_a_request_that_cannot_be_is_three_lines_and_two(
-    models: Path, arguments: list[str], words: list[str]
+    here: Laptime, models: Path, arguments: list[str], words: list[str]
 ) -> None:
-    three_lines(laptime(models, *arguments), 2, *words)
+    three_lines(here(models, *arguments), 2, *words)
     assert not (models / ".laptime").exists()
+
+
+def test_a_process_says_the_same_and_ends_with_two(models: Path) -> None:
+    words = ["batch 0 is impossible", "--batch 1,8"]
+    three_lines(laptime(models, "bench", "null:spin=1ms", "--batch", "0"), 2, *words)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +119,9 @@ def test_a_request_that_cannot_be_is_three_lines_and_two(
     ],
 )
 def test_a_function_that_fails_is_a_marked_case(
-    models: Path, function: str, code: int, kind: str | None, words: list[str]
+    here: Laptime, models: Path, function: str, code: int, kind: str | None, words: list[str]
 ) -> None:
-    ended = laptime(models, "bench", f"model.py:{function}", "--backend", "null", "--json", *QUICK)
+    ended = here(models, "bench", f"model.py:{function}", "--backend", "null", "--json", *QUICK)
     assert ended.returncode == code, ended.stderr
     (case,) = document(ended)["cases"]
     assert case["verdict"] == "invalid"
@@ -123,8 +131,8 @@ def test_a_function_that_fails_is_a_marked_case(
         assert word in text
 
 
-def test_json_has_the_published_keys(models: Path) -> None:
-    ended = laptime(models, "bench", "null:spin=1ms,jitter=1%", "--batch", "1,8", "--json", *QUICK)
+def test_json_has_the_published_keys(here: Laptime, models: Path) -> None:
+    ended = here(models, "bench", "null:spin=1ms,jitter=1%", "--batch", "1,8", "--json", *QUICK)
     assert ended.returncode == 0, ended.stderr
     found = document(ended)
     assert found["schema"]
@@ -142,31 +150,31 @@ def test_json_has_the_published_keys(models: Path) -> None:
     assert "progress" not in ended.stderr.lower() or ended.stdout.startswith("{")
 
 
-def test_reports_are_written_and_compared(models: Path) -> None:
+def test_reports_are_written_and_compared(here: Laptime, models: Path) -> None:
     files = ["r.html", "r.md", "r.json"]
     wanted = [part for file in files for part in ("-o", file)]
-    first = laptime(models, "bench", "null:spin=1ms", *QUICK, *wanted)
+    first = here(models, "bench", "null:spin=1ms", *QUICK, *wanted)
     assert first.returncode == 0, first.stderr
     assert (models / "r.html").read_text().lower().startswith("<!doctype html")
     assert "null:spin=1ms" in (models / "r.md").read_text()
     assert json.loads((models / "r.json").read_text())["cases"]
-    laptime(models, "bench", "null:spin=4ms", *QUICK)
-    compared = laptime(models, "compare", "last~1", "last", "--json")
+    here(models, "bench", "null:spin=4ms", *QUICK)
+    compared = here(models, "compare", "last~1", "last", "--json")
     assert compared.returncode == 0, compared.stderr
     (comparison,) = document(compared)["comparisons"]
     assert comparison["word"] == "slower"
-    assert laptime(models, "show", "last").returncode == 0
+    assert here(models, "show", "last").returncode == 0
 
 
-def test_nan_is_invalid_and_three(tmp_path: Path) -> None:
-    ended = laptime(tmp_path, "bench", "null:nan,spin=1ms", "--json", *QUICK)
+def test_nan_is_invalid_and_three(here: Laptime, tmp_path: Path) -> None:
+    ended = here(tmp_path, "bench", "null:nan,spin=1ms", "--json", *QUICK)
     assert ended.returncode == 3
     assert document(ended)["verdict"] == "invalid"
     assert "NaN" in ended.stdout
 
 
-def test_a_batch_that_exhausts_memory_costs_no_other_its_numbers(tmp_path: Path) -> None:
-    ended = laptime(tmp_path, "bench", "null:spin=1ms,fits=4", "--batch", "1,8,2", "--json", *QUICK)
+def test_a_batch_that_exhausts_memory_costs_no_other_its_numbers(here: Laptime, tmp_path: Path) -> None:
+    ended = here(tmp_path, "bench", "null:spin=1ms,fits=4", "--batch", "1,8,2", "--json", *QUICK)
     assert ended.returncode == 4
     cases = {case["axes"]["batch"]: case for case in document(ended)["cases"]}
     assert "out_of_memory" in json.dumps(cases[8])
@@ -174,19 +182,21 @@ def test_a_batch_that_exhausts_memory_costs_no_other_its_numbers(tmp_path: Path)
         assert cases[batch]["metrics"]["latency/isolated/median"]["value"] > 0
 
 
-def test_real_allocation_beyond_the_limit_is_a_marked_case(tmp_path: Path) -> None:
-    ended = laptime(tmp_path, "bench", "null:alloc=1GiB", "--batch", "100000", "--json", *QUICK)
+def test_real_allocation_beyond_the_limit_is_a_marked_case(here: Laptime, tmp_path: Path) -> None:
+    ended = here(tmp_path, "bench", "null:alloc=1GiB", "--batch", "100000", "--json", *QUICK)
     assert ended.returncode == 4
     assert "out_of_memory" in ended.stdout
 
 
 @pytest.mark.parametrize("fault", ["crash", "kill"])
-def test_a_process_that_dies_in_the_middle_keeps_what_was_measured(tmp_path: Path, fault: str) -> None:
+def test_a_process_that_dies_in_the_middle_keeps_what_was_measured(
+    here: Laptime, tmp_path: Path, fault: str
+) -> None:
     target = f"null:spin=1ms,{fault},at=2500"
     # So precise a wish is never granted: it goes on until the process dies.
-    ended = laptime(tmp_path, "bench", target, "--budget", "30s", "--precision", "0.0001%", "--json")
+    ended = here(tmp_path, "bench", target, "--budget", "30s", "--precision", "0.0001%", "--json")
     assert ended.returncode == 4
-    text = laptime(tmp_path, "show", "last").stdout
+    text = here(tmp_path, "show", "last").stdout
     assert ("SIGSEGV" if fault == "crash" else "SIGKILL") in text
     (case,) = document(ended)["cases"]
     # How many calls are left once the warm-up is taken off depends on the machine: 6 were left on a busy one.
@@ -228,11 +238,11 @@ def test_a_home_that_cannot_be_written_is_told_after_the_result(tmp_path: Path) 
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_inputs_of_the_wrong_shape_are_a_marked_case(tmp_path: Path) -> None:
+def test_inputs_of_the_wrong_shape_are_a_marked_case(here: Laptime, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "import torch\ndef wrong():\n    return torch.nn.Linear(8, 2), torch.randn(1, 9)\n"
     )
-    ended = laptime(tmp_path, "bench", "net.py:wrong", "--json", *QUICK)
+    ended = here(tmp_path, "bench", "net.py:wrong", "--json", *QUICK)
     assert ended.returncode == 4, ended.stderr
     text = json.dumps(document(ended)["cases"])
     assert "shapes" in text

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import venv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+Laptime = Callable[..., subprocess.CompletedProcess[str]]
 LAPTIME = [sys.executable, "-m", "laptime"]
 QUICK = ["--preset", "quick", "--budget", "300ms", "--no-save"]
 
@@ -21,29 +23,30 @@ def laptime(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def document(*arguments: str, cwd: Path) -> Any:
-    done = laptime("bench", *arguments, *QUICK, "--json", cwd=cwd)
+def document(done: subprocess.CompletedProcess[str]) -> Any:
     assert done.returncode in (0, 3), done.stderr
     return json.loads(done.stdout)
 
 
-def test_workers_run_in_an_environment_that_has_nothing(tmp_path: Path) -> None:
+def test_workers_run_in_an_environment_that_has_nothing(here: Laptime, tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
-    found = document("null:spin=1ms", "null:spin=2ms", "--python", "null=bare", cwd=tmp_path)
+    words = ["null:spin=1ms", "null:spin=2ms", "--python", "null=bare"]
+    found = document(here(tmp_path, "bench", *words, *QUICK, "--json"))
     assert [case["status"] for case in found["cases"]] == ["ok", "ok"]
     assert found["environment"]["knobs"]["null.python"]
 
 
-def test_a_backend_that_is_asked_for_runs_all_that_it_can(tmp_path: Path) -> None:
+def test_a_backend_that_is_asked_for_runs_all_that_it_can(here: Laptime, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "def build():\n    return lambda: sum(range(1000))\n", encoding="utf-8"
     )
-    found = document("model.py:build", "null:noop", "--backend", "null", cwd=tmp_path)
+    words = ["model.py:build", "null:noop", "--backend", "null"]
+    found = document(here(tmp_path, "bench", *words, *QUICK, "--json"))
     assert [case["axes"]["backend"] for case in found["cases"]] == ["null", "null"]
 
 
-def test_what_cannot_be_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    done = laptime("bench", "keras:EfficientNetB0", "--backend", "torch", *QUICK, cwd=tmp_path)
+def test_what_cannot_be_is_refused_before_anything_is_measured(here: Laptime, tmp_path: Path) -> None:
+    done = here(tmp_path, "bench", "keras:EfficientNetB0", "--backend", "torch", *QUICK)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "error: torch cannot run keras:EfficientNetB0"
     assert done.stderr.splitlines()[-1].startswith("next:  laptime bench --backend tensorflow ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,16 @@ from laptime.testing.llm_server import Answer, Cost, Script, serving
 from laptime.verbs.load import LoadRequest
 from laptime.verbs.load import load as measure
 
+Laptime = Callable[..., subprocess.CompletedProcess[str]]
 FAST = Cost(0.004, 0.0, 0.0)
 GOOD = Answer()
 PROBES = 2
 """Requests that laptime sends before a level, to see what a word of a prompt is in tokens."""
 
 
-def load(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def load(here: Laptime, url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     shape = ("--rate", "20", "--prompt", "8", "--output", "8", "--timeout", "2s", "--json")
-    command = [sys.executable, "-m", "laptime", "load", url, *shape, *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=100)
+    return here(folder, "load", url, *shape, *words)
 
 
 def level(script: Script, path: str = "", **options: Any) -> dict[str, Any]:
@@ -115,9 +115,9 @@ def test_tokens_of_every_channel_and_shape_are_counted_once() -> None:
 
 
 def test_a_role_that_comes_early_is_no_first_token() -> None:
-    slow = Script(cost=Cost(base=0.1, prefill_token=0.0, running=0.0))
+    slow = Script(cost=Cost(base=0.05, prefill_token=0.0, running=0.0))
     found = level(slow, "/chat/completions", requests=2, concurrency=[1])
-    assert found["tokens"]["ttft"]["median"]["value"] >= 0.1
+    assert found["tokens"]["ttft"]["median"]["value"] >= 0.05
 
 
 @pytest.mark.parametrize(
@@ -125,18 +125,18 @@ def test_a_role_that_comes_early_is_no_first_token() -> None:
     [(("--model", "scriptd"), "scripted"), (("--prompt", "5000"), "maximum context length")],
 )
 def test_what_the_server_refuses_at_once_is_an_error_in_three_lines(
-    words: tuple[str, ...], said: str, tmp_path: Path
+    here: Laptime, words: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    with serving(Script(cost=FAST)) as server:
-        done = load(server.url, tmp_path, "--requests", "2", *words)
+    with served(Script(cost=FAST)) as url:
+        done = load(here, url, tmp_path, "--requests", "2", *words)
     assert done.returncode in (2, 3), done.stdout
     assert said in done.stderr + done.stdout
 
 
-def test_a_key_is_sent_and_never_stored(tmp_path: Path) -> None:
-    with serving(Script(cost=FAST, api_key="open-sesame")) as server:
-        refused = load(server.url, tmp_path, "--requests", "2")
-        done = load(server.url, tmp_path, "--requests", "2", "-H", "Authorization: Bearer open-sesame")
+def test_a_key_is_sent_and_never_stored(here: Laptime, tmp_path: Path) -> None:
+    with served(Script(cost=FAST, api_key="open-sesame")) as url:
+        refused = load(here, url, tmp_path, "--requests", "2")
+        done = load(here, url, tmp_path, "--requests", "2", "-H", "Authorization: Bearer open-sesame")
     assert refused.returncode != 0
     assert "401" in refused.stderr + refused.stdout
     assert json.loads(done.stdout)["levels"][0]["facts"]["answered"] == 2

@@ -9,13 +9,17 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from fixtures.command_lines import OWN_VARIABLES
 from laptime.store import lookup
+
+Laptime = Callable[..., subprocess.CompletedProcess[str]]
 
 CLASSES = """
 import os, signal, sys, time
@@ -131,12 +135,25 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def perfzero(work: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("LAPTIME_HOME", "FORCE_COLOR")}
+def perfzero_process(work: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`laptime suite perfzero` in a process of its own."""
+    environ = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
     return subprocess.run(
         [sys.executable, "-m", "laptime", "suite", "perfzero", *arguments],
         cwd=work, env={**environ, **variables}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+
+
+@pytest.fixture
+def perfzero(here: Laptime, monkeypatch: pytest.MonkeyPatch) -> Laptime:
+    """The same in this process; each benchmark has one of its own, as always."""
+
+    def call(work: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return here(work, "suite", "perfzero", *arguments)
+
+    return call
 
 
 def methods(*names: str) -> str:
@@ -159,7 +176,7 @@ def summaries(work: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_benchmark_that_passes_writes_perfzeros_summary(work: Path) -> None:
-    done = perfzero(
+    done = perfzero_process(
         work, methods("pass"), "--execution_id=run_b1", "--execution_label=nightly", PERFZERO_RUN_TAGS="a"
     )
     assert done.returncode == 0, done.stderr
@@ -188,7 +205,9 @@ def test_a_benchmark_that_passes_writes_perfzeros_summary(work: Path) -> None:
     assert json.loads(shown.stdout) == summary
 
 
-def test_the_framework_that_a_benchmark_loads_is_one_of_the_runs_conditions(work: Path) -> None:
+def test_the_framework_that_a_benchmark_loads_is_one_of_the_runs_conditions(
+    perfzero: Laptime, work: Path
+) -> None:
     runs = []
     for version in ("2.20.0", "2.21.0"):
         (work / "tensorflow.py").write_text(f"__version__ = {version!r}\n")
@@ -201,7 +220,7 @@ def test_the_framework_that_a_benchmark_loads_is_one_of_the_runs_conditions(work
 
 
 @pytest.mark.slow
-def test_every_fault_is_marked_and_the_rest_goes_on(work: Path) -> None:
+def test_every_fault_is_marked_and_the_rest_goes_on(perfzero: Laptime, work: Path) -> None:
     names = "bound raise exit segfault vanish silent twice names renamed nan hang flood pass"
     names = names.replace("names", "two_names")
     done = perfzero(work, methods(*names.split()), "--timeout=4s", "-o", "r.html")
@@ -247,7 +266,7 @@ def test_every_fault_is_marked_and_the_rest_goes_on(work: Path) -> None:
     assert lookup.load("last", work / ".laptime").status == "complete"
 
 
-def test_a_broken_bound_and_a_filter_without_a_match_exit_1(work: Path) -> None:
+def test_a_broken_bound_and_a_filter_without_a_match_exit_1(perfzero: Laptime, work: Path) -> None:
     assert perfzero(work, methods("bound")).returncode == 1
     none = perfzero(work, "--benchmark_methods=tinybench.Tiny.filter:nothing_like_it")
     assert none.returncode == 1
@@ -255,7 +274,7 @@ def test_a_broken_bound_and_a_filter_without_a_match_exit_1(work: Path) -> None:
     assert len(none.stderr.strip().splitlines()) == 3
 
 
-def test_trials_under_one_id_do_not_overwrite_and_give_an_interval(work: Path) -> None:
+def test_trials_under_one_id_do_not_overwrite_and_give_an_interval(perfzero: Laptime, work: Path) -> None:
     for _ in range(2):
         done = perfzero(work, methods("pass"), "--execution_id=same", "--benchmark_num_trials=3")
         assert done.returncode == 0, done.stderr
@@ -268,7 +287,7 @@ def test_trials_under_one_id_do_not_overwrite_and_give_an_interval(work: Path) -
     assert last["laptime"]["metrics"]["exp_per_second"]["ci95"] == [10.0, 10.0]
 
 
-def test_both_constructor_styles_and_arguments(work: Path) -> None:
+def test_both_constructor_styles_and_arguments(perfzero: Laptime, work: Path) -> None:
     given = '--perfzero_constructor_args={"scale": 0.1}'
     assert perfzero(work, methods("pass"), given).returncode == 1  # 10 x 0.1 is below the bound
     bare = "--benchmark_methods=tinybench.Bare:benchmark_pass"
@@ -276,12 +295,12 @@ def test_both_constructor_styles_and_arguments(work: Path) -> None:
     assert perfzero(work, bare).returncode == 0  # found from its signature
 
 
-def test_a_peak_between_two_looks_is_seen(work: Path) -> None:
+def test_a_peak_between_two_looks_is_seen(perfzero: Laptime, work: Path) -> None:
     assert perfzero(work, methods("memory")).returncode == 0
     assert summaries(work)["memory"]["process_info"]["max_rss"] > 200_000_000
 
 
-def test_a_failing_uploader_loses_nothing(work: Path) -> None:
+def test_a_failing_uploader_loses_nothing(perfzero: Laptime, work: Path) -> None:
     done = perfzero(
         work,
         methods("pass"),
@@ -297,13 +316,13 @@ def test_a_failing_uploader_loses_nothing(work: Path) -> None:
         assert (place / "up" / "perfzero_summary.json").is_file()
 
 
-def test_a_filter_lists_what_it_finds_without_running_it(work: Path) -> None:
+def test_a_filter_lists_what_it_finds_without_running_it(perfzero: Laptime, work: Path) -> None:
     done = perfzero(work, "--benchmark_methods=tinybench.Tiny.filter:benchmark_(pass|bound)", "--list")
     assert done.stdout.split() == ["tinybench.Tiny.benchmark_bound", "tinybench.Tiny.benchmark_pass"]
     assert not (work / "workspace").exists()
 
 
-def test_a_class_that_cannot_be_imported_is_a_failure_and_not_ours(work: Path) -> None:
+def test_a_class_that_cannot_be_imported_is_a_failure_and_not_ours(perfzero: Laptime, work: Path) -> None:
     done = perfzero(work, "--benchmark_methods=nowhere.Tiny.filter:x,nowhere.Tiny.one", methods("pass"))
     assert done.returncode == 4
     assert "No module named 'nowhere'" in done.stdout
@@ -319,13 +338,15 @@ def test_a_class_that_cannot_be_imported_is_a_failure_and_not_ours(work: Path) -
         ("--gcloud_key_file_url=gs://x/y", "no keys"),
     ],
 )
-def test_what_only_the_cloud_has_is_refused_with_a_sentence(work: Path, flag: str, word: str) -> None:
+def test_what_only_the_cloud_has_is_refused_with_a_sentence(
+    perfzero: Laptime, work: Path, flag: str, word: str
+) -> None:
     done = perfzero(work, methods("pass"), flag)
     assert done.returncode == 2
     assert word in done.stderr
 
 
-def test_what_loses_nothing_is_ignored_and_dashes_are_welcome(work: Path) -> None:
+def test_what_loses_nothing_is_ignored_and_dashes_are_welcome(perfzero: Laptime, work: Path) -> None:
     done = perfzero(
         work,
         "--benchmark-methods=tinybench.Tiny.benchmark_pass",
@@ -336,7 +357,9 @@ def test_what_loses_nothing_is_ignored_and_dashes_are_welcome(work: Path) -> Non
     assert "ignored" in done.stderr
 
 
-def test_benchmarks_of_a_cloned_repository_with_fetched_data(work: Path, tmp_path: Path) -> None:
+def test_benchmarks_of_a_cloned_repository_with_fetched_data(
+    perfzero: Laptime, work: Path, tmp_path: Path
+) -> None:
     repo = tmp_path / "my $HOME & repo"
     repo.mkdir()
     (work / "tinybench.py").rename(repo / "tinybench.py")
@@ -386,7 +409,7 @@ def test_ctrl_c_keeps_what_was_run_and_leaves_no_process(work: Path) -> None:
     assert [case.status for case in stored.cases] == ["ok", "interrupted"]
 
 
-def test_a_window_of_the_profiler_ends_with_the_method(work: Path) -> None:
+def test_a_window_of_the_profiler_ends_with_the_method(perfzero: Laptime, work: Path) -> None:
     (work / "tensorflow.py").write_text(
         "import types\n__version__ = '0.0'\n"
         "def start(folder): open('calls', 'a').write('start ')\n"

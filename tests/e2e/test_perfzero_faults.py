@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 import psutil
 import pytest
 
+Laptime = Callable[..., subprocess.CompletedProcess[str]]
 CLASSES = Path(__file__).with_name("perfzero_classes") / "faulty.py"
 
 FAULTS = {
@@ -49,17 +51,15 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def laptime(work: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("LAPTIME_HOME", "FORCE_COLOR")}
-    return subprocess.run(
-        [sys.executable, "-m", "laptime", *words],
-        cwd=work, env=environ, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+@pytest.fixture
+def perfzero(here: Laptime) -> Laptime:
+    """Runs methods of the class, each in a process of its own."""
 
+    def call(work: Path, *names: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        methods = ",".join(f"faulty.Faulty.benchmark_{name}" for name in names)
+        return here(work, "suite", "perfzero", f"--benchmark_methods={methods}", *flags)
 
-def perfzero(work: Path, *names: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    methods = ",".join(f"faulty.Faulty.benchmark_{name}" for name in names)
-    return laptime(work, "suite", "perfzero", f"--benchmark_methods={methods}", *flags)
+    return call
 
 
 def summaries_of_trials(work: Path) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def ended(work: Path, execution: str) -> bool:
 
 
 @pytest.mark.slow
-def test_twenty_faults_are_told_and_none_is_trusted(work: Path) -> None:
+def test_twenty_faults_are_told_and_none_is_trusted(perfzero: Laptime, work: Path) -> None:
     assert len(FAULTS) == 20
     done = perfzero(work, "sound", *FAULTS, flags=("--timeout=2s", "-o", "r.xml", "-o", "r.html"))
     assert done.returncode == 4, done.stderr
@@ -125,7 +125,7 @@ def test_twenty_faults_are_told_and_none_is_trusted(work: Path) -> None:
     assert "<script>alert" not in (work / "r.html").read_text()
 
 
-def test_numbers_of_one_name_are_different_numbers(work: Path) -> None:
+def test_numbers_of_one_name_are_different_numbers(perfzero: Laptime, work: Path) -> None:
     done = perfzero(work, "one_name", "metric_wall_time", "no_wall_time")
     assert done.returncode == 0, done.stderr
     metrics = {name: each["laptime"]["metrics"] for name, each in summaries(work).items()}
@@ -139,18 +139,20 @@ def test_numbers_of_one_name_are_different_numbers(work: Path) -> None:
     assert "one trial" in done.stdout
 
 
-def test_terminal_and_reports_have_one_mean_and_say_which(work: Path) -> None:
+def test_terminal_and_reports_have_one_mean_and_say_which(
+    here: Laptime, perfzero: Laptime, work: Path
+) -> None:
     done = perfzero(work, "sound", flags=("--benchmark_num_trials=3",))
     assert done.returncode == 0, done.stderr
     assert "geometric mean of 3 trials" in done.stdout
-    shown = laptime(work, "show", "last", "--json")
+    shown = here(work, "show", "last", "--json")
     assert shown.returncode == 0
     assert "geometric mean of 3 trials" in shown.stdout
-    text = laptime(work, "show", "last").stdout
+    text = here(work, "show", "last").stdout
     assert "mean of 3 trials" in " ".join(text.split())
 
 
-def test_a_missing_method_is_told_with_the_nearest_one(work: Path) -> None:
+def test_a_missing_method_is_told_with_the_nearest_one(perfzero: Laptime, work: Path) -> None:
     done = perfzero(work, "soud")
     assert done.returncode == 4
     assert "no method benchmark_soud; did you mean benchmark_sound?" in done.stdout
@@ -160,14 +162,14 @@ def test_a_missing_method_is_told_with_the_nearest_one(work: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["nowhere.Tiny.filter:x", "nowhere.Tiny.one", "faulty.Tiny.one"])
-def test_a_class_that_cannot_be_imported_is_no_list(work: Path, method: str) -> None:
-    listed = laptime(work, "suite", "perfzero", f"--benchmark_methods={method}", "--list")
+def test_a_class_that_cannot_be_imported_is_no_list(here: Laptime, work: Path, method: str) -> None:
+    listed = here(work, "suite", "perfzero", f"--benchmark_methods={method}", "--list")
     assert (listed.returncode, listed.stdout) == (4, "")
     assert len(listed.stderr.strip().splitlines()) == 3
     assert "cannot be imported" in listed.stderr
 
 
-def test_a_scratch_folder_may_be_a_file_url(work: Path, tmp_path: Path) -> None:
+def test_a_scratch_folder_may_be_a_file_url(perfzero: Laptime, work: Path, tmp_path: Path) -> None:
     place = tmp_path / "some where"
     done = perfzero(work, "sound", flags=(f"--scratch_gcs_url={place.as_uri()}", "--execution_id=one"))
     assert done.returncode == 0, done.stdout
@@ -175,7 +177,7 @@ def test_a_scratch_folder_may_be_a_file_url(work: Path, tmp_path: Path) -> None:
     assert not (work / "file:").exists()
 
 
-def test_an_uploader_that_aborts_does_not_stop_the_next(work: Path) -> None:
+def test_an_uploader_that_aborts_does_not_stop_the_next(perfzero: Laptime, work: Path) -> None:
     uploaders = "--result_upload_methods=faulty.aborting_upload,faulty.upload"
     done = perfzero(work, "sound", flags=(uploaders, "--execution_id=one"))
     assert done.returncode == 2
@@ -206,21 +208,21 @@ def test_a_method_beside_a_busy_program_is_noisy_and_says_why(work: Path) -> Non
     assert "in 3 of 3 trials its threads waited for a CPU that other programs used" in reasons
 
 
-def test_what_is_not_stored_has_no_id(work: Path) -> None:
+def test_what_is_not_stored_has_no_id(perfzero: Laptime, work: Path) -> None:
     done = perfzero(work, "sound", flags=("--no_save",))
     assert done.returncode == 0
     assert "run: not stored" in done.stdout
 
 
-def test_a_format_of_timings_refuses_reported_numbers(work: Path) -> None:
+def test_a_format_of_timings_refuses_reported_numbers(here: Laptime, perfzero: Laptime, work: Path) -> None:
     assert perfzero(work, "sound").returncode == 0
     for format in ("asv", "pytest_benchmark"):
-        shown = laptime(work, "show", "last", "--format", format)
+        shown = here(work, "show", "last", "--format", format)
         assert (shown.returncode, shown.stdout) == (2, "")
         assert "nothing to say" in shown.stderr
 
 
-def test_a_cut_archive_leaves_nothing(work: Path, tmp_path: Path) -> None:
+def test_a_cut_archive_leaves_nothing(perfzero: Laptime, work: Path, tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     noise.mkdir()
     for number in range(4):
@@ -237,7 +239,7 @@ def test_a_cut_archive_leaves_nothing(work: Path, tmp_path: Path) -> None:
     assert [*(work / "data" / "set").iterdir()] == []
 
 
-def test_cpu_time_is_never_more_than_there_is(work: Path) -> None:
+def test_cpu_time_is_never_more_than_there_is(perfzero: Laptime, work: Path) -> None:
     assert perfzero(work, "sound", flags=("--benchmark_num_trials=5",)).returncode == 0
     for path in work.glob("workspace/output/*/perfzero_summary.json"):
         info = json.loads(path.read_text())["process_info"]

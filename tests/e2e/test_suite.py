@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from laptime.store import files
 
+Laptime = Callable[..., subprocess.CompletedProcess[str]]
 LAPTIME = [sys.executable, "-m", "laptime"]
 NOWHERE = subprocess.DEVNULL
 FAST = """
@@ -77,8 +79,10 @@ def test_a_suite_is_run_stored_and_shown(tmp_path: Path) -> None:
     ],
     ids=["broken", "no baseline"],
 )
-def test_the_exit_code_says_whether_budgets_were_kept(tmp_path: Path, fast: str, code: int) -> None:
-    done = laptime("suite", "run", written(tmp_path, FAST, fast=fast), cwd=tmp_path)
+def test_the_exit_code_says_whether_budgets_were_kept(
+    here: Laptime, tmp_path: Path, fast: str, code: int
+) -> None:
+    done = here(tmp_path, "suite", "run", written(tmp_path, FAST, fast=fast))
     assert done.returncode == code, done.stdout + done.stderr
     first = {0: "measured ", 1: "not passed "}[code]
     assert done.stdout.startswith(first)
@@ -86,20 +90,21 @@ def test_the_exit_code_says_whether_budgets_were_kept(tmp_path: Path, fast: str,
 
 
 def test_a_budget_of_a_metric_that_there_is_not_is_refused_first(
+    here: Laptime,
     tmp_path: Path,
 ) -> None:
-    done = laptime("suite", "run", written(tmp_path, FAST, fast="max = {latncy = 1}"), cwd=tmp_path)
+    done = here(tmp_path, "suite", "run", written(tmp_path, FAST, fast="max = {latncy = 1}"))
     assert done.returncode == 2, done.stdout
     assert done.stdout == ""
     assert "did you mean latency?" in done.stderr
 
 
-def test_a_benchmark_that_fails_is_marked_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_benchmark_that_fails_is_marked_and_the_rest_goes_on(here: Laptime, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("def build():\n    raise ValueError('planted')\n")
     text = FAST + '[[benchmark]]\nname = "bad"\ntarget = "model.py:build"\nbackend = "null"\n'
     text += '[[benchmark]]\nname = "none"\ntarget = "nothing.py:build"\n'
     text += '[[benchmark]]\nname = "last"\ntarget = "null:noop"\n'
-    done = laptime("suite", "run", written(tmp_path, text), cwd=tmp_path)
+    done = here(tmp_path, "suite", "run", written(tmp_path, text))
     assert done.returncode == 4, done.stdout + done.stderr
     assert "planted" in done.stdout
     assert "there is no file" in done.stdout
@@ -107,7 +112,7 @@ def test_a_benchmark_that_fails_is_marked_and_the_rest_goes_on(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_one_that_hangs_or_ends_its_process_costs_no_other_its_numbers(tmp_path: Path) -> None:
+def test_one_that_hangs_or_ends_its_process_costs_no_other_its_numbers(here: Laptime, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "import os, signal, time\n"
         "def hangs():\n    return lambda: time.sleep(1000)\n"
@@ -117,26 +122,26 @@ def test_one_that_hangs_or_ends_its_process_costs_no_other_its_numbers(tmp_path:
     for name in ("hangs", "dies"):
         text += f'[[benchmark]]\nname = "{name}"\ntarget = "model.py:{name}"\nbackend = "null"\n'
     text += '[[benchmark]]\nname = "last"\ntarget = "null:noop"\n'
-    done = laptime("suite", "run", written(tmp_path, text), "--timeout", "3s", cwd=tmp_path)
+    done = here(tmp_path, "suite", "run", written(tmp_path, text), "--timeout", "3s")
     assert done.returncode == 4, done.stdout + done.stderr
     assert "gave no answer within 3 s" in done.stdout
     assert "SIGSEGV" in done.stdout
     assert {"mine:fast", "mine:hangs", "mine:dies", "mine:last"} == set(stored(tmp_path))
 
 
-def test_nothing_that_matches_is_exit_5(tmp_path: Path) -> None:
-    done = laptime("suite", "run", written(tmp_path, FAST), "--match", "zzz", cwd=tmp_path)
+def test_nothing_that_matches_is_exit_5(here: Laptime, tmp_path: Path) -> None:
+    done = here(tmp_path, "suite", "run", written(tmp_path, FAST), "--match", "zzz")
     assert done.returncode == 5
     assert "no benchmark of mine.toml matches" in done.stderr
 
 
-def test_list_and_dry_run_measure_nothing(tmp_path: Path) -> None:
+def test_list_and_dry_run_measure_nothing(here: Laptime, tmp_path: Path) -> None:
     suite = written(tmp_path, TWO, fast="batch = [1, 8]")
-    listed = laptime("suite", "run", suite, "--list", "--match", "small", cwd=tmp_path)
+    listed = here(tmp_path, "suite", "run", suite, "--list", "--match", "small")
     assert listed.returncode == 0
     assert "fast" in listed.stdout
     assert "slow" not in listed.stdout
-    dry = laptime("suite", "run", suite, "--dry-run", "--trials", "3", cwd=tmp_path)
+    dry = here(tmp_path, "suite", "run", suite, "--dry-run", "--trials", "3")
     assert dry.returncode == 0, dry.stderr
     assert "2 cases, 3 trials" in dry.stdout
     assert "in all" in dry.stdout

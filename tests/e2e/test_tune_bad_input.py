@@ -6,11 +6,17 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fixtures.command_lines import OWN_VARIABLES
+from laptime.tuning.session.trial_runner import TrialRunner
+
 Ended = subprocess.CompletedProcess[str]
+Tune = Callable[..., Ended]
+VARIABLES = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 TRAINING = """
 import sys
@@ -50,17 +56,26 @@ def training(
     )
 
 
-def tune(cwd: Path, *words: str, **environment: str) -> Ended:
-    clean = {k: v for k, v in os.environ.items() if k not in ("LAPTIME_HOME", "NO_COLOR", "FORCE_COLOR")}
+def tune_process(cwd: Path, *words: str) -> Ended:
+    """In a process of its own, as a user types it."""
+    clean = {k: v for k, v in os.environ.items() if k not in OWN_VARIABLES}
     return subprocess.run(
         [sys.executable, "-m", "laptime", "tune", *words],
         cwd=cwd,
-        env=clean | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        env=clean | VARIABLES,
         capture_output=True,
         text=True,
         input="",
         timeout=280,
     )
+
+
+@pytest.fixture
+def tune(here: Tune, monkeypatch: pytest.MonkeyPatch) -> Tune:
+    """`laptime tune` in this process; the script itself runs in one of its own, as always."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    return lambda folder, *words: here(folder, "tune", *words)
 
 
 def three_lines(ended: Ended, code: int, *words: str) -> None:
@@ -84,7 +99,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def test_a_script_that_is_not_there(script: Path) -> None:
-    three_lines(tune(script.parent, "trian.py"), 2, "trian.py", "train.py")
+    three_lines(tune_process(script.parent, "trian.py"), 2, "trian.py", "train.py")
 
 
 @pytest.mark.parametrize(
@@ -121,17 +136,17 @@ def test_a_script_that_is_not_there(script: Path) -> None:
     ],
     ids=lambda value: "_".join(value) if isinstance(value, tuple) else "",
 )
-def test_wrong_use_costs_no_time(script: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_use_costs_no_time(tune: Tune, script: Path, words: tuple[str, ...], said: str) -> None:
     three_lines(tune(script.parent, *words), 2, said)
     assert [path.name for path in script.parent.iterdir() if path.name != ".laptime"] == ["train.py"]
 
 
-def test_a_broken_optimization_of_ones_own_is_named(script: Path) -> None:
+def test_a_broken_optimization_of_ones_own_is_named(tune: Tune, script: Path) -> None:
     (script.parent / "own.py").write_text("1 / 0\n")
     three_lines(tune(script.parent, "--with", "own.py", "train.py"), 2, "own.py", "ZeroDivisionError")
 
 
-def test_a_file_that_is_no_optimization_is_told_what_it_lacks(script: Path) -> None:
+def test_a_file_that_is_no_optimization_is_told_what_it_lacks(tune: Tune, script: Path) -> None:
     (script.parent / "own.py").write_text("TITLE = 'mine'\n")
     three_lines(tune(script.parent, "--with", "own.py", "train.py"), 2, "own.py", "it lacks NUMERICS")
 
@@ -139,20 +154,22 @@ def test_a_file_that_is_no_optimization_is_told_what_it_lacks(script: Path) -> N
 # Scripts that do not train.
 
 
-def test_a_script_without_torch(tmp_path: Path) -> None:
+def test_a_script_without_torch(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('hello')\n")
     three_lines(tune(tmp_path, "train.py"), 2, "no training was found in train.py", "profile")
 
 
 @pytest.mark.torch
-def test_a_script_that_never_trains(tmp_path: Path) -> None:
+def test_a_script_that_never_trains(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before torch is imported for its races."""
+    monkeypatch.setattr(TrialRunner, "prepare", lambda runner: pytest.fail("races were prepared"))
     text = "import torch\nfor _ in range(50):\n    torch.nn.Linear(4, 1)(torch.randn(2, 4))\n"
     (tmp_path / "train.py").write_text(text)
     three_lines(tune(tmp_path, "train.py"), 2, "train.py", "laptime profile")
 
 
 @pytest.mark.torch
-def test_a_script_that_ends_before_the_warm_up(tmp_path: Path) -> None:
+def test_a_script_that_ends_before_the_warm_up(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(training(inside="if optimizer: sys.exit()"))
     three_lines(tune(tmp_path, "train.py"), 2, "steps")
 
@@ -160,7 +177,7 @@ def test_a_script_that_ends_before_the_warm_up(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 8, 20])
-def test_a_script_of_few_steps(tmp_path: Path, steps: int) -> None:
+def test_a_script_of_few_steps(tune: Tune, tmp_path: Path, steps: int) -> None:
     inside = f"steps = globals().get('steps', 0) + 1\nif steps == {steps}: sys.exit()"
     (tmp_path / "train.py").write_text(training(inside=inside))
     done = tune(tmp_path, "--budget", "60s", "--only", "set_to_none", "train.py")
@@ -175,28 +192,28 @@ def test_a_script_of_few_steps(tmp_path: Path, steps: int) -> None:
 
 
 @pytest.mark.torch
-def test_a_dataset_that_is_not_there(tmp_path: Path) -> None:
+def test_a_dataset_that_is_not_there(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(training(before="open('data/train.csv')"))
     three_lines(tune(tmp_path, "train.py"), 4, "did not find its data", "data/train.csv")
 
 
 @pytest.mark.torch
-def test_an_exception_in_the_middle_is_told_by_its_last_line(tmp_path: Path) -> None:
+def test_an_exception_in_the_middle_is_told_by_its_last_line(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(training(inside="raise ValueError('the planted mistake')"))
     three_lines(tune(tmp_path, "train.py"), 4, "train.py failed", "ValueError: the planted mistake")
 
 
-def test_a_script_that_cannot_be_parsed(tmp_path: Path) -> None:
+def test_a_script_that_cannot_be_parsed(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def (:\n")
     three_lines(tune(tmp_path, "train.py"), 4, "SyntaxError")
 
 
-def test_a_library_that_is_not_installed(tmp_path: Path) -> None:
+def test_a_library_that_is_not_installed(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import no_such_library\n")
     three_lines(tune(tmp_path, "train.py"), 4, "no_such_library")
 
 
-def test_torch_that_is_not_installed(tmp_path: Path) -> None:
+def test_torch_that_is_not_installed(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
     ended = tune(tmp_path, "train.py")
     three_lines(ended, ended.returncode, "could not import torch", "--python")
@@ -205,21 +222,21 @@ def test_torch_that_is_not_installed(tmp_path: Path) -> None:
 
 def test_a_script_that_reads_standard_input(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("epochs = int(input('epochs? '))\n")
-    three_lines(tune(tmp_path, "train.py"), 4, "reads from standard input", "arguments")
+    three_lines(tune_process(tmp_path, "train.py"), 4, "reads from standard input", "arguments")
 
 
-def test_a_script_that_wants_arguments(tmp_path: Path) -> None:
+def test_a_script_that_wants_arguments(tune: Tune, tmp_path: Path) -> None:
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()\n"
     (tmp_path / "train.py").write_text(text)
     three_lines(tune(tmp_path, "train.py"), 4, "did not take its arguments")
 
 
-def test_a_script_that_is_killed(tmp_path: Path) -> None:
+def test_a_script_that_is_killed(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     three_lines(tune(tmp_path, "train.py"), 4, "SIGSEGV")
 
 
-def test_a_script_that_hangs(tmp_path: Path) -> None:
+def test_a_script_that_hangs(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(1000)\n")
     three_lines(
         tune(tmp_path, "--timeout", "2s", "train.py"), 4, "did not finish its first steps", "--timeout"
@@ -227,7 +244,7 @@ def test_a_script_that_hangs(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_limit_of_memory_that_is_too_small(script: Path) -> None:
+def test_a_limit_of_memory_that_is_too_small(tune: Tune, script: Path) -> None:
     three_lines(
         tune(script.parent, "--max-memory", "100MB", "train.py"), 4, "memory", "0.10 GB", "--max-memory"
     )
@@ -237,13 +254,13 @@ def test_a_limit_of_memory_that_is_too_small(script: Path) -> None:
 
 
 @pytest.mark.torch
-def test_data_parallel(tmp_path: Path) -> None:
+def test_data_parallel(tune: Tune, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(training(model="nn.DataParallel(nn.Linear(4, 1))"))
     three_lines(tune(tmp_path, "train.py"), 2, "DataParallel", "CUDA_VISIBLE_DEVICES")
 
 
 @pytest.mark.torch
-def test_a_script_that_spawns_its_own_training_processes(tmp_path: Path) -> None:
+def test_a_script_that_spawns_its_own_training_processes(tune: Tune, tmp_path: Path) -> None:
     body = textwrap.indent(training(epochs=20), "    ")
     main = """
 if __name__ == '__main__':
@@ -259,7 +276,7 @@ if __name__ == '__main__':
 
 @pytest.mark.torch
 @pytest.mark.parametrize("asked", ["--dry-run", pytest.param("--steps=20", marks=pytest.mark.slow)])
-def test_files_of_the_script_are_not_touched(tmp_path: Path, asked: str) -> None:
+def test_files_of_the_script_are_not_touched(tune: Tune, tmp_path: Path, asked: str) -> None:
     before = """
         import json, os, pathlib, shutil
         pathlib.Path('out').mkdir(exist_ok=True)

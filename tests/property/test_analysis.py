@@ -11,7 +11,7 @@ from fixtures.runs import case as made
 from laptime.analysis.compare import compare, judge
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import Effect
-from laptime.analysis.quantiles import interval, quantile
+from laptime.analysis.quantiles import interval, median, quantile
 from laptime.analysis.steady import settle
 from laptime.analysis.summary import summarize
 from laptime.records.case import Case
@@ -29,6 +29,14 @@ def test_interval_contains_the_quantile(values: list[float], q: float) -> None:
     ends = interval(samples, q)
     if ends is not None:
         assert ends[0] <= quantile(samples, q) <= ends[1]
+
+
+@given(st.lists(st.floats(width=64), min_size=1, max_size=40), st.floats(0, 1))
+def test_quantile_and_median_are_those_of_numpy_to_the_last_bit(values: list[float], q: float) -> None:
+    samples = np.array(values)
+    with np.errstate(all="ignore"):
+        expected = [np.quantile(samples, q), np.median(samples)]
+    assert np.array_equal([quantile(samples, q), median(samples)], expected, equal_nan=True)
 
 
 @given(many, powers)

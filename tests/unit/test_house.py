@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,10 +19,11 @@ import laptime
 
 SOURCE = Path(laptime.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-MODULES = sorted(
-    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+PATHS = {
+    ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in FILES
-)
+}
+MODULES = sorted(PATHS)
 CATALOGUE = SOURCE / "tuning" / "catalogue"
 # Code that optimizations also put into users' scripts, word for word: it imports torch as those do.
 INTO_SCRIPTS = {
@@ -30,39 +33,45 @@ INTO_SCRIPTS = {
 }
 FRAMEWORKS = ("torch", "torchvision", "timm", "tensorflow", "onnxruntime", "openvino", "jax", "ray", "zeus")
 
-# Imports each module in a process of its own: a fork of one that has loaded the libraries but nothing of
-# ours, so that it takes seconds and not minutes. Warnings are errors. Tells what failed, and which
-# frameworks came along.
+# Imports each module in a process of its own, where nothing of ours is loaded but one of the modules that it
+# imports itself: it is forked from the process that imported that one, so that a thousand of them take
+# seconds and not minutes. Warnings are errors. Tells what is wrong with each, or which frameworks came along;
+# null where a module could not be tested so.
 ALONE = """
-import importlib, os, sys, traceback, warnings
+import gc, importlib, json, os, sys, traceback, warnings
+gc.disable()  # a collection would copy the pages that a fork shares
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import asyncio, click, jinja2, msgspec, numpy, psutil, rich.progress, rich.table, statistics, subprocess
-failed = False
-for name in sys.argv[2:]:
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            importlib.import_module(name)
-            loaded = [word for word in sys.argv[1].split(",") if word in sys.modules]
-            if loaded:
-                print(name, "imports", *loaded)
-        except BaseException:
-            print(name, traceback.format_exc())
-            loaded = ["?"]
-        sys.stdout.flush()
-        os._exit(bool(loaded))
-    failed |= os.waitpid(pid, 0)[1] != 0
-sys.exit(failed)
+children, frameworks = json.load(sys.stdin)
+
+def fault(name):
+    if name in sys.modules:  # what it imports imports it in turn
+        return None
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return traceback.format_exc()
+    return " ".join(word for word in frameworks if word in sys.modules)
+
+def grow(name):
+    for child in children.get(name, []):
+        if os.fork() == 0:
+            print(json.dumps([child, fault(child)]), flush=True)
+            grow(child)
+            os._exit(0)
+        os.wait()
+
+grow("")
 """
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """A fresh interpreter, which sees this source tree first."""
     path = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    environ = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, *arguments], capture_output=True, text=True, env=environ, input=stdin
     )
 
 
@@ -87,43 +96,129 @@ def test_the_public_names_are_those_that_are_promised() -> None:
         _ = laptime.benchmark
 
 
+def imported_first(name: str) -> set[str]:
+    """Our modules that a module loads in any case: packages around it, and what its own lines import."""
+    parts = name.split(".")
+    found = {".".join(parts[:length]) for length in range(1, len(parts))}
+    for names, module in source(PATHS[name]).imports_at_top:
+        for each in names:
+            whole = f"{module}.{each}" if module else each
+            found.add(whole if whole in PATHS else module)
+    return (found & PATHS.keys()) - {name}
+
+
+def loaded_with(name: str, known: dict[str, set[str]]) -> set[str]:
+    """All of ours that is loaded with a module, itself too; collected in `known`."""
+    if name not in known:
+        known[name] = {name}
+        known[name] = {name}.union(*(loaded_with(each, known) for each in imported_first(name)))
+    return known[name]
+
+
+def tree(names: set[str]) -> dict[str, list[str]]:
+    """These modules by the one of them from whose process each is forked; "" where none will do."""
+    known: dict[str, set[str]] = {}
+    children: dict[str, list[str]] = {}
+    for name in sorted(names):
+        before = {each for each in imported_first(name) & names if name not in loaded_with(each, known)}
+        nearest = max(before, key=lambda each: (len(loaded_with(each, known)), each), default="")
+        children.setdefault(nearest, []).append(name)
+    return children
+
+
+def faults(children: dict[str, list[str]]) -> dict[str, str | None]:
+    done = python("-W", "error", "-c", ALONE, stdin=json.dumps([children, FRAMEWORKS]))
+    assert done.returncode == 0, done.stderr
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
 def test_every_module_imports_alone_without_a_framework_and_without_a_warning() -> None:
     own = [name for name in MODULES if name != "laptime.__main__" and name not in INTO_SCRIPTS]
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    with ThreadPoolExecutor(workers) as pool:  # nearly a thousand forks: each CPU takes its share
-        shares = [own[at::workers] for at in range(workers)]
-        run = partial(python, "-W", "error", "-c", ALONE, ",".join(FRAMEWORKS))
-        for done in pool.map(lambda names: run(*names), shares):
-            assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, str | None] = {}
+    with ThreadPoolExecutor() as pool:
+        for share in pool.map(faults, [tree(set(own[::2])), tree(set(own[1::2]))]):
+            found |= share
+    found |= faults({"": [name for name, fault in found.items() if fault is None]})
+    assert {name: fault for name, fault in found.items() if fault != ""} == {}
+    assert found.keys() == {*own}
+
+
+class Call(NamedTuple):
+    """A call by name, and the values of its keywords; None for those that are no constants."""
+
+    name: str
+    line: int
+    keywords: dict[str, object]
+
+
+class Import(NamedTuple):
+    """The names behind `import`, and the module behind `from`; "" without one."""
+
+    names: list[str]
+    module: str
+
+
+class Source(NamedTuple):
+    """What is asked of a file: parsed once for all tests, and small enough to keep for a thousand files."""
+
+    lines: int
+    is_documented: bool
+    calls: list[Call]
+    imports: list[Import]
+    imports_at_top: list[Import]
+
+
+@cache
+def source(path: Path) -> Source:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    calls, imports, at_top = [], [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            constants = {
+                each.arg or "**": each.value.value if isinstance(each.value, ast.Constant) else None
+                for each in node.keywords
+            }
+            calls.append(Call(dotted(node.func), node.lineno, constants))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            imports.append(Import([alias.name for alias in node.names], module))
+            if node in tree.body:
+                at_top.append(imports[-1])
+    is_documented = not tree.body or bool(ast.get_docstring(tree))
+    return Source(len(text.splitlines()), is_documented, calls, imports, at_top)
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of names and their attributes; "" of any other expression."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (before := dotted(node.value)):
+        return f"{before}.{node.attr}"
+    return ""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_no_file_is_too_long_or_named_after_nothing(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    assert source(path).lines <= 400
     assert path.stem not in {"utils", "util", "helpers", "helper", "manager", "base", "common", "misc"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
 def test_every_module_with_code_says_what_it_is(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert not tree.body or ast.get_docstring(tree), f"{path.name} has no docstring"
+    assert source(path).is_documented, f"{path.name} has no docstring"
 
 
 def test_no_shell_no_pickle_and_no_unguarded_loading() -> None:
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                found = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-                # One file reads pickles of plain containers, and refuses every name in them.
-                plain = {"pickle"} if path.name == "plain_pickle.py" else set()
-                assert not ({"pickle", "shelve", "marshal"} - plain) & set(found), path
-            if isinstance(node, ast.Call):
-                named = {word.arg: word.value for word in node.keywords}
-                shell = named.get("shell")
-                assert not (isinstance(shell, ast.Constant) and shell.value), path
-                called = ast.unparse(node.func)
-                assert called not in ("os.system", "os.popen", "eval", "exec"), path
-                assert called != "torch.load" or "weights_only" in named, path
+        # One file reads pickles of plain containers, and refuses every name in them.
+        plain = {"pickle"} if path.name == "plain_pickle.py" else set()
+        for names, module in source(path).imports:
+            assert not ({"pickle", "shelve", "marshal"} - plain) & {*names, module}, path
+        for called, _, keywords in source(path).calls:
+            assert not keywords.get("shell"), path
+            assert called not in ("os.system", "os.popen", "eval", "exec"), path
+            assert called != "torch.load" or "weights_only" in keywords, path
 
 
 def test_nothing_but_apps_and_callbacks_prints() -> None:
@@ -131,9 +226,8 @@ def test_nothing_but_apps_and_callbacks_prints() -> None:
     for path in FILES:
         if path.relative_to(SOURCE).parts[0] in ("apps", "callbacks") or path.name == "__main__.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
-                raise AssertionError(f"{path.relative_to(SOURCE)}:{node.lineno} prints")
+        for called, line, _ in source(path).calls:
+            assert called != "print", f"{path.relative_to(SOURCE)}:{line} prints"
 
 
 def test_no_file_imports_the_public_api() -> None:
@@ -141,8 +235,7 @@ def test_no_file_imports_the_public_api() -> None:
     for path in FILES:
         if path.parent == SOURCE:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                assert "laptime" not in [alias.name for alias in node.names], path
-            if isinstance(node, ast.ImportFrom) and node.module == "laptime":
-                assert {f"laptime.{alias.name}" for alias in node.names} <= {*MODULES}, path
+        for names, module in source(path).imports:
+            assert module or "laptime" not in names, path
+            if module == "laptime":
+                assert {f"laptime.{name}" for name in names} <= {*MODULES}, path

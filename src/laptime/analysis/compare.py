@@ -15,6 +15,7 @@ import numpy as np
 from laptime.analysis import paired
 from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.paired import MARGIN, Effect
+from laptime.analysis.quantiles import median
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
 from laptime.records.regime import COMPARISON_ORDER, Regime
@@ -58,7 +59,7 @@ def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], floa
     starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]
     blocks = np.split(values, starts[1:])
     return {
-        (int(process[at]), int(rounds[at])): math.log(float(np.median(block)))
+        (int(process[at]), int(rounds[at])): math.log(median(block))
         for at, block in zip(starts, blocks, strict=True)
     }
 

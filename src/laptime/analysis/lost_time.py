@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.analysis.evidence import Evidence, select
-from laptime.analysis.quantiles import Floats
+from laptime.analysis.quantiles import Floats, median, quantile
 from laptime.records.case import Case
 from laptime.records.series import DISTURBED, Series
 
@@ -18,7 +18,7 @@ SLOW_RUN = 0.2
 def best_of_ruler(case: Case) -> float | None:
     """Seconds of the known work at its best beside this case; None where no ruler was read."""
     columns = [series.samples for series in case.series if series.metric.tag == "disturbance/ruler"]
-    return min((float(np.quantile(samples, BEST)) for samples in columns if samples), default=None)
+    return min((quantile(np.asarray(samples), BEST) for samples in columns if samples), default=None)
 
 
 def slowdown(case: Case, series: Series) -> Floats:
@@ -72,4 +72,4 @@ def lost_share(case: Case, series: Series, evidence: Evidence) -> float:
     if not hit.any():
         return 0.0
     share = lost_time(case, series)[evidence.positions] / evidence.values
-    return float(np.median(share[hit]))
+    return median(share[hit])

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from laptime.analysis.quantiles import Floats, effective_size
+from laptime.analysis.quantiles import Floats, effective_size, median
 from laptime.analysis.student_t import t_quantile
 
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
@@ -66,8 +66,8 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     if start == 0:
         kind: Kind = "unstable" if _wanders(x) else "flat"
         return Steady(0, kind, 0.0)
-    level = float(np.median(x[start:]))
-    change = float(np.expm1(np.median(x[:start]) - level))
+    level = median(x[start:])
+    change = float(np.expm1(median(x[:start]) - level))
     kind = "warm-up" if change > 0 else "slow-down"
     return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
 
@@ -78,7 +78,7 @@ def late_step(samples: Floats, steady: Steady) -> float:
     if start <= max(FIRST, WARM_UP_SHARE * len(samples)):
         return 0.0
     near = max(5, len(samples) // 20)
-    share = abs(float(np.median(samples[start - near : start]) / np.median(samples[start:])) - 1)
+    share = abs(median(samples[start - near : start]) / median(samples[start:]) - 1)
     return share if share > LATE_STEP else 0.0
 
 
@@ -93,8 +93,8 @@ def _cut(x: Floats) -> int | None:
     if best is None:
         return None
     before, after = x[:best], x[best:]
-    step = abs(float(np.median(before) - np.median(after)))
-    noise = 1.4826 * float(np.median(np.abs(after - np.median(after))))
+    step = abs(median(before) - median(after))
+    noise = 1.4826 * median(np.abs(after - median(after)))
     # Standard error of a median is about 1.25 sigma / sqrt(n), n being what the samples are worth: where
     # the level drifts, neighbours repeat each other, and a cut through a drift is no end of a warm-up.
     # The second half shows the drift alone, since no cut falls into it.
@@ -124,7 +124,7 @@ def _wanders(x: Floats) -> bool:
     if len(x) < 18:
         return False
     parts = np.array_split(x, 3)
-    medians = [float(np.median(part)) for part in parts]
-    noise = max(1.4826 * float(np.median(np.abs(part - np.median(part)))) for part in parts)
+    medians = [median(part) for part in parts]
+    noise = max(1.4826 * median(np.abs(part - median(part))) for part in parts)
     error = 1.25 * noise * np.sqrt(6 / len(x))
     return bool(max(medians) - min(medians) > max(np.log1p(0.10), 4.0 * error))

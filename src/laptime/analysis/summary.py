@@ -50,16 +50,17 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             continue
         if series.metric.tag == "latency":
             load = open_loop(case) if series.regime == Regime.PACED else None
+            evidence = select(series, constants)
             stats += [
-                _if_served(load, _spared(case, series, stat, constants))
-                for stat in latency(series, constants)
+                _if_served(load, _spared(case, series, stat, evidence)) for stat in latency(series, evidence)
             ]
             stats += [_throughput(case, series, constants)] if case.find(ANSWERED.tag) is None else []
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
-    stats += achieved(case, flops, main_throughput(case, constants), constants)
-    stats += token_rate(case, main_throughput(case, constants))
+    rate = main_throughput(case, constants)
+    stats += achieved(case, flops, rate, constants)
+    stats += token_rate(case, rate)
     return {stat.tag: stat for stat in stats}
 
 
@@ -159,7 +160,8 @@ def _width(stat: Stat) -> float:
 def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _if_served(load, _spared(case, series, median(series, constants), constants))
+    evidence = select(series, constants)
+    return _if_served(load, _spared(case, series, _quantile_stat(series, evidence, "median", 0.5), evidence))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -167,9 +169,8 @@ def median(series: Series, constants: Constants = TODAY) -> Stat:
     return _quantile_stat(series, select(series, constants), "median", 0.5)
 
 
-def latency(series: Series, constants: Constants = TODAY) -> list[Stat]:
+def latency(series: Series, evidence: Evidence) -> list[Stat]:
     """Quantiles, mean, standard deviation and extremes of one regime's calls, with intervals."""
-    evidence = select(series, constants)
     values = evidence.values
     mean = _latency_stat(series, evidence, "mean", float(values.mean()), _mean_interval(series, evidence))
     if any(calls > 1 for calls in series.calls):
@@ -302,8 +303,9 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    rate = throughput(series, batch=case.items, constants=constants)
-    return _served(load, _bounded_below(_spared(case, series, rate, constants)), case.items)
+    evidence = select(series, constants)
+    rate = throughput(series, evidence, batch=case.items)
+    return _served(load, _bounded_below(_spared(case, series, rate, evidence)), case.items)
 
 
 def _bounded_below(rate: Stat) -> Stat:
@@ -315,10 +317,9 @@ def _bounded_below(rate: Stat) -> Stat:
     return structs.replace(rate, value=rate.ci95[0], at_least=True, note=note)
 
 
-def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:
+def _spared(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
     """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
     to be used for want of others."""
-    evidence = select(series, constants)
     if stat.ci95 is None or evidence.basis != "settled" or series.regime == Regime.PACED:
         return stat
     kept = 1 - lost_share(case, series, evidence)
@@ -328,12 +329,12 @@ def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Sta
     return structs.replace(stat, ci95=(low * kept, high))
 
 
-def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:
+def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) -> Stat:
     """Items per second: total work over total time, never a mean of reciprocals.
 
     The interval is that of the mean time of a call, turned over.
     """
-    evidence = select(series, constants)
+    evidence = evidence or select(series)
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
     per_call = evidence.values  # samples are seconds per call, also where one covers a block
     mean = float((per_call * calls).sum() / calls.sum())

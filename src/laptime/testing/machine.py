@@ -12,8 +12,6 @@ import math
 import random
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from laptime.launch.worker_process import CommandFailed
 from laptime.measure.metrics import CPU_TIME, LATENCY
 from laptime.measure.peak_block import PEAK
@@ -206,8 +204,8 @@ class ScriptedSession:
             at.append(machine.now())
             calls = [self._call(command.batch) for _ in range(size)]
             machine.sleep(sum(seconds for seconds, _ in calls))
-            took.append(float(np.mean([seconds for seconds, _ in calls])))
-            waited.append(float(np.mean([lost for _, lost in calls])))
+            took.append(sum(seconds for seconds, _ in calls) / size)
+            waited.append(sum(lost for _, lost in calls) / size)
         return [
             Series(
                 metric=LATENCY,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from laptime.apps.cli import main
+from fixtures.command_lines import OWN_VARIABLES, carried_out
 from laptime.records.event import CaseAdded, CaseChanged, Event, Progress, RunFinished, RunStarted
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
@@ -29,7 +29,7 @@ Laptime = Callable[..., Ended]
 @pytest.fixture(autouse=True)
 def _clean_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("LAPTIME_HOME", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    for name in OWN_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -38,9 +38,8 @@ def laptime(capsys: pytest.CaptureFixture[str]) -> Laptime:
     """Carries out a command line in an empty folder."""
 
     def call(*arguments: str) -> Ended:
-        capsys.readouterr()
-        code = main.run(arguments)
-        return Ended(int(code), *capsys.readouterr())
+        done = carried_out(capsys, *arguments)
+        return Ended(done.returncode, done.stdout, done.stderr)
 
     return call
 

@@ -18,12 +18,15 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
+from fixtures.scripted_servers import served
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, Measured
 from laptime.records.run import Run
 from laptime.testing import http_server, llm_server
 from laptime.verbs.load import LoadRequest, load
+
+FAST = llm_server.Cost(base=0.002, prefill_token=0.0, running=0.0)
 
 
 def loaded(target: str, **options: Any) -> Run:
@@ -37,19 +40,19 @@ def numbers(run: Run, at: int = 0) -> LevelStats:
 
 
 def test_the_queue_of_a_slow_server_is_inside_the_latency_within_3_percent() -> None:
-    """Thirty requests at 8/s, 0.27 s each, one at a time: peers print a p95 of 0.2 to 0.3 s."""
-    with http_server.serving(http_server.Script(slots=0, service=0.27)) as server:
-        run = loaded(server.url, rates=[8], arrivals="constant", requests=30, concurrency=[1])
+    """Thirty requests at 16/s, 0.135 s each, one at a time: peers print a p95 of 0.1 to 0.15 s."""
+    with http_server.serving(http_server.Script(slots=0, service=0.135)) as server:
+        run = loaded(server.url, rates=[16], arrivals="constant", requests=30, concurrency=[1])
     stats = numbers(run)
-    truth = 0.27 + np.arange(30) * (0.27 - 0.125)
+    truth = 0.135 + np.arange(30) * (0.135 - 0.0625)
     assert stats.window == pytest.approx(np.quantile(truth, 0.95, method="higher"), rel=0.03)
-    assert stats.turn == pytest.approx(float((truth - 0.27).mean()), rel=0.03)
+    assert stats.turn == pytest.approx(float((truth - 0.135).mean()), rel=0.03)
     assert "capacity" in [check.name for check in run.cases[0].checks if check.outcome == "warn"]
 
 
 def test_latencies_are_those_of_the_server() -> None:
     with http_server.serving(http_server.Script(slots=1, service=0.02)) as server:
-        run = loaded(server.url, rates=[30], duration=3.0)
+        run = loaded(server.url, rates=[30], duration=2.0)
         jobs = server.truth()[1:]  # the first asked whether it answers
     stats = numbers(run)
     assert stats.facts.answered == len(jobs) == stats.facts.scheduled
@@ -66,8 +69,8 @@ def test_every_kind_of_failure_is_counted_and_none_is_taken_for_fast() -> None:
         http_server.Answer(status=503),
         http_server.Answer(end="cut", chunks=2),
     )
-    with http_server.serving(http_server.Script(slots=0, answers=answers)) as server:
-        run = loaded(server.url, rates=[100], arrivals="constant", requests=60)
+    with served(http_server.Script(slots=0, answers=answers)) as url:
+        run = loaded(url, rates=[100], arrivals="constant", requests=60)
     facts = numbers(run).facts
     kinds = {each.kind: each.count for each in facts.errors}
     assert kinds["http 429"] == kinds["http 503"] == kinds["cut"] == 10
@@ -89,8 +92,8 @@ def test_a_server_that_dies_leaves_what_was_measured() -> None:
 def test_tokens_of_a_scripted_language_model_are_exact() -> None:
     cost = llm_server.Cost(base=0.010, prefill_token=0.0001, running=0.002)
     with llm_server.serving(llm_server.Script(cost=cost, slots=4)) as server:
-        run = loaded(server.url, concurrency=[1], requests=12, prompt=100, output=16)
-        jobs = server.truth()[-12:]
+        run = loaded(server.url, concurrency=[1], requests=8, prompt=100, output=16)
+        jobs = server.truth()[-8:]
     tokens = numbers(run).tokens
     assert tokens is not None
     assert (tokens.prompt, tokens.output, tokens.short, tokens.exact) == (100, 16, 0, True)
@@ -103,18 +106,18 @@ def test_tokens_of_a_scripted_language_model_are_exact() -> None:
 
 def test_usage_that_lies_or_is_missing_makes_a_level_invalid() -> None:
     for answer in (llm_server.Answer(usage=False), llm_server.Answer(usage_error=-5)):
-        with llm_server.serving(llm_server.Script(answers=(answer,))) as server:
-            run = loaded(server.url, concurrency=[1], requests=10, prompt=20, output=8)
+        with served(llm_server.Script(cost=FAST, answers=(answer,))) as url:
+            run = loaded(url, concurrency=[1], requests=10, prompt=20, output=8)
         assert [check.outcome for check in run.cases[0].checks if check.name == "tokens"] == ["fail"]
         assert run.cases[0].trust == "invalid"
 
 
 def test_a_model_that_is_not_served_is_refused_with_the_nearest() -> None:
     with (
-        llm_server.serving(llm_server.Script()) as server,
+        served(llm_server.Script()) as url,
         pytest.raises(UsageError, match="scriptd") as told,
     ):
-        loaded(server.url, rates=[1], model="scriptd")
+        loaded(url, rates=[1], model="scriptd")
     assert "scripted" in told.value.next
 
 
@@ -150,7 +153,7 @@ def test_a_sender_that_stands_still_is_called_late_never_a_slow_server() -> None
         return next(each.pid for each in mine if "laptime.launch.sender" in " ".join(each.cmdline()))
 
     with http_server.serving(http_server.Script(slots=0, service=0.01)) as server:
-        run = load(LoadRequest(target=server.url, rates=[50], duration=4.0), stop)
+        run = load(LoadRequest(target=server.url, rates=[50], duration=3.0), stop)
     assert stopped
     failed = {check.name for check in run.cases[0].checks if check.outcome == "fail"}
     assert failed & {"late", "stalled"}
@@ -178,7 +181,9 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     with http_server.serving(http_server.Script(slots=0, service=0.01)) as server:
         words = [sys.executable, "-m", "laptime", "load", server.url, "--rate", "50", "--duration", "30s"]
         process = subprocess.Popen([*words, "--json"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        time.sleep(6)
+        until = time.monotonic() + 20
+        while len(server.truth()) < 60 and time.monotonic() < until:
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=20)
     assert process.returncode == 130
@@ -186,7 +191,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 
 
 def test_the_queue_in_front_of_a_program_is_that_of_the_closed_form() -> None:
-    run = loaded("null:sleep=20ms", rates=[25], duration=12.0)
+    run = loaded("null:sleep=20ms", rates=[25], duration=6.0)
     stats = numbers(run)
     truth = 0.02 + 0.5 * 0.02 * 0.5 / 0.5
     mean = stats.latency["mean"]

@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from fixtures.scripted_servers import served
 from laptime.testing.llm_server import (
     Answer,
     Cost,
@@ -49,14 +50,14 @@ def test_a_full_server_lets_wait_in_order_of_arrival() -> None:
     assert [job.queue for job in jobs] == pytest.approx([0.0, 0.109, 0.218])
 
 
-async def ask(server: ServerProcess, **more: Any) -> tuple[int, list[tuple[float, dict[str, Any]]], str]:
+async def ask(at: str, **more: Any) -> tuple[int, list[tuple[float, dict[str, Any]]], str]:
     """Status, events of the stream with their times, and how it ended."""
     chat = more.pop("chat", False)
     prompt = " ".join(["word"] * more.pop("prompt", 20))
     say: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
     body = {"model": "scripted", "max_tokens": 8, "stream": True, "stream_options": {"include_usage": True}}
     events, end = [], "no [DONE]"
-    url = f"{server.url}/{'chat/' if chat else ''}completions"
+    url = f"{at}/{'chat/' if chat else ''}completions"
     try:
         async with (
             aiohttp.ClientSession() as session,
@@ -75,16 +76,22 @@ async def ask(server: ServerProcess, **more: Any) -> tuple[int, list[tuple[float
 
 
 def one(answer: Answer, **more: Any) -> tuple[int, list[dict[str, Any]], str]:
-    with serving(Script(cost=Cost(0.001, 0, 0), answers=(answer,))) as server:
-        status, events, end = asyncio.run(ask(server, **more))
-        return status, [event for _, event in events], end
+    """What comes of one request; the server has a process of its own where it dies of it."""
+    script = Script(cost=Cost(0.001, 0, 0), answers=(answer,))
+    if answer.end == "die":
+        with serving(script) as server:
+            status, events, end = asyncio.run(ask(server.url, **more))
+    else:
+        with served(script) as url:
+            status, events, end = asyncio.run(ask(url, **more))
+    return status, [event for _, event in events], end
 
 
 def test_the_server_keeps_the_engines_times_and_counts() -> None:
     script = Script(cost=COST, slots=2)
 
     async def burst(server: ServerProcess) -> list[Any]:
-        return await asyncio.gather(*(ask(server, chat=bool(n % 2)) for n in range(6)))
+        return await asyncio.gather(*(ask(server.url, chat=bool(n % 2)) for n in range(6)))
 
     with serving(script) as server:
         answers = asyncio.run(burst(server))
@@ -196,12 +203,12 @@ def test_the_content_of_a_message_may_come_in_parts() -> None:
 
 def test_a_key_is_asked_for() -> None:
     with serving(Script(api_key="open")) as server:
-        assert asyncio.run(ask(server))[0] == 401
+        assert asyncio.run(ask(server.url))[0] == 401
 
 
 def test_metrics_can_lie_or_be_absent() -> None:
     with serving(Script(metrics_tokens_error=-7)) as server:
-        asyncio.run(ask(server))
+        asyncio.run(ask(server.url))
         assert _metric(server.metrics(), "vllm:generation_tokens_total") == 8 - 7
     with serving(Script(metrics=False)) as server, pytest.raises(OSError, match="404"):
         server.metrics()
@@ -209,7 +216,7 @@ def test_metrics_can_lie_or_be_absent() -> None:
 
 def test_the_truth_tells_requests_without_tokens_too() -> None:
     with serving(Script(answers=(Answer(output=0),))) as server:
-        asyncio.run(ask(server))
+        asyncio.run(ask(server.url))
         (job,) = server.truth()
     assert (job.tokens, job.admitted) == ([], None)
 
@@ -217,9 +224,9 @@ def test_the_truth_tells_requests_without_tokens_too() -> None:
 def test_a_client_that_goes_away_frees_its_slot() -> None:
     async def leave(server: ServerProcess) -> float:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(ask(server, max_tokens=3000), 0.1)
+            await asyncio.wait_for(ask(server.url, max_tokens=3000), 0.1)
         began = time.monotonic()
-        await ask(server, max_tokens=1)
+        await ask(server.url, max_tokens=1)
         return time.monotonic() - began
 
     with serving(Script(cost=COST, slots=1)) as server:

@@ -118,7 +118,7 @@ class _Session:
             if self._request.dry_run:
                 return self._dry_run()
             self._say("diagnosing the script as it is")
-            loop_profile = self._evaluator.diagnose(Recipe())
+            loop_profile = self._diagnosed()
             self._evaluator.runner.prepare()
             self._search = ladder.search(
                 self._evaluator,
@@ -168,8 +168,7 @@ class _Session:
 
     def _dry_run(self) -> Tuning:
         """Diagnose, and list what would be tried and how long each takes."""
-        evaluator = self._evaluator
-        loop_profile = evaluator.diagnose(Recipe())
+        evaluator, loop_profile = self._evaluator, self._diagnosed()
         self._on_diagnosis(Recipe(), loop_profile)
         plans = ladder.planned(evaluator, loop_profile, self._settings(loop_profile))
         suggested = suggesting.planned(evaluator, loop_profile)
@@ -189,9 +188,13 @@ class _Session:
     def _on_rung(self, rung: Rung) -> None:
         self._live(RungDecided(tuning_record.with_compile_time(rung, self._evaluator.runner.accounting)))
 
+    def _diagnosed(self) -> LoopProfile:
+        """The script as it is; raises for one that cannot be tuned, before anything is prepared for races."""
+        loop_profile = self._evaluator.diagnose(Recipe())
+        _refuse_unfit(self._request.program, loop_profile, self._evaluator.runner)
+        return loop_profile
+
     def _on_diagnosis(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
-        if not self._is_diagnosed:
-            _refuse_unfit(self._request.program, loop_profile, self._evaluator.runner)
         self._is_diagnosed = True
         self._live(Diagnosed(diagnosis(recipe, loop_profile, self._evaluator.choice)))
 

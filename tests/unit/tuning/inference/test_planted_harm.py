@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +238,9 @@ NAMES = {
 """By harm, the check that has to name it; others are told by the outputs themselves."""
 
 
+@cache
 def _recorded(kind: str) -> tuple[Any, RecordedCalls]:
+    """A model and its calls, for all harms: each wraps the model or a copy of it."""
     module, make = _model(kind)
 
     def run(given: list[Any]) -> list[Any]:
