@@ -34,7 +34,7 @@ Rounding = Literal["bfloat16", "float16", "last_bits"]
 """What activations and their gradients are rounded to."""
 
 DRAWS = 3
-"""Simulations of rounding in which a gate of class precision is looked at before it fails."""
+"""Simulations of rounding by which a gate is judged before it fails."""
 STEPS, SLOW_STEPS = 3, 2
 """Captured steps, of a quick and of a slow script."""
 SLOW = 1.5
@@ -247,10 +247,10 @@ class GateRunner:
         if gate.word == "failed" and half is not None:
             # Draws of their own, run only where they can matter: one of them may have spared this tensor.
             gate = judged(rounded=self._roundings(half, DRAWS))
-        if gate.word == "failed" and gate.numerics == "reassociated":
-            # As well: an activation near zero may have changed its sign.
-            perturbed = self._rounding("last_bits")
-            gate = judged(perturbed=perturbed) if perturbed is not None else gate
+        for draws in (1, DRAWS):
+            if gate.word == "failed" and gate.numerics == "reassociated":
+                # As well: an activation near zero may have changed its sign, in one draw or in another.
+                gate = judged(perturbed=self._roundings("last_bits", draws))
         return gate
 
     # The script as it is.

@@ -120,6 +120,27 @@ def test_lower_precision_fails_only_after_all_draws_of_rounding(
     assert [plan.capture.draw for plan in runner.plans if plan.capture.rounds] == [0, 1, 2]
 
 
+def test_another_order_fails_only_after_all_draws_of_last_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passing = 1
+
+    def judge(classes: set[str], document: Any, **given: Any) -> Gate:
+        word = "passed" if len(given.get("perturbed", ())) >= passing else "failed"
+        return Gate(word=word, numerics="reassociated")
+
+    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    assert evaluator.gate(Recipe(), LAST, "reassociated").word == "passed"
+    assert order(runner) == ["base", "double", "candidate", "again", "last_bits"]
+    passing = trial_evaluator.DRAWS
+    fused = Recipe.from_json([{"name": "fused_optimizer"}])
+    assert evaluator.gate(Recipe(), fused, "reassociated").word == "passed"
+    assert order(runner)[5:] == ["candidate", "last_bits", "last_bits"]
+    assert [plan.capture.draw for plan in runner.plans if plan.capture.rounds] == [0, 1, 2]
+
+
 def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
     evaluator = evaluating(runner)
