@@ -6,6 +6,7 @@ of those whose name ends in `@200`, the state after 200 steps.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,35 +42,26 @@ def problem(name: str, seed: int) -> Callable[[], None]:
     """The training of this name as a function; the same weights and batches each time."""
     kind, _, later = name.partition("@")
     spec = PROBLEMS[kind]
-    start = _trained(kind, seed) if later else None
+    torch.manual_seed(seed)
+    start = spec.model()
+    torch.manual_seed(1000 + seed)
+    rows = TensorDataset(*spec.data(spec.batch * 4))
+    state = _train(spec, rows, start, LATER) if later else None
 
     def main() -> None:
-        model, optimizer = _made(spec, seed)
-        if start is not None:
-            model.load_state_dict(start[0])
-            optimizer.load_state_dict(start[1])
-        _train(spec, seed, model, optimizer, STEPS)
+        torch.manual_seed(2000 + seed)
+        _train(spec, rows, copy.deepcopy(start), STEPS, copy.deepcopy(state))
 
     return main
 
 
-@functools.lru_cache(maxsize=4)
-def _trained(kind: str, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    spec = PROBLEMS[kind]
-    model, optimizer = _made(spec, seed)
-    _train(spec, seed, model, optimizer, LATER)
-    return model.state_dict(), optimizer.state_dict()
-
-
-def _made(spec: Problem, seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
-    torch.manual_seed(seed)
-    model = spec.model()
-    return model, spec.optimizer(model.parameters())
-
-
-def _train(spec: Problem, seed: int, model: nn.Module, optimizer: Any, steps: int) -> None:
-    torch.manual_seed(1000 + seed)
-    rows = TensorDataset(*spec.data(spec.batch * 4))
+def _train(
+    spec: Problem, rows: TensorDataset, model: nn.Module, steps: int, state: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Some steps, from a state of the optimizer where there is one; the state at their end."""
+    optimizer = spec.optimizer(model.parameters())
+    if state is not None:
+        optimizer.load_state_dict(state)
     loader = DataLoader(rows, batch_size=spec.batch, shuffle=True)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99) if spec.schedule else None
     done = 0
@@ -85,6 +77,7 @@ def _train(spec: Problem, seed: int, model: nn.Module, optimizer: Any, steps: in
             done += 1
             if done == steps:
                 break
+    return optimizer.state_dict()
 
 
 # Data

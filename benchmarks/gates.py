@@ -4,16 +4,18 @@ Training problems of many kinds, sound changes of the catalogue and the planted 
 fresh weights and data for each seed. Captures run in this process; what they are judged by is the gate's own
 code. At most 2 % of sound changes may be refused or undecided, and no harm accepted. A harm that changes
 nothing in a problem, bit for bit (no clipping is lost where nothing is clipped), is not counted there. With
---json FILE a second start goes on where the first was stopped.
+--json FILE every answer is kept, and a second start goes on behind the last one.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,6 +49,8 @@ OF_LOADERS = {"dropped_batch", "frozen_augmentation", "shared_augmentation", "lo
 """Harms to what a loader gives: the honesty tests ask for them, with data that is augmented."""
 LIMIT = 0.02
 """Share of sound changes that may be refused or undecided."""
+ERROR = 0.05
+"""Chance that a rate is above the bound that is shown."""
 NO_EFFECT = "no effect"
 OF_BATCHNORM = {"micro_batches"}
 """Halves of a batch are the same batch where nothing is normalised over it."""
@@ -59,13 +63,15 @@ class InProcess(GateRunner):
         runner: Any = SimpleNamespace(folder=folder)
         super().__init__(runner, LoopProfile())
         self._main, self._folder = problems.problem(name, seed), folder
-        self.newest = NumericsComparison()
+        self._newest, self._numbers = NumericsComparison(), itertools.count()
 
     def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison:
-        self.newest = numerics_captures.capture(
-            self._main, self._folder / "trial", recipe.to_json(), **asdict(capture)
-        )
-        return self.newest
+        # A folder of its own: messages of all that ran in one would be read with each.
+        folder = self._folder / f"trial-{next(self._numbers)}"
+        run = numerics_captures.capture(self._main, folder, recipe.to_json(), **asdict(capture))
+        if recipe.changes and capture.samples is None:
+            self._newest = run
+        return run
 
     def word(self, name: str, *, harm: bool) -> str:
         """Of one change: the word of its gate, with the reason where it has not passed."""
@@ -80,11 +86,10 @@ class InProcess(GateRunner):
 
     def _has_no_effect(self, recipe: Recipe) -> bool:
         """Whether the steps are bit for bit the script's own, or the harm is none to this model."""
-        has_norm = any("running_mean" in row.name for row in self.newest.tensors)
+        has_norm = any("running_mean" in row.name for row in self._newest.tensors)
         if not has_norm and Path(recipe.names[0]).stem in OF_BATCHNORM:
             return True
-        compared = self._capture(recipe, "candidate", compare=self._file("base"))
-        return judge(["exact"], compared, again=self._repeated).word == "passed"
+        return judge(["exact"], self._newest, again=self._repeated).word == "passed"
 
 
 def _text(gate: Gate) -> str:
@@ -93,18 +98,26 @@ def _text(gate: Gate) -> str:
     return gate.word if gate.word == "passed" else f"{gate.word}: {gate.reason}"
 
 
-def asked(name: str, seed: int, changes: list[str]) -> dict[str, dict[str, str]]:
-    """The words of all gates of one problem and seed, sound and harmful."""
+def ask(name: str, seed: int, changes: list[str], row: dict[str, Any]) -> Iterator[str]:
+    """The gates of one problem and seed whose words the row has not yet, sound and harmful, one by one."""
     with tempfile.TemporaryDirectory() as folder:
         runner = InProcess(Path(folder), name, seed)
-        sound = {change: runner.word(change, harm=False) for change in changes}
-        harm = {path.stem: runner.word(str(path), harm=True) for path in harms()}
-    return {"sound": sound, "harm": harm}
+        for change in missing(row["sound"], changes):
+            row["sound"][change] = runner.word(change, harm=False)
+            yield change
+        for harm in missing(row["harm"], list(harms())):
+            row["harm"][harm] = runner.word(str(harms()[harm]), harm=True)
+            yield harm
 
 
-def harms() -> list[Path]:
-    """The planted harms that are asked of steps."""
-    return sorted(path for path in PLANTED.glob("*.py") if path.stem not in OF_LOADERS)
+def missing(words: dict[str, str], names: list[str]) -> list[str]:
+    """The names that have no word yet."""
+    return [name for name in names if name not in words]
+
+
+def harms() -> dict[str, Path]:
+    """The planted harms that are asked of steps, by name."""
+    return {path.stem: path for path in sorted(PLANTED.glob("*.py")) if path.stem not in OF_LOADERS}
 
 
 def summary(rows: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -140,6 +153,20 @@ def show(rows: dict[str, Any]) -> None:
     print(
         f"\nAll: {refused} of {sound} sound changes refused or undecided, {accepted} of {harm} harms accepted"
     )
+    print(f"With 95 %: fewer than {bound(refused, sound):.1%}, and than {bound(accepted, harm):.1%}")
+
+
+def bound(events: int, of: int) -> float:
+    """The one-sided 95 % upper bound of a rate, after Clopper and Pearson (1934)."""
+
+    def at_most(rate: float) -> float:
+        return sum(math.comb(of, k) * rate**k * (1 - rate) ** (of - k) for k in range(events + 1))
+
+    low, high = events / max(of, 1), 1.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if at_most(middle) > ERROR else (low, middle)
+    return high
 
 
 def main() -> int:
@@ -148,26 +175,36 @@ def main() -> int:
     options.add_argument("problems", nargs="*", default=problems.EVERY, metavar="PROBLEM")
     options.add_argument("--seeds", type=int, default=10)
     options.add_argument("--changes", nargs="+", default=list(SOUND), metavar="CHANGE")
-    options.add_argument("--minutes", type=float, default=float("inf"), help="stop beginning problems then")
+    options.add_argument("--minutes", type=float, default=float("inf"), help="ask no more after them")
     given = options.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
     data: dict[str, Any] = {**head("Gates of scripts"), "limit": LIMIT, "rows": {}}
     if given.json and given.json.exists():
         data["rows"] = json.loads(given.json.read_text())["rows"]
-    for seed in range(given.seeds):
-        for name in given.problems:
-            key = f"{name}/{seed}"
-            if key not in data["rows"] and time.monotonic() - began < 60 * given.minutes:
-                data["rows"][key] = asked(name, seed, given.changes)
-                write(given.json, data)
-    show(data["rows"])
-    missing = Counter(
-        f"{name}/{seed}" in data["rows"] for name in given.problems for seed in range(given.seeds)
-    )
-    if missing[False]:
-        print(f"{missing[False]} of {missing.total()} problems x seeds were not asked: the time was over")
-    sound, refused, _, accepted = summary(data["rows"])
+    rows = data["rows"]
+    wanted = [f"{name}/{seed}" for seed in range(given.seeds) for name in given.problems]
+    for key in wanted:
+        name, _, seed = key.rpartition("/")
+        row = rows.get(key, {"sound": {}, "harm": {}})
+        answers = ask(name, int(seed), given.changes, row)
+        while time.monotonic() - began < 60 * given.minutes and next(answers, None) is not None:
+            rows[key] = row
+            write(given.json, data)
+        answers.close()
+    show(rows)
+    none: dict[str, Any] = {"sound": {}, "harm": {}}
+    left = [
+        key
+        for key in wanted
+        if missing(rows.get(key, none)["sound"], given.changes)
+        + missing(rows.get(key, none)["harm"], list(harms()))
+    ]
+    if left:
+        print(
+            f"{len(left)} of {len(wanted)} problems x seeds were not asked of everything: the time was over"
+        )
+    sound, refused, _, accepted = summary(rows)
     return int(refused > LIMIT * sound or accepted > 0)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from numbers import Integral
@@ -20,6 +20,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 VERSION = 1
 """Of all documents; both sides run the same laptime, so any other version is a mistake."""
 _T = TypeVar("_T")
+_PLAIN: frozenset[type] = frozenset({bool, int, float, str, type(None)})
 _SEQUENCES: dict[Any, Callable[[list[Any]], Any]] = {list: list, tuple: tuple, frozenset: frozenset}
 
 
@@ -30,10 +31,13 @@ class WireError(ValueError):
 def encode(document: Any) -> str:
     """A dataclass as one line of tagged JSON. Sets become sorted lists, other foreign values their text."""
     tag = {"kind": type(document).__name__, "version": VERSION}
-    return json.dumps(tag | asdict(document), default=_plain)
+    return json.dumps(tag | _plain(document), default=_plain)
 
 
 def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return {name: getattr(value, name) for name in _declared(kind)}
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     return int(value) if isinstance(value, Integral) else str(value)  # numpy's integers are none of Python's
@@ -72,24 +76,43 @@ def build(cls: type[_T], content: dict[str, Any]) -> _T:
 
 
 @lru_cache(maxsize=64)
-def _types(cls: Any) -> dict[str, Any]:
-    return get_type_hints(cls)
+def _declared(cls: Any) -> dict[str, tuple[Any, frozenset[type]]]:
+    """The type of each field, and the plain types of values that are taken as they are."""
+    hints = get_type_hints(cls)
+    return {field.name: (hints[field.name], _as_they_are(hints[field.name])) for field in fields(cls)}
+
+
+def _as_they_are(expected: Any) -> frozenset[type]:
+    is_union = get_origin(expected) in (Union, types.UnionType)
+    return frozenset(get_args(expected) if is_union else (expected,)) & _PLAIN
+
+
+@lru_cache(maxsize=64)
+def _required(cls: Any) -> tuple[str, ...]:
+    """Names of the fields without a default."""
+    return tuple(
+        field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
+    )
 
 
 def _dataclass(cls: Any, content: Any, where: str) -> Any:
     if not isinstance(content, dict):
         raise WireError(f"{where}: expected an object, got {type(content).__name__}")
-    declared = {field.name: field for field in fields(cls)}
+    declared = _declared(cls)
     for name in content:
         if name not in declared:
             similar = get_close_matches(name, declared, n=1)
             hint = f"; did you mean {similar[0]!r}?" if similar else ""
             raise WireError(f"{where} has no field {name!r}{hint}")
-    for name, field in declared.items():
-        if name not in content and field.default is MISSING and field.default_factory is MISSING:
+    for name in _required(cls):
+        if name not in content:
             raise WireError(f"{where} lacks the field {name!r}")
-    types_ = _types(cls)
-    return cls(**{name: _value(types_[name], value, f"{where}.{name}") for name, value in content.items()})
+    values = {}
+    for name, value in content.items():
+        expected, as_they_are = declared[name]
+        is_plain = type(value) in as_they_are
+        values[name] = value if is_plain else _value(expected, value, f"{where}.{name}")
+    return cls(**values)
 
 
 def _value(expected: Any, value: Any, where: str) -> Any:

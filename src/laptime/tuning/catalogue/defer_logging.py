@@ -58,5 +58,5 @@ def edit(script: Any, options: Options) -> None:
     """
     for number in options["sites"]:
         script.log_under("sync", "is_logged", int(number))
-    script.at_start("steps = itertools.count()", "import itertools")
-    script.on_batch(f"is_logged = next(steps) % {int(options['every'])} == 0")
+    script.at_start("batch_numbers = itertools.count()", "import itertools")
+    script.on_batch(f"is_logged = next(batch_numbers) % {int(options['every'])} == 0")

@@ -201,7 +201,10 @@ def _repeated(of: LoaderSamples) -> float | None:
 
 
 def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
-    """Means of samples: of the same samples paired, and as distributions."""
+    """Means of samples: of the same samples paired, and as distributions; equal bits need neither."""
+    if candidate.hashes and Counter(candidate.hashes) == Counter(base.hashes):
+        text = f"{len(base.hashes)} samples bit for bit the same"
+        return checked("distribution", "ok", text, 0.0, 0.0)
     new = [value for value in candidate.values if value is not None]
     old = [value for value in base.values if value is not None]
     if min(len(new), len(old)) < FEWEST:

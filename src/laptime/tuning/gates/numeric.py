@@ -66,14 +66,14 @@ def checks(
     numerics: str,
     floor: NumericsComparison | None = None,
     rounded: Sequence[NumericsComparison] = (),
-    perturbed: NumericsComparison | None = None,
+    perturbed: Sequence[NumericsComparison] = (),
 ) -> list[GateCheck]:
     """The checks of values. Nothing captured gives `unknown`, never `ok`.
 
     Args:
         floor: the baseline's second run against its first; None: not run, nothing is granted.
         rounded: the baseline with its activations rounded to a smaller type, for class precision; draws.
-        perturbed: the baseline with their last bits rounded away, for class reassociated.
+        perturbed: the baseline with their last bits rounded away, for class reassociated; draws.
     """
     if not comparison.totals:
         return [checked("gradients", "unknown", "no tensors were compared")]
@@ -106,7 +106,7 @@ class _Tolerances:
         numerics: str,
         floor: NumericsComparison | None,
         rounded: Sequence[NumericsComparison],
-        perturbed: NumericsComparison | None,
+        perturbed: Sequence[NumericsComparison],
     ) -> None:
         self._comparison, self._floor, self._numerics = comparison, floor, numerics
         self.is_loose = numerics in ("precision", "random")
@@ -122,10 +122,10 @@ class _Tolerances:
         kind = "reassociated" if numerics == "exact" else numerics
         self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
         self._granted: dict[str, float] = {}
-        if perturbed is not None:
-            rows = [row for row in perturbed.tensors if not self._is_left_out(row)]
+        if perturbed:
+            rows = [row for each in perturbed for row in each.tensors if not self._is_left_out(row)]
             self._granted = rounding_noise.last_bits_errors(rows, self._scale)
-            gradients = _totals_of(perturbed, "gradients")
+            gradients = [row for each in perturbed for row in _totals_of(each, "gradients")]
             self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
             self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
         self._noise = rounding_noise.TensorNoise(rounded if self.is_loose else (), self._deviation)

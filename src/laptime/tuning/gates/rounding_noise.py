@@ -2,10 +2,11 @@
 granted.
 
 Last bits: the baseline with the last bits of its activations rounded away, as another order of summation
-does. An activation whose sign turns because it lay within a rounding error of zero changes all gradients
-before it by far more than a rounding error (ResNet-18, 4 images of 224 x 224, channels_last: 0.2 % of a
-tensor where 0.001 % was allowed). LAST_BITS_TIMES what the simulation shows is granted to class reassociated,
-within bounds: where rounding errors do more than that, they cannot be told from harm.
+does; three draws, the later ones with larger errors, before a gate fails. An activation whose sign turns
+because it lay within a rounding error of zero changes all gradients before it by far more than a rounding
+error (ResNet-18, 4 images of 224 x 224, channels_last: 0.2 % of a tensor where 0.001 % was allowed).
+LAST_BITS_TIMES what the simulation shows is granted to class reassociated, within bounds: where rounding
+errors do more than that, they cannot be told from harm.
 
 Lower precision: the baseline with its activations rounded to a smaller type. Sound bfloat16 turns gradients
 of a fresh ResNet-18 to cosines of 0.94 to 0.96 and changes their norm by 1.1 % (standard deviation of 24
@@ -22,8 +23,9 @@ from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
 LAST_BITS_TIMES = 3.0
 """As for a baseline that differs from itself (`numeric.FLOOR`)."""
-LAST_BITS_ERROR = 0.02
-"""Most that is granted: relative error of a tensor."""
+LAST_BITS_ERROR = 0.05
+"""Most that is granted: relative error of a tensor. Measured: channels_last on a fresh ResNet-18 (8 images of
+64 x 64) changed the gradient of a BatchNorm's bias, of 32 values a channel, by 2.4 %."""
 LAST_BITS_NORM = 0.01
 """Most that is granted: of the norm of all gradients."""
 LAST_BITS_COSINE = 0.999

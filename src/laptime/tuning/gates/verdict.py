@@ -25,7 +25,7 @@ def judge(
     *,
     again: NumericsComparison | None = None,
     rounded: Sequence[NumericsComparison] = (),
-    perturbed: NumericsComparison | None = None,
+    perturbed: Sequence[NumericsComparison] = (),
     samples: NumericsComparison | None = None,
     samples_again: NumericsComparison | None = None,
     needs_samples: bool = False,
@@ -37,8 +37,8 @@ def judge(
         candidate: the recipe; None when its trial has compared nothing.
         again: the baseline's second run: its own non-determinism.
         rounded: the baseline with its activations rounded, a draw each: what lower precision may turn.
-        perturbed: the baseline with the last bits of its activations rounded away: what another order of
-            summation may do. Only used for class reassociated.
+        perturbed: the baseline with the last bits of its activations rounded away, a draw each: what another
+            order of summation may do. Only used for class reassociated.
         samples: the recipe's loaders, run alone; samples_again: the baseline's loaders, run once more.
         needs_samples: without `samples` nothing is decided. So it is for the classes random and algorithm.
     """

@@ -116,6 +116,7 @@ class Editor:
             raise CannotEdit("the script is a module: its main file is not known")
         file = self._located.file(self._located.main)
         if not top_level.has(file, statement):
+            top_level.refuse_taken(file, top_level.bound_by(statement))
             top_level.put_imports(file, imports, statement)
             self._note(file, top_level.put(file, statement))
 

@@ -68,7 +68,7 @@ class Sources(LocatedSites):
 
     def diff(self, strip: Path | None = None) -> str:
         """One unified diff of all files; its paths are relative to `strip`, else to `root`."""
-        base = self.root if strip is None else Path(os.path.abspath(strip))  # noqa: PTH100
+        base = self.root if strip is None else strip.resolve()
         return "".join(
             diff.unified(
                 file.original, file.text, os.path.relpath(file.path, base).replace(os.sep, "/"), hunks

@@ -34,7 +34,7 @@ Rounding = Literal["bfloat16", "float16", "last_bits"]
 """What activations and their gradients are rounded to."""
 
 DRAWS = 3
-"""Simulations of rounding in which a gate of class precision is looked at before it fails."""
+"""Simulations of rounding by which a gate is judged before it fails."""
 STEPS, SLOW_STEPS = 3, 2
 """Captured steps, of a quick and of a slow script."""
 SLOW = 1.5
@@ -229,25 +229,28 @@ class GateRunner:
             reference = self._double
         half = _half(recipe) if "precision" in classes else None
         rounded = self._roundings(half, 1)
-        comparison = self._capture(recipe, "candidate", compare=self._file("base"), reference=reference)
+        comparison = self._capture(recipe, compare=self._file("base"), reference=reference)
         is_of_data = any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
         judged = partial(
             judge,
             classes,
             comparison,
-            again=self._repeated,
             samples=self._samples(recipe) if is_of_data else None,
-            samples_again=self._repeated_samples if is_of_data else None,
             needs_samples=is_of_data,
         )
         gate = judged(rounded=rounded)
+        if gate.word != "passed":
+            # How the script differs from itself only ever grants something: run where that can matter.
+            samples_again = self._repeated_samples if is_of_data else None
+            judged = partial(judged, again=self._repeated, samples_again=samples_again)
+            gate = judged(rounded=rounded)
         if gate.word == "failed" and half is not None:
             # Draws of their own, run only where they can matter: one of them may have spared this tensor.
             gate = judged(rounded=self._roundings(half, DRAWS))
-        if gate.word == "failed" and gate.numerics == "reassociated":
-            # As well: an activation near zero may have changed its sign.
-            perturbed = self._rounding("last_bits")
-            gate = judged(perturbed=perturbed) if perturbed is not None else gate
+        for draws in (1, DRAWS):
+            if gate.word == "failed" and gate.numerics == "reassociated":
+                # As well: an activation near zero may have changed its sign, in one draw or in another.
+                gate = judged(perturbed=self._roundings("last_bits", draws))
         return gate
 
     # The script as it is.
@@ -255,18 +258,18 @@ class GateRunner:
     def _base(self) -> None:
         """Captures batches and the initial state, too."""
         if not Path(self._file("base")).is_file():
-            self._capture(Recipe(), "base")
+            self._capture(Recipe(), write=self._file("base"))
 
     @cached_property
     def _repeated(self) -> NumericsComparison | None:
         """Against its first run: the script's own non-determinism."""
-        return self._capture(Recipe(), "again", compare=self._file("base"))
+        return self._capture(Recipe(), compare=self._file("base"))
 
     @cached_property
     def _double(self) -> str | None:
         """The file of its numerics in double precision; None where it does not run so."""
         with suppress(TrialFailed):
-            self._capture(Recipe(), "double", double=True)
+            self._capture(Recipe(), write=self._file("double"), double=True)
             return self._file("double") if Path(self._file("double")).is_file() else None
         return None
 
@@ -284,7 +287,7 @@ class GateRunner:
             self._rounded[key] = None
             with suppress(TrialFailed):
                 self._rounded[key] = self._capture(
-                    Recipe(), rounding, compare=self._file("base"), rounds=rounding, draw=draw
+                    Recipe(), compare=self._file("base"), rounds=rounding, draw=draw
                 )
         return self._rounded[key]
 
@@ -307,15 +310,15 @@ class GateRunner:
     def _file(self, name: str) -> str:
         return str(self._home / f"{name}.pt")
 
-    def _capture(self, recipe: Recipe, name: str, **settings: Any) -> NumericsComparison | None:
+    def _capture(self, recipe: Recipe, **settings: Any) -> NumericsComparison | None:
         """Capture steps on the captured batches; a comparison, where `compare` names a file.
+
+        Only what others are compared with is written: captures of large models are large.
 
         Raises:
             TrialFailed: it does not run.
         """
-        # Captures of large models are large: those of candidates share a name, so only the newest stays.
         plan = CapturePlan(
-            write=self._file(name),
             batches=self._file("capture"),
             steps=self._steps,
             most=self._most_samples,

@@ -142,7 +142,7 @@ def test_arguments_and_rules_are_written_as_people_do(tmp_path: Path) -> None:
 def test_logging_is_put_under_a_flag(tmp_path: Path) -> None:
     text, _ = patched(tmp_path, Change("defer_logging", {"every": 50, "sites": [0]}))
     assert "import itertools" in text
-    assert "            is_logged = next(steps) % 50 == 0\n" in text
+    assert "            is_logged = next(batch_numbers) % 50 == 0\n" in text
     assert "            if is_logged:\n                print(rows.shape[1], loss.item())\n" in text
 
 

@@ -103,9 +103,31 @@ def test_content_that_the_baseline_does_not_repeat_is_not_asked() -> None:
 
 
 def test_moved_values() -> None:
-    assert failed(loader(values=[n / 40 + 0.2 for n in range(40)]), loader()) == {"distribution"}
-    made = checks(LoaderPair(candidate=[loader(values=[0.5])], base=[loader()]), "random")
-    assert next(check for check in made if check.name == "distribution").outcome == "unknown"
+    others = [f"x{n}" for n in range(40)]
+    moved = loader(values=[n / 40 + 0.2 for n in range(40)], hashes=others)
+    assert failed(moved, loader()) == {"distribution"}
+    assert distribution(loader(values=[0.5], hashes=others), loader()) == "unknown"
+
+
+def distribution(mine: LoaderSamples, theirs: LoaderSamples) -> str:
+    made = checks(LoaderPair(candidate=[mine], base=[theirs]), "random")
+    return next(check.outcome for check in made if check.name == "distribution")
+
+
+def test_few_samples_are_enough_where_all_their_bits_are_the_same() -> None:
+    few: dict[str, Any] = {
+        "ids": [str(n) for n in range(16)],
+        "sizes": [8] * 2,
+        "length": 2,
+        "dataset": 16,
+        "hashes": [f"h{n}" for n in range(16)],
+        "values": [n / 16 for n in range(16)],
+    }
+    turned = {name: list(reversed(few[name])) for name in ("ids", "hashes", "values")}
+    assert distribution(loader(**{**few, **turned}), loader(**few)) == "ok"
+    other = ["x", *few["hashes"][1:]]
+    assert distribution(loader(**{**few, "hashes": other}), loader(**few)) == "unknown"
+    assert distribution(loader(**{**few, "hashes": []}), loader(**{**few, "hashes": []})) == "unknown"
 
 
 def test_no_loader_is_unknown() -> None:

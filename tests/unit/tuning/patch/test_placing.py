@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.sources import Sources
 
 THREADS = 'script.at_start("torch.set_num_threads(1)", "import torch")'
@@ -53,6 +53,41 @@ def test_a_statement_of_the_process_stands_behind_the_imports(
     script: Callable[..., Sources], edited: Callable[..., str], text: str, expected: str
 ) -> None:
     assert edited(script(text), THREADS) == expected
+
+
+def test_an_import_for_types_only_binds_no_name(
+    script: Callable[..., Sources], edited: Callable[..., str]
+) -> None:
+    for test in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        text = edited(script(f"import typing\nif {test}:\n    import torch\nx = 1\n"), THREADS)
+        assert "    import torch\nimport torch\n\ntorch.set_num_threads(1)\n" in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch as th\n\n\ndef main():\n    torch = 'a lamp'\n",
+        "import torch as th\n\n\ndef main(torch='a lamp'):\n    pass\n",
+        "import torch as th\nimport lamp as torch\n",
+        "import torch as th\nfor torch in lamps:\n    pass\n",
+    ],
+)
+def test_a_name_that_the_script_has_for_something_else_is_left_alone(
+    script: Callable[..., Sources], change: Callable[[str], Change], text: str
+) -> None:
+    sources = script(text)
+    with pytest.raises(CannotEdit, match="something else of the name torch"):
+        sources.apply(change(THREADS))
+    assert sources.diff() == ""
+
+
+def test_a_variable_of_the_process_has_a_name_of_its_own(
+    script: Callable[..., Sources], change: Callable[[str], Change]
+) -> None:
+    sources = script("import os\n\n\ndef libc():\n    pass\n")
+    with pytest.raises(CannotEdit, match="something else of the name libc"):
+        sources.apply(change('script.at_start("libc = ctypes.CDLL(None)", "import ctypes")'))
+    script("from common import ctypes\n").apply(change('script.at_start("ctypes.util", "import ctypes")'))
 
 
 def test_statements_of_the_process_keep_their_order(

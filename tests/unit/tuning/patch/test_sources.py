@@ -198,6 +198,24 @@ def test_paths_are_relative_to_the_git_repository(tmp_path: Path) -> None:
     assert applies(sources.diff(path.parent), path.parent)
 
 
+@pytest.mark.parametrize("link", ["linked/train.py", "bin/start.py"])
+def test_a_script_behind_a_link_is_edited_where_it_lies(tmp_path: Path, link: str) -> None:
+    """Neither git nor patch writes through a link."""
+    (tmp_path / ".git").mkdir()
+    main = tmp_path / "real" / "train.py"
+    main.parent.mkdir()
+    main.write_text("from torch.utils.data import DataLoader\n\nloader = DataLoader(ds)\n")
+    (tmp_path / "linked").symlink_to("real")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "start.py").symlink_to("../real/train.py")
+    for given in (tmp_path / link, main):
+        sources = Sources((Site("loader", str(tmp_path / link), 3, detail="DataLoader"),), str(given))
+        sources.apply(Change("num_workers", {"value": 2}))
+        assert "+++ b/real/train.py\n" in sources.diff()
+        assert sources.diff().count("\n@@") == 1
+        assert applies(sources.diff(), tmp_path)
+
+
 def test_a_module_without_a_known_file_has_no_start(tmp_path: Path) -> None:
     with pytest.raises(CannotEdit, match="main file is not known"):
         Sources((), "").apply(Change("cudnn_benchmark"))

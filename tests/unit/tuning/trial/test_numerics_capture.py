@@ -261,6 +261,9 @@ def test_rounding_the_last_bits_changes_values_a_little(tmp_path: Path) -> None:
     rows = [row for row in found.totals if row.group == "gradients"]
     assert not all(row.equal for row in rows)
     assert all(row.error < 1e-5 * row.rms for row in rows)
+    more = capture(classifier(), tmp_path / "three", [], compare=base, rounds="last_bits", draw=1, **given)
+    later = [row for row in more.totals if row.group == "gradients"]
+    assert all(a.error < b.error < 1e-4 * b.rms for a, b in zip(rows, later, strict=True))
 
 
 def test_captured_batches_can_be_cut(tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 
 import libcst as cst
 
+from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.find.calls import name_of_import
+from laptime.tuning.patch.find.calls import dotted, name_of_import
 from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.find.syntax_tree import BOM, Tree
 from laptime.tuning.patch.text import Mark
 
 
@@ -27,11 +29,18 @@ def put(file: File, code: str, *, apart: bool = False) -> Mark:
 
 
 def put_imports(file: File, wanted: Iterable[str], code: str) -> None:
-    """Import statements that the file does not begin with yet; and torch, where code uses the name."""
+    """Import statements that the file does not begin with yet; and torch, where code uses the name.
+
+    Raises:
+        CannotEdit: one of the names is another thing somewhere in the file.
+    """
     for statement in wanted:
+        refuse_taken(file, bound_by(statement), imports=True)
         if not bound_by(statement) <= _top_imports(file.tree, max(_head(file.tree), 0)):
             file.insert_lines(_behind_imports(file), statement, behind=False)
     uses_torch = re.search(r"(?<![\w.])torch\b", code)
+    if uses_torch:
+        refuse_taken(file, {"torch"}, imports=True)
     if uses_torch and "torch" not in _top_imports(file.tree, len(file.text)):
         file.insert_lines(_behind_imports(file), "import torch", behind=False)
 
@@ -39,6 +48,37 @@ def put_imports(file: File, wanted: Iterable[str], code: str) -> None:
 def has(file: File, code: str) -> bool:
     """Whether the statements of some code stand at the top level already."""
     return set(statements.sources(code)) <= set(statements.in_lines(file.tree, file.tree.module.body))
+
+
+def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
+    """Raise CannotEdit where a file binds one of these names, in whatever scope.
+
+    Args:
+        imports: an import of this very name binds what is wanted.
+    """
+    tree = ast.parse(file.text.removeprefix(BOM))
+    attempts = [statement for statement in tree.body if isinstance(statement, ast.Try)]
+    # `torch = None` where torch cannot be imported: then nothing runs.
+    fallbacks = {
+        id(node) for attempt in attempts for handler in attempt.handlers for node in ast.walk(handler)
+    }
+    bound = {_bound(node, imports=imports) for node in ast.walk(tree) if id(node) not in fallbacks}
+    if taken := names & bound:
+        raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+
+
+def _bound(node: ast.AST, *, imports: bool) -> str:
+    """The name that a node binds, "" for none."""
+    if isinstance(node, ast.Name):
+        return "" if isinstance(node.ctx, ast.Load) else node.id
+    if isinstance(node, ast.arg):
+        return node.arg
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.alias):
+        is_same = node.asname in (None, node.name.rpartition(".")[2])
+        return "" if imports and is_same else node.asname or node.name.partition(".")[0]
+    return ""
 
 
 def words(code: str) -> set[str]:
@@ -84,9 +124,10 @@ def _head(tree: Tree) -> int:
 
 
 def _top_imports(tree: Tree, before: int) -> set[str]:
-    """Names that imports of the top level have bound before an offset."""
+    """Names that imports of the top level have bound before an offset, for those who run the file."""
     above = [statement for statement in tree.module.body if tree.start(statement) < before]
-    return _imported(node for statement in filter(_is_import, above) for node in tree.inside(statement))
+    imports = [statement for statement in above if _is_import(statement) and not _is_for_types(statement)]
+    return _imported(node for statement in imports for node in tree.inside(statement))
 
 
 def _imported(nodes: Iterable[cst.CSTNode]) -> set[str]:
@@ -100,6 +141,11 @@ def _is_import(statement: cst.CSTNode) -> bool:
     if isinstance(statement, cst.Try) or (isinstance(statement, cst.If) and statement.orelse is None):
         return all(_is_import(inner) for inner in statement.body.body)
     return False
+
+
+def _is_for_types(statement: cst.CSTNode) -> bool:
+    """`if TYPE_CHECKING:`, which never holds in a script that runs."""
+    return isinstance(statement, cst.If) and dotted(statement.test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:

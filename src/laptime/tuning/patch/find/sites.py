@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,8 +78,9 @@ class LocatedSites:
 
     def __init__(self, sites: tuple[Site, ...], main: str, device: str = "") -> None:
         first = next((site.file for site in sites if not is_foreign(Path(site.file))), "none.py")
-        self.main = Path(os.path.abspath(main)) if main else None  # noqa: PTH100, links stay what they are
-        self.root = root_of(self.main or Path(os.path.abspath(first)))  # noqa: PTH100
+        # Neither git nor patch writes through a link: a file has one path, and that is its own.
+        self.main = Path(main).resolve() if main else None
+        self.root = root_of(self.main or Path(first).resolve())
         self.device = device.partition(":")[0]
         self.files: dict[Path, File] = {}
         self.places: list[Place] = []
@@ -105,6 +105,7 @@ class LocatedSites:
 
     def file(self, path: Path) -> File:
         """A file, read once."""
+        path = path.resolve()
         if path not in self.files:
             self.files[path] = read(path, self.root)
         return self.files[path]

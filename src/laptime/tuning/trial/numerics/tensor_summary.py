@@ -177,7 +177,7 @@ def checksum(flat: Any) -> int:
         words = words.view(torch.int64)  # whole words: an eighth of the work for bytes
     else:
         words = words.view(kinds[size])
-    weights = _weights(str(words.device), min(words.numel(), _CHUNK))
+    weights = _weights(str(words.device))
     total = 0
     for number, part in enumerate(words.split(_CHUNK)):
         integers = part if part.dtype == torch.int64 else part.to(torch.int64)
@@ -186,11 +186,11 @@ def checksum(flat: Any) -> int:
 
 
 @functools.lru_cache(maxsize=4)
-def _weights(device: str, count: int) -> Any:
-    """Odd numbers by place; of a whole chunk they are kept."""
+def _weights(device: str) -> Any:
+    """Odd numbers by place, of a whole chunk."""
     import torch
 
-    return torch.arange(count, device=device, dtype=torch.int64) * _MIX | 1
+    return torch.arange(_CHUNK, device=device, dtype=torch.int64) * _MIX | 1
 
 
 def norm_of_gradients(parameters: list[Any]) -> float:
