@@ -182,7 +182,9 @@ def _candidate(
         return f"its class is {classes[0]}: {wanted}"
     changes = [Change(name, options) for options in allowed]
     live = module.TOGGLE == "live"
-    compiles = costs.compiling if module.COMPILES else 0.0
+    # Beside a change that compiles, whatever another one does to the graph is compiled, too.
+    is_compiled = any(optimization.load(one).COMPILES for one in (name, *recipe.names))
+    compiles = costs.compiling if is_compiled else 0.0
     return Candidate(
         change=changes[0],
         title=module.TITLE,

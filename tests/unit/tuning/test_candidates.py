@@ -157,3 +157,14 @@ def test_what_is_only_suggested_can_be_suspected() -> None:
     )
     found = suspects(chatty, Recipe(), Choice())
     assert [suggests for each, suggests in found if each.change.name == "defer_logging"] == [True]
+
+
+def test_a_change_beside_one_that_compiles_pays_for_compiling() -> None:
+    """The graph is compiled anew under it; a race of two minutes was begun where seconds were left."""
+    costs = Costs(compiling=100.0)
+
+    def start(recipe: Recipe) -> float:
+        usable = find_candidates(CONVOLUTIONS, recipe, Choice(), costs).usable
+        return next(one.start for one in usable if one.change.name == "channels_last")
+
+    assert start(Recipe((Change("compile"),))) == start(Recipe()) + 100.0

@@ -224,6 +224,7 @@ class SearchState:
             rung, result = self.race_and_gate(rung, target, terms, candidate, replaced)
             self.out_of_time = self.out_of_time or (result.out_of_time and result.word == "unclear")
         except TrialFailed as failure:
+            self.out_of_time = self.out_of_time or failure.kind == "budget"
             word = "not tried" if failure.kind == "budget" else "failed"
             why = failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
             rung = structs.replace(rung, verdict=word, kept=False, reason=why)

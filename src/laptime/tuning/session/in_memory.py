@@ -82,7 +82,7 @@ class InMemoryTrialRunner(TrialRunner):
         snapshot = TrainingSnapshot(self._problem.model, generators(self._problem.loader))
         # Scratch folders, memory limits and seeds belong to a process; this one is the user's.
         plan = replace(plan, scratch="", memory=None, seed=None)
-        running = InMemoryTrial(self._problem, plan, self.timeout, snapshot.optimizers)
+        running = InMemoryTrial(self._problem, plan, self.limit(plan), snapshot.optimizers)
         try:
             yield running
         finally:

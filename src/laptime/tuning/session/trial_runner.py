@@ -6,6 +6,7 @@ A trial is timed alone or beside another one, in fresh processes; what all of th
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import shutil
 import sys
@@ -43,6 +44,8 @@ SLOW_STEP = 1.0
 """Seconds of a step from which trials settle one step less and blocks are as short as they can be."""
 RESETTLE = 1
 """Steps that do not count after a switch of arms: what the other arm freed or laid out is allocated again."""
+SHORTEST = 1.0
+"""Seconds that a race may take whose time is up: it ends where it can."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured; of slow steps as in a race."""
 
@@ -145,6 +148,7 @@ class TrialRunner:
         step: seconds of a step of the script as it is, which decides the steps of a trial; 0 before a
             diagnosis.
         newest: account of the last trial that imported torch: device, versions, ranks.
+        race_until: seconds of the session after which no race may run on, whatever it waits for.
     """
 
     def __init__(
@@ -162,6 +166,7 @@ class TrialRunner:
         self.step = 0.0
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by
+        self.race_until = math.inf
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
         self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
@@ -212,7 +217,7 @@ class TrialRunner:
             self.program.words,
             python=self.program.python,
             plan=plan,
-            timeout=self.timeout,
+            timeout=self.limit(plan),
             variables=self.variables,
         )
         with ExitStack() as stack:
@@ -225,6 +230,11 @@ class TrialRunner:
                 except NotPrepared:
                     self._forks = False
             yield running or stack.enter_context(start())
+
+    def limit(self, plan: TrialPlan) -> float:
+        """Seconds that a trial of this plan may take."""
+        left = self.race_until - self.elapsed() if plan.mode == "race" else math.inf
+        return min(self.timeout, max(SHORTEST, left))
 
     def prepare(self) -> None:
         """Import what forked trials need, if there will be any: no race should pay for it."""
@@ -277,6 +287,8 @@ class TrialRunner:
 
     def failure(self, result: TrialResult, running: RunningTrial) -> TrialFailed:
         """Why a trial gave nothing."""
+        if running.hung and self.elapsed() >= self.race_until:
+            return TrialFailed("budget", "budget: the time for races was up before a round of it had ended")
         if running.hung:
             return TrialFailed("hung", f"it did not end within {self.timeout:g} s")
         if running.child_trains:

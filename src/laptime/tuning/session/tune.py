@@ -7,6 +7,7 @@ request ── diagnose ── candidates ── ladder (race, gate, keep or dro
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from functools import partial
 from typing import Literal
@@ -120,14 +121,7 @@ class _Session:
             self._say("diagnosing the script as it is")
             loop_profile = self._diagnosed()
             self._evaluator.runner.prepare()
-            self._search = ladder.search(
-                self._evaluator,
-                self._settings(loop_profile),
-                self._on_rung,
-                earlier=self._earlier,
-                on_race=lambda candidate: self._say(f"trying {candidate.change}{self._kept()}"),
-                on_diagnosis=self._on_diagnosis,
-            )
+            self._search = self._searched(self._settings(loop_profile), loop_profile)
             finish(self._request, self._evaluator, self._search, self._results, self._say)
             tuning = self._results.tuning
             if tuning.baseline is not None and tuning.final is not None:
@@ -147,6 +141,22 @@ class _Session:
             self.status = "interrupted"
         recorded = self._live.run().tuning or tuning_record.empty(self._request)
         return tuning_record.tuning(recorded, self._evaluator, self._search, self._results)
+
+    def _searched(self, settings: SearchSettings, loop_profile: LoopProfile) -> SearchResult:
+        """What the ladder keeps; none of its races runs into the time of the final measurement."""
+        runner, step = self._evaluator.runner, loop_profile.step
+        runner.race_until = settings.budget * (1 - min(settings.reserve(step), settings.late_reserve))
+        try:
+            return ladder.search(
+                self._evaluator,
+                settings,
+                self._on_rung,
+                earlier=self._earlier,
+                on_race=lambda candidate: self._say(f"trying {candidate.change}{self._kept()}"),
+                on_diagnosis=self._on_diagnosis,
+            )
+        finally:
+            runner.race_until = math.inf
 
     def _settings(self, loop_profile: LoopProfile) -> SearchSettings:
         request = self._request

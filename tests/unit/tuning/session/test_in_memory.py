@@ -6,6 +6,7 @@ import gc
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,17 @@ def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) 
     with pytest.raises(TrialFailed) as failed:
         runner.timed(Recipe(), 0)
     assert failed.value.kind == "hung"
+
+
+def test_a_race_ends_when_the_time_for_races_is_up(one: Training, tmp_path: Path) -> None:
+    """A round that compiles for ever leaves the final measurement its time; gates have their own."""
+    problem = laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader)
+    runner = InMemoryTrialRunner(problem, tmp_path, timeout=60.0)
+    runner.race_until = runner.elapsed() + 0.3
+    with pytest.raises(TrialFailed, match="the time for races was up") as failed:
+        runner.timed(Recipe(), 0)
+    assert failed.value.kind == "budget"
+    assert runner.limit(replace(runner.plan(Recipe()), mode="gate")) == 60.0
 
 
 def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
