@@ -26,6 +26,7 @@ from laptime.tuning.trial.messages import NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics import (
     captured_inputs,
     comparison,
+    dropout_masks,
     loader_samples,
     model_variants,
     tensor_summary,
@@ -181,6 +182,7 @@ class NumericsCapture(TrialMode):
         self._state = "capturing"
         models, optimizers = self._hooks.models, self._hooks.optimizers
         self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.append(dropout_masks.independent_of_layout())
         path = self._plan.batches
         if path and Path(path).exists():
             inputs = captured_inputs.read(path)
