@@ -20,7 +20,7 @@ def independent_of_layout() -> Callable[[], None]:
 
     plain: Callable[..., Any] = functional.dropout
 
-    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:  # noqa: A002
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         if not training or input.layout is not strided or input.is_contiguous():
             return plain(input, p, training, inplace)
         factors = plain(ones(input.shape, dtype=input.dtype, device=input.device), p, True)
