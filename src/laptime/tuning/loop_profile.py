@@ -27,6 +27,15 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "fp16": ("the device computes in float16", "the device does not compute in float16"),
     "tf32": ("the GPU has TF32", "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"),
     "amx": ("the CPU has AMX", "the CPU has no AMX"),
+    "glibc_malloc": (
+        "glibc allocates memory, as it does by default",
+        "the C library is not glibc, or its allocator or thresholds were replaced",
+    ),
+    "huge_pages_on_request": (
+        "the kernel gives huge pages on request, and nobody requests them",
+        "the kernel gives huge pages always or never, or they are requested already",
+    ),
+    "denormals": ("weights hold denormal numbers", "weights hold no denormal numbers to speak of"),
     # What runs a model that is tuned by itself.
     "other_runtime": ("PyTorch does not run the model", "PyTorch runs the model"),
     "onnx_file": ("an ONNX file runs in ONNX Runtime as it is", "the model is no ONNX file"),

@@ -16,6 +16,8 @@ EXAMPLE = {"share": 0.1}
 
 MATTERS = 1e-4
 """Share of elements from which on it is worth a try."""
+SMALLEST_NORMAL = 2.0**-126
+"""Of float32 and bfloat16."""
 
 
 def look(hooks: Any) -> dict[str, float]:
@@ -23,7 +25,7 @@ def look(hooks: Any) -> dict[str, float]:
     denormal, elements = 0, 0
     for tensor in _tensors(hooks):
         tiny = tensor.detach().abs()
-        denormal += int(((tiny > 0) & (tiny < 1.1754943508222875e-38)).sum())
+        denormal += int(((tiny > 0) & (tiny < SMALLEST_NORMAL)).sum())
         elements += tensor.numel()
     return {"share": denormal / elements if elements else 0.0}
 

@@ -1,4 +1,4 @@
-"""A module in bfloat16 between float32 inputs and outputs."""
+"""A module in bfloat16 or float16 between float32 inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ if TYPE_CHECKING:
     import torch
 
 
-def in_bfloat16(module: torch.nn.Module) -> torch.nn.Module:
-    """The module with its weights in bfloat16; floats are cast on the way in and on the way out."""
+def in_half_precision(module: torch.nn.Module, dtype: str) -> torch.nn.Module:
+    """The module with its weights in a type of torch; floats are cast on the way in and on the way out."""
     import torch
+
+    half = getattr(torch, dtype)
 
     class Cast(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.module = module.to(torch.bfloat16)
+            self.module = module.to(half)
 
         def forward(self, *given: torch.Tensor) -> Any:
-            output = self.module(*(_to(each, torch.bfloat16) for each in given))
+            output = self.module(*(_to(each, half) for each in given))
             if isinstance(output, torch.Tensor):
                 return _to(output, torch.float32)
             if isinstance(output, dict):

@@ -9,9 +9,12 @@ from pathlib import Path
 
 from laptime.kit import system_files
 from laptime.measure.recorded_calls import Array, Run
+from laptime.tuning.catalogue import allocator, huge_pages
+from laptime.tuning.loop_profile import LoopProfile
 
 _INSTRUCTIONS = (
-    *("amx_int8", "amx_bf16", "avx512_fp16", "avx512_bf16", "avx512_vnni", "avx_vnni", "avx512f", "avx2"),
+    *("amx_int8", "amx_bf16", "amx_fp16", "avx512_fp16", "avx512_bf16", "avx512_vnni", "avx_vnni"),
+    *("avx512f", "avx2"),
 )
 
 
@@ -48,6 +51,12 @@ def facts_of_machine() -> frozenset[str]:
         facts.add("gcc")
     if {"avx512_bf16", "amx_bf16"} & set(instructions()):
         facts.add("bf16")
+    if {"avx512_fp16", "amx_fp16"} & set(instructions()):
+        facts.add("fp16")
+    if not allocator.why_not(LoopProfile()):
+        facts.add("glibc_malloc")
+    if not huge_pages.why_not(LoopProfile()):
+        facts.add("huge_pages_on_request")
     return frozenset(facts)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from laptime.backends.torch.tensors import arrays
 from laptime.measure.recorded_calls import Array
+from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference.draft import by_position, keywords, opened, plain, structure_of
 from laptime.tuning.inference.reference import Reference, facts_of_machine
 from laptime.tuning.inference.samples import Sample
@@ -46,7 +47,7 @@ def reference(target: str, batch: int, sample: Sample | None) -> Reference:
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=keywords(model, batch),
         outputs=outputs,
-        facts=facts_of_machine() | _kinds(module),
+        facts=facts_of_machine() | _kinds(module) | _of_weights(module),
         threads=torch.get_num_threads(),
         words=told["shapes"],
         origin=told["origin"],
@@ -58,3 +59,11 @@ def _kinds(module: Any) -> set[str]:
     """Facts on the modules in it."""
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
     return {fact for fact, name in _KINDS.items() if name in classes}
+
+
+def _of_weights(module: Any) -> set[str]:
+    """`denormals` where so many weights are below float32's normal range that a call is slow on them."""
+    floats = [each for each in module.state_dict().values() if each.is_floating_point()]
+    elements = sum(each.numel() for each in floats)
+    denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
+    return {"denormals"} if denormal > MATTERS * elements else set()

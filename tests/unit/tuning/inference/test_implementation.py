@@ -70,7 +70,7 @@ def test_what_only_pytorch_does_is_no_candidate_beside_another_runtime() -> None
 
 @pytest.mark.usefixtures("everything_installed")
 def test_another_runtime_takes_the_place_of_what_only_pytorch_does() -> None:
-    of_torch = {"inference_mode", "channels_last", "fold_batch_norm", "bfloat16", "compiled"}
+    of_torch = {"inference_mode", "channels_last", "fold_batch_norm", "half_precision", "compiled"}
     for name in ("onnxruntime", "openvino", "openvino_bf16"):
         assert of_torch <= implementation.load(name).CONFLICTS
 

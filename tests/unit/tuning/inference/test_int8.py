@@ -13,11 +13,12 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from fixtures import onnx_files
+from laptime.kit import registry
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, record
 from laptime.records.tuning import Gate
 from laptime.tuning.inference import arm_process, implementation
-from laptime.tuning.inference.draft import Draft
-from laptime.tuning.inference.forms import onnx_int8
+from laptime.tuning.inference.draft import Draft, Refused
+from laptime.tuning.inference.forms import onnx_dynamic_int8, onnx_int8
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.sameness import sameness
 
@@ -36,6 +37,14 @@ def session(path: Path) -> Callable[..., Array]:
         return outputs[0]
 
     return run
+
+
+def dynamic(file: Path, folder: Path) -> Callable[..., Array]:
+    place = folder / "dynamic"
+    place.mkdir()
+    onnx_dynamic_int8.write(Draft(None, [], [True], None, folder / "none", file=file), place)
+    assert [each.name for each in place.iterdir()] == ["model.onnx"]
+    return session(place / "model.onnx")
 
 
 def quantised(file: Path, calibration: Array, folder: Path) -> Callable[..., Array]:
@@ -82,6 +91,39 @@ def test_the_error_of_a_linear_layer_is_within_the_analytic_bound(tmp_path: Path
     assert error.mean() > 0.02 * bound.mean()  # and the bound is not so wide that anything is within it
 
 
+def test_ranges_of_each_call_need_no_calibration(tmp_path: Path) -> None:
+    """The same bound, with the range of this call, at any scale; outputs stay in float32."""
+    draw = np.random.default_rng(0)
+    weights = draw.standard_normal((16, 64)).astype(np.float32)
+    bias = draw.standard_normal(16).astype(np.float32)
+    run = dynamic(linear(tmp_path / "linear.onnx", weights, bias), tmp_path)
+    for scale in (1, 100):
+        inputs = (scale * draw.standard_normal((200, 64))).astype(np.float32)
+        error = np.abs(run(inputs) - (inputs.astype(np.float64) @ weights.T.astype(np.float64) + bias))
+        dx = (inputs.max() - inputs.min()) / 255 / 2
+        dw = np.abs(weights).max(axis=1) / LEVELS / 2
+        bound = np.abs(inputs).sum(1)[:, None] * dw + np.abs(weights).sum(1) * dx + 64 * dw * dx
+        assert (error <= 1.001 * bound).all()
+        assert error.max() > 0.01 * scale  # it is quantised
+
+
+def test_a_model_without_products_is_refused_by_name(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "relu",
+        [value("x", TensorProto.FLOAT, ["n", 4])],
+        [value("y", TensorProto.FLOAT, ["n", 4])],
+    )
+    file = tmp_path / "relu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
+    with pytest.raises(Refused, match="no matrix products"):
+        dynamic(file, tmp_path)
+
+
 def gate(tmp_path: Path, calibration: Callable[[Array], Array]) -> Gate:
     """Of the small convolutional model, whose held-out inputs are like those of the measurement."""
     file = onnx_files.save(tmp_path / "net.onnx")
@@ -105,5 +147,7 @@ def test_int8_calibrated_on_constant_inputs_is_refused(value: float, tmp_path: P
 
 
 def test_int8_is_never_called_reassociated() -> None:
-    for name in ("onnxruntime_int8", "openvino_int8"):
+    names = [name for name in registry.names(implementation.ROOM) if "int8" in name]
+    assert len(names) == 4
+    for name in names:
         assert implementation.load(name).NUMERICS == "precision"

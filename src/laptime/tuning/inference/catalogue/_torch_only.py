@@ -1,5 +1,6 @@
 """What changes of PyTorch's own running share: another runtime takes them away."""
 
 NEEDS = frozenset({"!other_runtime"})
-ALL = frozenset({"inference_mode", "channels_last", "fold_batch_norm", "bfloat16", "compiled"})
+ALL = frozenset({"inference_mode", "channels_last", "fold_batch_norm", "half_precision", "compiled"})
+ALL |= {"allocator", "huge_pages"}
 """Facts that another runtime replaces."""

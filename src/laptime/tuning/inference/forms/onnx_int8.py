@@ -39,6 +39,11 @@ def write(draft: Draft, folder: Path) -> None:
     (folder / "int8.onnx").rename(path)
 
 
+def has_vnni() -> bool:
+    """Whether the CPU sums products of 8 bits without overflow."""
+    return bool({"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()))
+
+
 def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
     import onnxruntime
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
@@ -63,7 +68,7 @@ def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
         Calibration(),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
-        reduce_range=not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()),
+        reduce_range=not has_vnni(),
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
     )

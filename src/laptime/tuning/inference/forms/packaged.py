@@ -23,10 +23,11 @@ def write(draft: Draft, folder: Path) -> None:
     graph = graph_of(draft)
     if threads := draft.settings.get("threads"):
         torch.set_num_threads(threads)  # the number stands in the generated code
+    configs = {"freezing": True, "max_autotune": bool(draft.settings.get("max_autotune"))}
     try:
         with torch.no_grad():
             torch._inductor.aoti_compile_and_package(
-                graph, package_path=str(folder / "compiled.pt2"), inductor_configs={"freezing": True}
+                graph, package_path=str(folder / "compiled.pt2"), inductor_configs=configs
             )
     except Exception as error:
         raise Refused(f"it cannot be compiled: {first_words(error)}") from error

@@ -1,21 +1,27 @@
 """A graph of torch.export. `load()` gives a callable: tensors in, what the model gives out."""
 
+import ctypes
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+SETTINGS = json.loads((HERE / "recipe.json").read_text())["settings"]
+os.environ.update(SETTINGS.get("environment", {}))  # torch reads it when it makes its first tensor
 
 
 def load() -> Any:
     import torch
 
-    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
-    if settings.get("threads"):
-        torch.set_num_threads(settings["threads"])
+    for name, value in SETTINGS.get("malloc", ()):  # mallopt(3)
+        ctypes.CDLL(None).mallopt(name, value)
+    torch.set_flush_denormal(SETTINGS.get("flush_denormal", False))
+    if SETTINGS.get("threads"):
+        torch.set_num_threads(SETTINGS["threads"])
     graph = torch.export.load(HERE / "model.pt2").module()
-    guard = torch.inference_mode if settings.get("inference_mode") else torch.no_grad
-    nhwc = settings.get("channels_last")
+    guard = torch.inference_mode if SETTINGS.get("inference_mode") else torch.no_grad
+    nhwc = SETTINGS.get("channels_last")
 
     def model(*inputs: Any) -> Any:
         with guard():

@@ -13,6 +13,8 @@ def load() -> Any:
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     options = onnxruntime.SessionOptions()
+    zeros = str(int(settings.get("flush_denormal", False)))
+    options.add_session_config_entry("session.set_denormal_as_zero", zeros)
     if settings.get("threads"):
         options.intra_op_num_threads = settings["threads"]
     if settings.get("level"):

@@ -1,20 +1,26 @@
 """A package that torch's AOTInductor has compiled. `load()` gives a callable: tensors in, tensors out."""
 
+import ctypes
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+SETTINGS = json.loads((HERE / "recipe.json").read_text())["settings"]
+os.environ.update(SETTINGS.get("environment", {}))  # torch reads it when it makes its first tensor
 
 
 def load() -> Any:
     import torch
 
-    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
-    if settings.get("threads"):
-        torch.set_num_threads(settings["threads"])
+    for name, value in SETTINGS.get("malloc", ()):  # mallopt(3)
+        ctypes.CDLL(None).mallopt(name, value)
+    torch.set_flush_denormal(SETTINGS.get("flush_denormal", False))
+    if SETTINGS.get("threads"):
+        torch.set_num_threads(SETTINGS["threads"])
     compiled = torch._inductor.aoti_load_package(str(HERE / "compiled.pt2"))
-    nhwc = settings.get("channels_last")
+    nhwc = SETTINGS.get("channels_last")
 
     def model(*inputs: Any) -> Any:
         with torch.no_grad():
