@@ -52,13 +52,17 @@ def _state_of(optimizer: Any) -> list[Any]:
 
 
 def _lay_out(tensors: list[Any], *, channels_last: bool) -> None:
-    """In place, gradients too: whoever holds these tensors sees the new layout."""
+    """In place, gradients too: whoever holds these tensors sees the new layout.
+
+    By `to`, as `Module.to` does: of one input channel `contiguous` would leave the strides as they are,
+    and the first convolution would compute in the other layout than the rest.
+    """
     import torch
 
     format_ = torch.channels_last if channels_last else torch.contiguous_format
     gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
     for tensor in [*tensors, *gradients]:
-        tensor.data = tensor.data.contiguous(memory_format=format_)
+        tensor.data = tensor.data.to(memory_format=format_)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -8,6 +8,7 @@ what did not take part in the gain.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from msgspec import structs
@@ -42,7 +43,7 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
     bundle = replace(
         members[0],
         cost=max(member.cost for member in members),
-        start=sum(member.start for member in members),
+        start=_start(members),
         numerics=farthest(member.numerics for member in members),
     )
     terms = state.terms(bundle, state.try_until)
@@ -72,7 +73,7 @@ def promise(state: SearchState, least: float) -> float:
     members, target = _members(state, least, untried=False)
     if len(members) < 2 or target in state.bundles or _no_time(state, members):
         return 0.0
-    seconds = sum(member.start for member in members) + LOOKS[0] * max(member.cost for member in members)
+    seconds = _start(members) + LOOKS[0] * max(member.cost for member in members)
     return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)
 
 
@@ -81,7 +82,7 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
     speedups = {rung.label: rung.speedup or 0.0 for rung in state.rungs if rung.verdict != "not tried"}
     target, adopted = state.recipe, dict(state.adopted)
     members: list[Candidate] = []
-    for candidate in ranking.ranked(_rejected(state, least, untried)):
+    for candidate in ranking.ranked(_without_slow_starts(state, _rejected(state, least, untried))):
         speedup = speedups.get(str(candidate.change), 1.0)
         if speedup < HARMLESS or candidate.change.name in {member.change.name for member in members}:
             continue
@@ -92,6 +93,21 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
         target = target.plus(candidate.change)
         members.append(candidate)
     return members, target
+
+
+def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> list[Candidate]:
+    """Those without an untried one (compiling) that takes longer to start than the race of all the others.
+
+    It would take the time that is short, and if it is slower, hide what the others gain.
+    """
+    starts = sorted(one.start for one in candidates)[:-1]
+    longest = max(starts, default=math.inf) + LOOKS[0] * max((one.cost for one in candidates), default=0.0)
+    return [one for one in candidates if one.change in state.raced_before or one.start <= longest]
+
+
+def _start(members: list[Candidate]) -> float:
+    """Seconds until all of them together can be raced: they start in one process."""
+    return max(member.start for member in members)
 
 
 def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate]:
@@ -118,7 +134,7 @@ def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate
 
 
 def _no_time(state: SearchState, members: list[Candidate]) -> bool:
-    first = sum(member.start for member in members) + 4 * max(member.cost for member in members)
+    first = _start(members) + 4 * max(member.cost for member in members)
     return state.evaluator.elapsed() + first > state.try_until
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from laptime.testing.loops import FakeLoop
 from laptime.tuning import optimization
+from laptime.tuning.catalogue import channels_last
 from laptime.tuning.trial.loop import CannotApply
 
 pytestmark = pytest.mark.torch
@@ -284,6 +285,20 @@ def test_state_that_came_meanwhile_goes_back_as_well() -> None:
     assert momentum.is_contiguous(memory_format=torch.channels_last)
     loop.undo()
     assert optimizer.state[net[3].weight]["momentum_buffer"].is_contiguous()
+
+
+def test_channels_last_of_one_input_channel_is_that_of_module_to() -> None:
+    """`contiguous` leaves such a weight as it is: any order of one channel is both layouts."""
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.Conv2d(8, 4, 3))
+    plain = [each.stride() for each in net.parameters()]
+    undo = channels_last._convert(net)
+    changed = [each.stride() for each in net.parameters()]
+    undo()
+    assert [each.stride() for each in net.parameters()] == plain
+    assert changed == [each.stride() for each in net.to(memory_format=torch.channels_last).parameters()]
+    assert changed[0] != plain[0]
 
 
 def test_channels_last_trains_the_same_but_for_rounding() -> None:

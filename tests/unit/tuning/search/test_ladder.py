@@ -20,6 +20,8 @@ QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
 HALF = {"forward": 0.5, "backward": 0.5}
 LONG = SearchSettings(budget=20_000.0)
+ONE_OF = frozenset({"one of them"})
+"""Given by changes of which one can stand in a recipe: they cannot be raced together."""
 
 
 def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = False) -> ScriptedEvaluator:
@@ -305,7 +307,7 @@ def test_the_change_kept_last_is_left_out_only_where_its_race_left_doubt() -> No
 
 def test_time_that_a_faster_script_does_not_need_goes_to_the_search() -> None:
     knobs = [Knob(name="fast", effect={"forward": 0.2, "backward": 0.2}, prior=1.0, reach=0.9)]
-    knobs += [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
+    knobs += [Knob(name=f"knob{number:02}", effect={"forward": 0.95}, gives=ONE_OF) for number in range(30)]
 
     def tried(rules: SearchSettings) -> int:
         found = search(world(*knobs, noise=Noise()), rules)
@@ -336,7 +338,7 @@ def test_reserved_time_is_spent_on_the_search_while_nothing_was_kept() -> None:
 
 
 def test_a_change_that_wins_in_the_reserved_time_is_kept_and_ends_the_search() -> None:
-    idle = [Knob(name=f"knob{number:02}", claims=("forward",)) for number in range(60)]
+    idle = [Knob(name=f"knob{number:02}", claims=("forward",), gives=ONE_OF) for number in range(60)]
     there = world(*idle)
     rules = SearchSettings(budget=200.0, reserve=lambda step: 0.4, late_reserve=0.1)
     names = [each.name for each in search(there, rules).ladder if each.verdict != "not tried"]
@@ -358,7 +360,7 @@ def test_a_change_that_another_one_needs_is_not_left_out() -> None:
 
 
 def test_the_budget_is_kept_and_the_rest_is_told() -> None:
-    knobs = [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
+    knobs = [Knob(name=f"knob{number:02}", effect={"forward": 0.95}, gives=ONE_OF) for number in range(30)]
     there = world(*knobs, noise=Noise())
     found = search(there, SearchSettings(budget=120.0))
     assert there.elapsed() < 120.0
@@ -432,4 +434,16 @@ def test_when_time_is_short_the_rest_is_raced_together() -> None:
     assert len(together) >= 4
     assert all(each.kept or each.dropped for each in together)
     # One after the other would have been fewer.
+    assert len(found.recipe) >= 8
+
+
+def test_what_takes_long_to_start_is_not_raced_with_the_rest_when_time_is_short() -> None:
+    """A slower compiled step would hide what the others gain together."""
+    names = [f"knob{number:02}" for number in range(16)]
+    knobs = [Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names]
+    compiled = Knob(name="compiled", effect={"forward": 1.9, "backward": 1.9}, start=40.0, prior=0.05)
+    there = world(*knobs, compiled, noise=Noise())
+    found = search(there, SearchSettings(budget=300.0))
+    assert "together" not in rung(found, "compiled").reason
+    assert len([each for each in found.ladder if "together with" in each.reason]) >= 4
     assert len(found.recipe) >= 8
