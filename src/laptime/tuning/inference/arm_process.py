@@ -30,14 +30,15 @@ Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 
 
-def imported(folder: Path) -> Any:
-    """The folder's tuned.py."""
+def loaded(folder: Path) -> Model:
+    """What `load()` of the folder's tuned.py gives."""
     spec = importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    model: Model = module.load()
+    return model
 
 
 def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
@@ -137,11 +138,11 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a framework prints is no answer
     folder, recorded = map(Path, sys.argv[1:3])
-    tuned = imported(folder)  # before the first tensor is made: it may set what torch reads then
-    calls = inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")
     began = time.perf_counter()
-    model: Model = tuned.load()
-    _tell(answers, {"seconds": time.perf_counter() - began})
+    model = loaded(folder)  # before the inputs: it may set what torch reads when it makes its first tensor
+    seconds = time.perf_counter() - began
+    calls = inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")
+    _tell(answers, {"seconds": seconds})
     for line in sys.stdin:
         command = json.loads(line)
         if "calls" in command:

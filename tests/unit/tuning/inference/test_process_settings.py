@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -29,19 +28,19 @@ def draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Draft]:
     torch.set_flush_denormal(False)
 
 
-def loaded(draft: Draft, folder: Path, *names: str) -> Any:
-    """The folder's module, with changes made to the draft."""
+def written(draft: Draft, folder: Path, *names: str) -> Path:
+    """The folder, with changes made to the draft."""
     for name in names:
         implementation.load(name).apply(draft, {})
     folder.mkdir()
     exported.write(draft, folder)
     write_folder(folder, exported.HANDED_BACK, draft.settings, target="", recipe=[])
-    return arm_process.imported(folder)
+    return folder
 
 
 def test_huge_pages_are_asked_for_before_a_tensor_is_made(draft: Draft, tmp_path: Path) -> None:
     os.environ.pop("THP_MEM_ALLOC_ENABLE", None)
-    loaded(draft, tmp_path / "folder", "huge_pages")
+    arm_process.loaded(written(draft, tmp_path / "folder", "huge_pages"))
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
@@ -49,10 +48,10 @@ def test_the_allocator_is_set_when_the_model_is_loaded(
     draft: Draft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[int, int]] = []
-    tuned = loaded(draft, tmp_path / "folder", "allocator")
+    folder = written(draft, tmp_path / "folder", "allocator")
     library = SimpleNamespace(mallopt=lambda name, value: calls.append((name, value)))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
-    tuned.load()
+    arm_process.loaded(folder)
     assert calls == [(-4, 0), (-1, -1)]  # M_MMAP_MAX, M_TRIM_THRESHOLD of malloc.h
 
 
@@ -60,7 +59,7 @@ def test_the_allocator_is_set_when_the_model_is_loaded(
 def test_denormal_numbers(names: tuple[str, ...], draft: Draft, tmp_path: Path) -> None:
     import torch
 
-    model = loaded(draft, tmp_path / "folder", *names).load()
+    model = arm_process.loaded(written(draft, tmp_path / "folder", *names))
     tiny = torch.full((2, 4), 1e-39)
     assert bool((tiny * 0.5).any()) == (not names)
     assert model(tiny).shape == (2, 2)

@@ -1,6 +1,6 @@
 """Large tensors lie on pages of 2 MiB; how, and what for, stands in `tuning.catalogue.huge_pages`.
 
-Lies when: the server has made a tensor before it imports `tuned.py`: PyTorch reads the variable once.
+Lies when: the server has made a tensor before it calls `load()`: PyTorch reads the variable once.
 """
 
 from laptime.tuning.catalogue.huge_pages import VARIABLE
@@ -16,5 +16,5 @@ NEEDS = _torch_only.NEEDS | {"huge_pages_on_request"}
 
 
 def apply(draft: Draft, options: Options) -> None:
-    """A variable that `tuned.py` sets when it is imported."""
+    """A variable that `tuned.py` sets before it loads."""
     draft.settings["environment"] = {VARIABLE: "1"}

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-SETTINGS = json.loads((HERE / "recipe.json").read_text())["settings"]
-os.environ.update(SETTINGS.get("environment", {}))  # torch reads it when it makes its first tensor
 
 
 def load() -> Any:
     import torch
 
-    for name, value in SETTINGS.get("malloc", ()):  # mallopt(3)
+    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
+    os.environ.update(settings.get("environment", {}))  # torch reads it when it makes its first tensor
+    for name, value in settings.get("malloc", ()):  # mallopt(3)
         ctypes.CDLL(None).mallopt(name, value)
-    torch.set_flush_denormal(SETTINGS.get("flush_denormal", False))
-    if SETTINGS.get("threads"):
-        torch.set_num_threads(SETTINGS["threads"])
+    torch.set_flush_denormal(settings.get("flush_denormal", False))
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
     graph = torch.export.load(HERE / "model.pt2").module()
-    guard = torch.inference_mode if SETTINGS.get("inference_mode") else torch.no_grad
-    nhwc = SETTINGS.get("channels_last")
+    guard = torch.inference_mode if settings.get("inference_mode") else torch.no_grad
+    nhwc = settings.get("channels_last")
 
     def model(*inputs: Any) -> Any:
         with guard():

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-SETTINGS = json.loads((HERE / "recipe.json").read_text())["settings"]
-os.environ.update(SETTINGS.get("environment", {}))  # torch reads it when it makes its first tensor
 
 
 def load() -> Any:
     import torch
 
-    for name, value in SETTINGS.get("malloc", ()):  # mallopt(3)
+    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
+    os.environ.update(settings.get("environment", {}))  # torch reads it when it makes its first tensor
+    for name, value in settings.get("malloc", ()):  # mallopt(3)
         ctypes.CDLL(None).mallopt(name, value)
-    torch.set_flush_denormal(SETTINGS.get("flush_denormal", False))
-    if SETTINGS.get("threads"):
-        torch.set_num_threads(SETTINGS["threads"])
+    torch.set_flush_denormal(settings.get("flush_denormal", False))
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
     compiled = torch._inductor.aoti_load_package(str(HERE / "compiled.pt2"))
-    nhwc = SETTINGS.get("channels_last")
+    nhwc = settings.get("channels_last")
 
     def model(*inputs: Any) -> Any:
         with torch.no_grad():
