@@ -55,8 +55,9 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     Args:
         samples: shape (n,), positive.
         ignore: shape (n,), bool: samples with a known outside cause, which must not be taken for warm-up.
+            Outside causes only slow a call down, so a level below every other sample counts all the same.
     """
-    positions = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore)[0]
+    positions = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore | _faster(samples, ignore))[0]
     if len(positions) < _MIN_TAIL + 1:
         return Steady(0, "flat", 0.0)
     x = np.log(np.maximum(samples[positions], 1e-12))
@@ -70,6 +71,15 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     change = float(np.expm1(median(x[:start]) - level))
     kind = "warm-up" if change > 0 else "slow-down"
     return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
+
+
+def _faster(samples: Floats, ignore: np.ndarray) -> np.ndarray:
+    """Ignored samples of a level below every other sample, shape (n,); none where only single ones lie there."""
+    below = ignore & (samples < np.min(samples[~ignore], initial=np.inf) / (1 + SMALLEST_STEP))
+    if ignore.all() or not below.any():
+        return np.zeros(len(samples), dtype=bool)
+    since = below[np.argmax(below) :]
+    return np.asarray(below & (2 * since.sum() > len(since)))
 
 
 def late_step(samples: Floats, steady: Steady) -> float:

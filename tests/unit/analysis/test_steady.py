@@ -115,6 +115,21 @@ def test_warm_up_behind_disturbed_samples_is_counted_in_places_of_the_series() -
     assert abs(found.start - 20) <= 1
 
 
+def test_a_disturbance_makes_no_call_faster() -> None:
+    x = noise(10, 22)
+    x[:13] *= 10
+    for disturbed_from in (5, 8, 13):  # the faster calls were all disturbed, some of the slow ones, too
+        ignore = np.arange(22) >= disturbed_from
+        assert settle(x, ignore)[:2] == (13, "warm-up")
+
+
+def test_single_fast_samples_among_the_disturbed_are_no_level() -> None:
+    x = noise(11, 200)
+    x[5:] *= 1.3
+    x[20:200:7] *= 0.6
+    assert settle(x, np.arange(200) >= 5).kind == "flat"
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 def test_too_few_samples_have_no_warm_up(n: int) -> None:
     assert settle(noise(8, n)) == (0, "flat", 0.0)
