@@ -6,6 +6,7 @@ Each way is a folder like those that are raced, whose `load()` comes from here.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,23 @@ def _module(folder: Path) -> Any:
     return target_module(about["target"], about["batch"])[0]
 
 
+def pickled(folder: Path) -> None:
+    """The module itself and the tensors of a call by their names: what another tool is given."""
+    import inspect
+
+    import numpy as np
+    import torch
+
+    from laptime.backends._onnx.exporting import call_of
+    from laptime.tuning.inference.draft import opened
+
+    about = json.loads((folder / "recipe.json").read_text())
+    module, args, named = call_of(opened(about["target"], None).workload(about["batch"]))
+    given = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **named}
+    torch.save(module, folder / "module.pt")
+    np.savez(folder / "inputs.npz", **{name: each.numpy() for name, each in given.items()})
+
+
 def eager(folder: Path) -> Model:
     """PyTorch in inference mode."""
     import torch
@@ -63,15 +81,23 @@ def compiled(folder: Path, *, frozen: bool) -> Model:
     return torch.no_grad()(torch.compile(_module(folder)))
 
 
-def onnxruntime(folder: Path, *, file: str) -> Model:
-    """ONNX Runtime with its defaults."""
-    from onnxruntime import InferenceSession
+def onnxruntime(folder: Path, *, file: str, session: dict[str, Any] | None = None) -> Model:
+    """ONNX Runtime with its defaults, or with options of a session; their enums are numbers."""
+    import onnxruntime as runtime
 
-    session = InferenceSession(file, providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
+    options = runtime.SessionOptions()
+    kinds = {
+        "execution_mode": runtime.ExecutionMode,
+        "graph_optimization_level": runtime.GraphOptimizationLevel,
+    }
+    for name, value in (session or {}).items():
+        if value is not None:
+            setattr(options, name, kinds.get(name, int)(value))
+    program = runtime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in program.get_inputs()]
 
     def model(*inputs: Any) -> Any:
-        return session.run(None, {name: each.numpy() for name, each in zip(names, inputs, strict=True)})
+        return program.run(None, {name: each.numpy() for name, each in zip(names, inputs, strict=True)})
 
     return model
 
@@ -105,3 +131,7 @@ def openvino(folder: Path, *, file: str, hint: str, precision: str) -> Model:
         return arrays[0]
 
     return model
+
+
+if __name__ == "__main__":
+    pickled(Path(sys.argv[1]))

@@ -51,6 +51,11 @@ LIMIT = 0.02
 """Share of sound changes that may be refused or undecided."""
 ERROR = 0.05
 """Chance that a rate is above the bound that is shown."""
+NEITHER = {
+    ("convnext-timm", "bf16_autocast"): "LayerNorm's backward adds up rows in bfloat16 on this CPU",
+}
+"""Changes that are not sound for a problem, by measurement (`layer_norm_bf16.py`), and no planted harm:
+of this size they lie at the limit. They are shown, and not counted."""
 NO_EFFECT = "no effect"
 OF_BATCHNORM = {"micro_batches"}
 """Halves of a batch are the same batch where nothing is normalised over it."""
@@ -122,7 +127,12 @@ def harms() -> dict[str, Path]:
 
 def summary(rows: dict[str, Any]) -> tuple[int, int, int, int]:
     """Sound changes, how many of them were refused or undecided, harms, how many of them were accepted."""
-    sound = [word for row in rows.values() for word in row["sound"].values() if word != "cannot"]
+    sound = [
+        word
+        for key, row in rows.items()
+        for name, word in row["sound"].items()
+        if word != "cannot" and not note(key, name)
+    ]
     harm = [
         word for row in rows.values() for word in row["harm"].values() if word not in ("cannot", NO_EFFECT)
     ]
@@ -132,6 +142,11 @@ def summary(rows: dict[str, Any]) -> tuple[int, int, int, int]:
         len(harm),
         sum(word == "passed" for word in harm),
     )
+
+
+def note(key: str, change: str) -> str:
+    """Why a change of the problem of `problem/seed` is not counted; "" where it is."""
+    return NEITHER.get((key.rpartition("/")[0], change), "")
 
 
 def show(rows: dict[str, Any]) -> None:
@@ -148,7 +163,8 @@ def show(rows: dict[str, Any]) -> None:
         wrong = {name: word for name, word in row["sound"].items() if word not in ("passed", "cannot")}
         wrong |= {name: word for name, word in row["harm"].items() if word == "passed"}
         for name, word in wrong.items():
-            print(f"\n{key}, {name}: {word}")
+            why = note(key, name)
+            print(f"\n{key}, {name}: {word}{f' (not counted: {why})' if why else ''}")
     sound, refused, harm, accepted = summary(rows)
     print(
         f"\nAll: {refused} of {sound} sound changes refused or undecided, {accepted} of {harm} harms accepted"

@@ -1,27 +1,30 @@
 """How often is a sound change refused by the gate of `laptime tune MODEL`?
 
-Folding and channels_last on untrained vision models with settled batch norms. Every model is changed
-in this process, without the export, and its outputs are judged as a session judges them. At most 2 % may be
-refused.
+Untrained vision models with settled batch norms. Each change is written as the folder that a session would
+race and hand back, called in a process of its own, and its outputs are judged as a session judges them. At
+most 2 % may be refused. With --json FILE every answer is kept, and a second start goes on behind it.
+
+    python benchmarks/sound_changes.py                                        # folding and channels_last
+    python benchmarks/sound_changes.py --changes onnxruntime,openvino,compiled --json sound.jsonl
+
+onnxruntime and openvino need: pip install onnx onnxscript onnxruntime openvino; compiled needs g++.
 """
 
 from __future__ import annotations
 
-import copy
+import json
 import sys
 import tempfile
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from _shown import head, parser, table, write
-from laptime.backends.torch.tensors import arrays
-from laptime.measure.recorded_calls import RecordedCalls, record
-from laptime.tuning.inference import arm_process
-from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
-from laptime.tuning.inference.implementation import load
-from laptime.tuning.inference.sameness import sameness
+from _shown import head, parser, table
+from laptime.kit.errors import LaptimeError
+from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import TrialFailed
 
 TORCHVISION = (
     *("alexnet", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "mnasnet0_5", "mnasnet1_0"),
@@ -37,53 +40,83 @@ EVERY = [*(f"torchvision:{name}" for name in TORCHVISION), *(f"timm:{name}" for 
 LIMIT = 0.02
 """Share of sound changes that may be refused."""
 CHANGES = ("channels_last", "fold_batch_norm")
+PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxruntime", "openvino")
+CANNOT = "cannot"
+"""The word for a change that cannot be made of a model: a row of the ladder with its reason, no refusal."""
 
 
-def verdicts(target: str) -> dict[str, str]:
-    """The word of the gate, by change; `cannot` where the change cannot be made."""
-    model = opened(target)
-    module, inputs = by_position(model, 2)
-
-    def run(given: list[Any]) -> list[Any]:
-        with torch.no_grad():
-            return arrays(module(*map(torch.from_numpy, given)))
-
-    recorded = record(run, lambda batch: arrays(by_position(model, batch)[1]), [2, 1])
+def words_of(target: str, changes: list[str]) -> dict[str, str]:
+    """The word of the gate, by change, with the reason where it has not passed."""
     words = {}
-    for name in CHANGES:
-        draft = Draft(copy.deepcopy(module), list(inputs), [True] * len(inputs), None, Path())
-        try:
-            load(name).apply(draft, {})
-        except Refused:
-            words[name] = "cannot"
-            continue
-        words[name] = _word(draft.module, recorded)
+    with tempfile.TemporaryDirectory() as folder:
+        evaluator = ModelEvaluator(
+            ModelRequest(target=target, batch=2, timeout=900.0, save=False), Path(folder)
+        )
+        offered = evaluator.candidates(evaluator.diagnose(Recipe()), Recipe())
+        usable = {one.change.name: one.change for one in offered.usable}
+        for name in changes:
+            if name in usable:
+                words[name] = _word(evaluator, usable[name])
+            else:
+                words[name] = f"{CANNOT}: {offered.ruled_out.get(name, 'not offered')}"
     return words
 
 
-def _word(module: Any, recorded: RecordedCalls) -> str:
-    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        calls, made = Path(folder) / "calls.npz", Path(folder) / "made.npz"
-        recorded.save(calls)
-        answer = arm_process.outputs(module, arm_process.inputs_in(calls), str(made))
-        gate, _ = sameness(recorded, made, answer, numerics="reassociated", precision="")
+def _word(evaluator: ModelEvaluator, change: Change) -> str:
+    try:
+        gate = evaluator.sameness(Recipe((change,)))
+    except TrialFailed as failed:
+        return f"{CANNOT}: {failed.kind}: {failed.why}"
     return gate.word if gate.word == "passed" else f"{gate.word}: {gate.reason}"
+
+
+def answers(file: Path | None) -> dict[str, dict[str, str]]:
+    """What the file has, by target."""
+    if file is None or not file.is_file():
+        return {}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {line["target"]: line["words"] for line in lines}
+
+
+def show(rows: dict[str, dict[str, str]]) -> bool:
+    """Print the table and every word that is not `passed`; whether few enough were refused."""
+    changes = list(dict.fromkeys(name for row in rows.values() for name in row))
+    short = {target: {name: word.split(":")[0] for name, word in row.items()} for target, row in rows.items()}
+    table(
+        ("model", *changes),
+        [(target, *(row.get(name, "-") for name in changes)) for target, row in short.items()],
+    )
+    for target, row in rows.items():
+        for name, word in row.items():
+            if word != "passed":
+                print(f"\n{target}, {name}: {word}")
+    words = [word for row in short.values() for word in row.values() if word != CANNOT]
+    refused = sum(word != "passed" for word in words)
+    print(f"\n{refused} of {len(words)} sound changes refused or undecided")
+    return refused <= LIMIT * len(words)
 
 
 def main() -> int:
     """Print the table; 1 when too many were refused."""
     options = parser(__doc__ or "")
     options.add_argument("targets", nargs="*", default=EVERY, metavar="TARGET")
+    options.add_argument("--changes", default=",".join(CHANGES))
     asked = options.parse_args()
-    data: dict[str, Any] = {**head("Sound changes"), "limit": LIMIT, "rows": {}}
+    head("Sound changes")
+    print(", ".join(f"{name} {version(name)}" for name in PACKAGES if find_spec(name)), end="\n\n")
+    rows = answers(asked.json)
     for target in asked.targets:
-        data["rows"][target] = verdicts(target)
-        write(asked.json, data)
-    table(("model", *CHANGES), [(target, *words.values()) for target, words in data["rows"].items()])
-    words = [word for row in data["rows"].values() for word in row.values() if word != "cannot"]
-    refused = sum(word != "passed" for word in words)
-    print(f"\n{refused} of {len(words)} sound changes refused")
-    return int(refused > LIMIT * len(words))
+        if target in rows:
+            continue
+        try:
+            rows[target] = words_of(target, asked.changes.split(","))
+        except (LaptimeError, TrialFailed) as error:
+            print(f"{target}: {error}", file=sys.stderr)
+            continue
+        if asked.json is not None:
+            with asked.json.open("a") as file:
+                file.write(json.dumps({"target": target, "words": rows[target]}) + "\n")
+    return int(not show(rows))
 
 
 if __name__ == "__main__":

@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import random
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
+from _regret import LIMIT, regret
 from _shown import head, parser, table, write
-from laptime.analysis.paired import from_few_rounds
 from laptime.records.event import Progress
 from laptime.tuning import optimization, recipe_file
-from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
@@ -40,20 +39,6 @@ from laptime.tuning.session.tune import tune
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet18.py"
 KNOBS = "channels_last,bf16_autocast,allocator,threads"
-LIMIT = 0.04
-FEWEST = 3
-"""Rounds below which a regret has no interval."""
-
-
-class Regret(NamedTuple):
-    """Of one setting against the best of a grid: shares of its time per sample, 95 % interval over rounds."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 def axes(knobs: str, loop_profile: LoopProfile) -> list[list[Change | None]]:
@@ -109,28 +94,6 @@ def measured(
                 failed[at] = f"{failure.kind}: {failure.why}"
     print(file=sys.stderr)
     return {at: values for at, values in seen.items() if at not in failed}, failed
-
-
-def regret(seen: dict[int, list[float]], kept: int) -> Regret:
-    """Of `kept` against the best of the others' rounds, round by round.
-
-    Raises:
-        ValueError: fewer than FEWEST rounds.
-    """
-    rounds = len(seen[kept])
-    if rounds < FEWEST:
-        raise ValueError(f"{rounds} rounds, {FEWEST} are the fewest")
-    logs = []
-    for number in range(rounds):
-        others = {
-            at: median(value for other, value in enumerate(values) if other != number)
-            for at, values in seen.items()
-        }
-        best = min(others, key=lambda at: others[at])
-        logs.append(math.log(seen[kept][number] / seen[best][number]))
-    found = from_few_rounds(logs, range(rounds), UNKNOWN_NOISE)
-    ends = (math.expm1(found.lower(0.025)), math.expm1(found.upper(0.025)))
-    return Regret(math.expm1(found.mean), *ends)
 
 
 def show(recipes: list[Recipe], seen: dict[int, list[float]], failed: dict[int, str], kept: int) -> None:

@@ -9,12 +9,18 @@ instances, which nobody picks by hand.
 First both sessions run, then all ways are measured in rounds of random order, each in new processes: what
 counts is items per second. The best way by hand is the best of all rounds, so it looks better than it is.
 
+With --olive PYTHON, an interpreter that has olive-ai, what Microsoft Olive's own search makes of the same
+model and call is measured beside them, in float32 and in int8 (`_olive.py`), each after --olive-seconds.
+
     python benchmarks/tune_model.py --models all --json tune_model.jsonl               # about 6 hours, quiet
     python benchmarks/tune_model.py --models resnet50,bert --batches 1 --json ...      # about 90 minutes
     python benchmarks/tune_model.py --models torchvision:mobilenet_v3_small --batches 1 \
         --budget 60 --rounds 3 --seconds 0.5 --ways eager,onnxruntime,strict           # 3 minutes: a try
 
 It needs torch, torchvision and g++, and: pip install onnx onnxscript onnxruntime openvino nncf transformers.
+Olive has an environment of its own: pip install 'olive-ai[auto-opt]' requests onnxruntime torchvision
+transformers, in the same versions. With --keep FOLDER the ways that were made are kept there, so that making
+them and measuring them can be two runs.
 A pair of model and batch size takes two sessions of --budget at most, two minutes of exporting, and rounds x
 ways x (start + seconds). The file has a line a way; a pair that it has is not measured again, so a run that
 was stopped goes on.
@@ -25,10 +31,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import astuple
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -37,7 +48,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import _by_hand
-from _shown import head, parser, table, where
+from _shown import head, parser, table, where, write
 from laptime.analysis.paired import from_few_rounds
 from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
@@ -64,6 +75,10 @@ MODELS = {
 FLOAT32 = ("eager", "compiled", "frozen", "onnxruntime", "openvino_latency", "openvino_throughput")
 """Ways by hand that compute in float32."""
 BY_HAND = (*FLOAT32, "openvino_latency_own", "openvino_throughput_own")
+OLIVE = {"olive": "float32", "olive_int8": "int8"}
+"""What Olive picks, and the precision that its search is asked for."""
+BESIDE_OLIVE = {"strict": ("olive",), "precision": ("olive", "olive_int8")}
+"""What Olive may use where a session may use as much."""
 SESSIONS = {"strict": [], "precision": ["precision"]}
 """What a session may try besides exact and reassociated changes."""
 NEVER_BELOW, STRICT, PRECISION = 0.97, 1.10, 1.8
@@ -121,6 +136,39 @@ def _by_hand_way(name: str, evaluator: ModelEvaluator, write: Callable[..., Path
     return Way(write(runtime, **options), setup, {})
 
 
+def olive_way(name: str, target: str, batch: int, asked: argparse.Namespace, work: Path) -> Way | str:
+    """What Olive picks, run in ONNX Runtime as it says; the reason where there is nothing."""
+    if not asked.olive:
+        return "no --olive PYTHON"
+    print(f"Olive, {OLIVE[name]}: {target}, batch {batch}", file=sys.stderr)
+    home = _by_hand.write(work / f"for_{name}", "eager", target, batch)
+    here = Path(__file__).resolve().parent
+    commands = (
+        [sys.executable, str(here / "_by_hand.py"), str(home)],
+        [asked.olive, str(here / "_olive.py"), str(home), OLIVE[name], str(asked.olive_seconds)],
+    )
+    for command in commands:
+        surroundings = {
+            key: value
+            for key, value in os.environ.items()
+            if key != "PYTHONPATH" or command[0] != asked.olive
+        }
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, env=surroundings)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{type(error).__name__}: {error}"[:300]
+        if done.returncode:
+            return (done.stderr.strip() or "it failed").splitlines()[-1][:300]
+    pick = json.loads((home / "pick.json").read_text())
+    if failed := pick.get("failed"):
+        return str(failed)
+    about = {"picked": pick["picked"], "olive": {"seconds": pick["seconds"], "metrics": pick["metrics"]}}
+    folder = _by_hand.write(
+        work / name, "onnxruntime", target, batch, file=pick["file"], session=pick["session"]
+    )
+    return Way(folder, Setup(batch=batch), about)
+
+
 def session(name: str, target: str, batch: int, budget: float, work: Path) -> Way | str:
     """What a session keeps, or why it handed nothing back; the model as it is where nothing helped."""
     place, cpus = work / name, len(usable())
@@ -160,41 +208,94 @@ def _started(folder: Path, calls: Path, cpus: Sequence[int], *, own: bool) -> Ar
 
 
 def measured(ways: Ways, calls: Path, *, rounds: int, seconds: float) -> dict[str, dict[str, Any]]:
-    """Rates, seconds of a call and peaks of each way, one a round; `failed` where it does not run."""
+    """Rates, seconds of a call and peaks of each way, one a round; `failed` where it does not run.
+
+    After Ctrl-C the rounds that were whole are the result.
+    """
     seen: dict[str, dict[str, Any]] = {
         name: {"rates": [], "calls": [], "peak": 0, "failed": way if isinstance(way, str) else ""}
         for name, way in ways.items()
     }
     order = [(name, way) for name, way in ways.items() if isinstance(way, Way)]
     rng = random.Random(0)
-    for number in range(rounds):
-        rng.shuffle(order)
-        for name, way in order:
-            made = seen[name]
-            if made["failed"]:
-                continue
-            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr)
-            try:
-                with Fleet(partial(_started, own=way.own), way.folder, calls, way.setup) as fleet:
-                    visit = fleet.visit(max(seconds, 5 * fleet.call))
-            except TrialFailed as failure:
-                made["failed"] = f"{failure.kind}: {failure.why}"
-                continue
-            made["rates"].append(visit.rate)
-            made["calls"].append(median(visit.seconds))
-            made["peak"] = max(made["peak"], visit.peak)
+    done = 0
+    try:
+        for done in range(rounds):
+            rng.shuffle(order)
+            for name, way in order:
+                if not seen[name]["failed"]:
+                    print(f"round {done + 1} of {rounds}: {name}", file=sys.stderr)
+                    _visited(seen[name], way, calls, seconds)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        for made in seen.values():
+            del made["rates"][done:], made["calls"][done:]
     return seen
 
 
+def _visited(made: dict[str, Any], way: Way, calls: Path, seconds: float) -> None:
+    try:
+        with Fleet(partial(_started, own=way.own), way.folder, calls, way.setup) as fleet:
+            visit = fleet.visit(max(seconds, 5 * fleet.call))
+    except TrialFailed as failure:
+        made["failed"] = f"{failure.kind}: {failure.why}"
+        return
+    made["rates"].append(visit.rate)
+    made["calls"].append(median(visit.seconds))
+    made["peak"] = max(made["peak"], visit.peak)
+
+
+def prepared(target: str, batch: int, asked: argparse.Namespace, work: Path) -> tuple[Ways, Path]:
+    """The ways that are asked for, and the file of inputs; what the folder has is not made again."""
+    file, calls = work / "ways.json", work / "calls.npz"
+    ways = ways_in(file)
+    missing = [way for way in asked.ways if way not in ways]
+    by_hand = [way for way in BY_HAND if way in missing]
+    if by_hand or not calls.is_file():
+        made, recorded = ways_by_hand(by_hand, target, batch, Path(tempfile.mkdtemp(dir=work)))
+        shutil.copyfile(recorded, calls)
+        ways |= made
+        _keep(ways, file)
+    for way in missing:
+        if way in OLIVE:
+            ways[way] = olive_way(way, target, batch, asked, work)
+        elif way in SESSIONS:
+            ways[way] = session(way, target, batch, asked.budget, work)
+        _keep(ways, file)
+    return {way: ways[way] for way in (*BY_HAND, *OLIVE, *SESSIONS) if way in asked.ways}, calls
+
+
+def ways_in(file: Path) -> Ways:
+    """What `_keep` has written; nothing where it has not."""
+    kept = json.loads(file.read_text()) if file.is_file() else {}
+    return {
+        name: one if isinstance(one, str) else Way(Path(one[0]), Setup(*one[1]), one[2], one[3])
+        for name, one in kept.items()
+    }
+
+
+def _keep(ways: Ways, file: Path) -> None:
+    kept = {
+        name: way if isinstance(way, str) else (str(way.folder), astuple(way.setup), way.about, way.own)
+        for name, way in ways.items()
+    }
+    write(file, kept)
+
+
 def cell(name: str, batch: int, asked: argparse.Namespace) -> list[dict[str, Any]]:
-    """The lines of one model with one batch size."""
+    """The lines of one model with one batch size; none with --make."""
     target = MODELS.get(name, name)
-    with tempfile.TemporaryDirectory(prefix="laptime-by-hand-", ignore_cleanup_errors=True) as folder:
-        work = Path(folder)
-        ways, calls = ways_by_hand([way for way in BY_HAND if way in asked.ways], target, batch, work)
-        for way in SESSIONS:
-            if way in asked.ways:
-                ways[way] = session(way, target, batch, asked.budget, work)
+    with ExitStack() as stack:
+        if asked.keep:
+            work = asked.keep.resolve() / f"{name.replace(':', '-')}-{batch}"
+            work.mkdir(parents=True, exist_ok=True)
+        else:
+            temporary = tempfile.TemporaryDirectory(prefix="laptime-by-hand-", ignore_cleanup_errors=True)
+            work = Path(stack.enter_context(temporary))
+        ways, calls = prepared(target, batch, asked, work)
+        if asked.make:
+            return []
         seen = measured(ways, calls, rounds=asked.rounds, seconds=asked.seconds)
     common = {"model": name, "batch": batch, "instructions": instructions(), "where": where()}
     common["packages"] = {package: version(package) for package in PACKAGES if find_spec(package)}
@@ -242,8 +343,11 @@ def show(lines: Sequence[dict[str, Any]]) -> bool:
     rates = {(line["model"], line["batch"], line["way"]): line["rates"] for line in lines}
     rows = [
         (way, *(f"{median(made):,.1f}" if (made := rates.get((*pair, way))) else "-" for pair in pairs))
-        for way in (*BY_HAND, *SESSIONS)
+        for way in (*BY_HAND, *OLIVE, *SESSIONS)
     ]
+    for way, others in BESIDE_OLIVE.items():
+        over = [ratio(of_pair, way, others) for of_pair in pairs.values()]
+        rows.append((f"{way} over Olive", *(f"{one[0]} {one[1]}" if one else "-" for one in over)))
     for way in SESSIONS:
         over = (kept[pair][way] for pair in pairs)
         rows.append((f"{way} over the best float32", *(f"{one[0]} {one[1]}" if one else "-" for one in over)))
@@ -257,6 +361,11 @@ def _show_sessions(lines: Sequence[dict[str, Any]]) -> None:
     for line in lines:
         if line["failed"]:
             print(f"\n{line['model']}, batch {line['batch']}: {line['way']} does not run: {line['failed']}")
+        if (olive := line.get("olive")) and not line["failed"]:
+            print(
+                f"\n{line['model']}, batch {line['batch']}, {line['way']}: {line['picked']}; "
+                f"Olive took {olive['seconds']:.0f} s"
+            )
         if spent := line.get("session", {}).get("seconds_by"):
             total = sum(spent.values())
             print(
@@ -301,7 +410,11 @@ def options() -> argparse.ArgumentParser:
     made = parser(__doc__ or "")
     made.add_argument("--models", default="", help=f"{','.join(MODELS)}, or targets; all: these four")
     made.add_argument("--batches", default="1,8")
-    made.add_argument("--ways", default=",".join((*BY_HAND, *SESSIONS)))
+    made.add_argument("--ways", default="", help=f"of {','.join((*BY_HAND, *OLIVE, *SESSIONS))}; all")
+    made.add_argument("--olive", default="", metavar="PYTHON", help="interpreter that has olive-ai")
+    made.add_argument("--olive-seconds", type=float, default=300.0, help="of each of Olive's searches")
+    made.add_argument("--keep", type=Path, metavar="FOLDER", help="of the ways that were made")
+    made.add_argument("--make", action="store_true", help="make the ways, measure nothing")
     made.add_argument("--rounds", type=int, default=8)
     made.add_argument("--seconds", type=float, default=4.0, help="of timed calls in each process")
     made.add_argument("--budget", type=float, default=600.0, help="seconds of a session at most")
@@ -314,7 +427,8 @@ def main() -> int:
     if not asked.models:
         print("skipped: it takes 6 hours; say which models: --models all, or", ",".join(MODELS))
         return 0
-    asked.ways = asked.ways.split(",")
+    every = (*BY_HAND, *(OLIVE if asked.olive else ()), *SESSIONS)
+    asked.ways = asked.ways.split(",") if asked.ways else list(every)
     models = list(MODELS) if asked.models == "all" else asked.models.split(",")
     head("What laptime tune MODEL hands back, beside what is picked by hand")
     print(f"Instruction set: {', '.join(instructions())}\n")
@@ -328,7 +442,7 @@ def main() -> int:
             if asked.json is not None:
                 with asked.json.open("a") as file:
                     file.writelines(json.dumps(line) + "\n" for line in fresh)
-    return 0 if show(lines) else 1
+    return 0 if asked.make or show(lines) else 1
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LONG = ("tune_ladder",)
+LONG = ("tune_ladder", "tune_model")
 """Benchmarks that fill a call of ten minutes by themselves: run when they are named."""
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".whl"

@@ -246,7 +246,7 @@ def test_a_grid_has_every_combination_that_does_not_conflict() -> None:
 
 
 def test_regret_against_the_best_of_the_other_rounds() -> None:
-    regret = benchmark("tune_grid").regret
+    regret = benchmark("_regret").regret
     seen = {0: [1.0, 1.01, 0.99, 1.0], 1: [0.5, 0.51, 0.5, 0.49], 2: [0.6, 0.61, 0.6, 0.59]}
     assert regret(seen, 1).value == 0.0
     worse = regret(seen, 2)
@@ -260,9 +260,216 @@ def test_the_best_of_noise_is_no_regret() -> None:
     """All settings are the same: a best that was picked and judged on the same rounds would be better."""
     import random
 
-    rng, regret = random.Random(3), benchmark("tune_grid").regret
+    rng, regret = random.Random(3), benchmark("_regret").regret
     found = []
     for _ in range(40):
         seen = {at: [rng.gauss(1.0, 0.05) for _ in range(6)] for at in range(16)}
         found.append(regret(seen, 0).value)
     assert abs(sum(found) / len(found)) < 0.01
+
+
+# The exhaustive grid of model changes
+
+
+def points_of(facts: set[str], *names: str) -> list[str]:
+    from laptime.tuning.loop_profile import LoopProfile
+
+    profile = LoopProfile(step=1.0, cpus=2, threads=2, facts=frozenset(facts))
+    return [str(point) for point in benchmark("tune_model_grid").points(profile, names)]
+
+
+def test_a_grid_of_model_changes_has_what_goes_together() -> None:
+    names = ("channels_last", "compiled", "graph_optimization", "onnxruntime", "threads")
+    assert points_of({"conv", "cpu", "gcc"}, *names) == [
+        "as it is",
+        "threads=1",
+        "onnxruntime",
+        "onnxruntime + threads=1",
+        "graph_optimization=EXTENDED + onnxruntime",
+        "graph_optimization=EXTENDED + onnxruntime + threads=1",
+        "graph_optimization=BASIC + onnxruntime",
+        "graph_optimization=BASIC + onnxruntime + threads=1",
+        "compiled",
+        "compiled + threads=1",
+        "channels_last",
+        "channels_last + threads=1",
+        "channels_last + compiled",
+        "channels_last + compiled + threads=1",
+    ]
+    assert points_of({"cpu", "gcc"}, "channels_last", "fold_batch_norm", "compiled") == [
+        "as it is",
+        "compiled",
+    ]
+
+
+def test_what_gives_the_same_fact_is_never_in_one_point() -> None:
+    two = points_of({"bf16", "cpu", "fp16", "gcc"}, "compiled", "compiled_max_autotune", "bf16", "fp16")
+    assert two == [
+        "as it is",
+        "fp16",
+        "bf16",
+        "compiled_max_autotune",
+        "compiled_max_autotune + fp16",
+        "compiled_max_autotune + bf16",
+        "compiled",
+        "compiled + fp16",
+        "compiled + bf16",
+    ]
+
+
+def test_a_grid_is_allowed_what_its_session_is() -> None:
+    from laptime.tuning.inference.request import ModelRequest
+
+    allowed = benchmark("tune_model_grid").allowed
+    strict = allowed(ModelRequest(target="torchvision:resnet18", skip=["threads"]))
+    assert "channels_last" in strict
+    assert not {"threads", "identity", "bf16", "onnxruntime_int8"} & set(strict)
+    every = allowed(ModelRequest(target="torchvision:resnet18", allow=["precision"]))
+    assert every.index("fold_batch_norm") < every.index("bf16")
+
+
+def test_halving_ends_with_no_more_than_twice_the_finalists() -> None:
+    halves = benchmark("tune_model_grid").halves
+    assert halves(20) == [20, 10, 5]
+    assert halves(8) == [8]
+    assert halves(100) == [100, 50, 25, 13, 7]
+
+
+def test_a_grid_that_was_stopped_goes_on_and_finds_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Points of known times with noise of 2 %: the race has the best, each point was timed once a stage."""
+    import random
+
+    grid = benchmark("tune_model_grid")
+    truth = {"as it is": 2.0, **{f"threads={number}": 1.0 + 0.1 * number for number in range(19)}}
+    for point in truth:
+        grid.Journal(tmp_path).add("built", point=point, folder=point)
+    rng, timed = random.Random(1), []
+
+    def one(self: Any, point: str) -> float:
+        timed.append(point)
+        return truth[point] * rng.gauss(1.0, 0.02)
+
+    monkeypatch.setattr(grid.Timer, "_timed", one)
+    for _ in range(200):  # each run times one point, and is stopped
+        ends = iter([0.0])
+        monkeypatch.setattr(grid.time, "monotonic", lambda ends=ends: next(ends, 2.0))
+        journal = grid.Journal(tmp_path)
+        timer = grid.Timer(journal, seconds=1.0, batch=1, until=1.0)
+        if grid.measured(journal, timer, 5, "threads=3"):
+            break
+    race = journal.times("race")
+    assert set(race) == {"as it is", *(f"threads={number}" for number in range(4))}
+    assert {len(times) for times in race.values()} == {5}
+    assert len(timed) == 20 + 10 + 5 + 5 * 5
+    found = benchmark("_regret").regret(race, "threads=3")
+    assert found.low < 0.3 < found.high
+    assert found.value == pytest.approx(0.3, abs=0.05)
+
+
+def test_a_kept_set_is_found_in_the_grid_in_whatever_order() -> None:
+    from laptime.tuning.optimization import Change, Recipe
+
+    point_of = benchmark("tune_model_grid").point_of
+    points = ["as it is", "compiled + threads=1", "channels_last + compiled"]
+    assert point_of(Recipe((Change("compiled"), Change("channels_last"))), points) == points[2]
+    assert point_of(Recipe((Change("threads", {"value": 1}), Change("compiled"))), points) == points[1]
+    assert point_of(Recipe(), points) == "as it is"
+    assert point_of(Recipe((Change("openvino"),)), points) == ""
+
+
+def test_a_session_that_builds_too_long_misses(capsys: pytest.CaptureFixture[str]) -> None:
+    told = benchmark("tune_model_grid").shown_session
+    line = {"seconds_by": {"build": 100.0, "race": 200.0}, "ended": "nothing is left", "gate": "passed"}
+    assert told(line)
+    assert "of it exporting and compiling 33%" in capsys.readouterr().out
+    assert not told({**line, "seconds_by": {"build": 250.0, "race": 200.0}})
+    assert not told({**line, "seconds_by": {"build": 100.0, "race": 501.0}})
+
+
+# What another tool picks
+
+
+def test_ways_are_kept_in_a_folder(tmp_path: Path) -> None:
+    script = benchmark("tune_model")
+    ways = {
+        "olive": script.Way(tmp_path, script.Setup(2, 1, 8), {"picked": "x"}),
+        "olive_int8": "no set of passes gave a model",
+        "strict": script.Way(tmp_path, script.Setup(), {}, own=True),
+    }
+    script._keep(ways, tmp_path / "ways.json")
+    assert script.ways_in(tmp_path / "ways.json") == ways
+    assert script.ways_in(tmp_path / "none.json") == {}
+
+
+def test_olive_that_fails_is_a_row_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import argparse
+
+    script = benchmark("tune_model")
+    asked = argparse.Namespace(olive="/no/python", olive_seconds=1.0)
+    monkeypatch.setattr(script.sys, "executable", "true")
+    why = script.olive_way("olive", "torchvision:resnet18", 1, asked, tmp_path)
+    assert why.startswith("FileNotFoundError: ")
+
+    tool = tmp_path / "python"
+    tool.write_text('#!/bin/sh\necho "ValueError: no such pass" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    asked.olive = str(tool)
+    assert script.olive_way("olive_int8", "torchvision:resnet18", 1, asked, tmp_path) == (
+        "ValueError: no such pass"
+    )
+
+
+def test_what_olive_picked_is_run_with_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import argparse
+
+    script = benchmark("tune_model")
+    pick = {
+        "file": "model.onnx",
+        "session": {"intra_op_num_threads": 2},
+        "picked": "session",
+        "metrics": {},
+        "seconds": 9.0,
+    }
+    tool = tmp_path / "python"
+    tool.write_text(f"#!/bin/sh\necho '{json.dumps(pick)}' > \"$2/pick.json\"\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(script.sys, "executable", "true")
+    asked = argparse.Namespace(olive=str(tool), olive_seconds=1.0)
+    way = script.olive_way("olive", "torchvision:resnet18", 4, asked, tmp_path)
+    assert way.setup.batch == 4
+    assert "'session': {'intra_op_num_threads': 2}" in (way.folder / "tuned.py").read_text()
+
+
+def test_rounds_that_were_whole_count_after_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = benchmark("tune_model")
+    visits = iter(range(5))
+
+    def visited(made: dict[str, Any], way: Any, calls: Path, seconds: float) -> None:
+        if next(visits, None) is None:
+            raise KeyboardInterrupt
+        made["rates"].append(1.0)
+        made["calls"].append(1.0)
+
+    monkeypatch.setattr(script, "_visited", visited)
+    ways = {name: script.Way(tmp_path, script.Setup(), {}) for name in ("eager", "strict")}
+    ways["olive"] = "no --olive PYTHON"
+    seen = script.measured(ways, tmp_path, rounds=9, seconds=1.0)
+    assert [len(seen[name]["rates"]) for name in ways] == [2, 2, 0]
+
+
+def test_the_quantisation_that_olive_picked_is_told() -> None:
+    options = {"quant_mode": "static", "per_channel": True, "quant_format": {"type": "Conditional"}}
+    nodes = {
+        "given": {"from_pass": None, "pass_run_config": None, "parent_model_id": None},
+        "int8": {
+            "from_pass": "onnxquantization",
+            "pass_run_config": options,
+            "parent_model_id": "given",
+        },
+        "tuned": {"from_pass": "ortsessionparamstuning", "pass_run_config": {}, "parent_model_id": "int8"},
+    }
+    chosen = benchmark("_olive").chosen
+    assert chosen(nodes, "tuned") == ["quant_mode=static", "per_channel=True"]
+    assert chosen(nodes, "given") == []

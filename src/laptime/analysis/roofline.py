@@ -90,7 +90,7 @@ def _rated(work: Work) -> Work:
 def _bounded(work: Work, ceilings: Ceilings) -> Work:
     """With the nearer ceiling and its share of it; none where the work is done faster than that."""
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
-    compute = _seconds_to_compute(work, ceilings.flops)
+    compute = seconds_to_compute(work, ceilings.flops)
     if not work.bytes or not seconds or not ceilings.bandwidth or compute is None or work.kind == "transfer":
         return work
     memory = work.bytes / ceilings.bandwidth
@@ -106,8 +106,9 @@ def _bounded(work: Work, ceilings: Ceilings) -> Work:
     return structs.replace(work, bound=bound, note=f"{what} is above the ceiling: {why}")
 
 
-def _seconds_to_compute(work: Work, peaks: dict[str, float]) -> float | None:
-    """At least; None for products in a dtype whose peak is not known. Elsewhere FLOP limit nothing."""
+def seconds_to_compute(work: Work, peaks: dict[str, float]) -> float | None:
+    """At least, over `peaks` in FLOP/s by dtype; None for products in a dtype whose peak is not known.
+    Elsewhere FLOP limit nothing."""
     known = {dtype: flop for dtype, flop in work.flop.items() if dtype in peaks}
     if work.kind in PRODUCTS and len(known) < len(work.flop):
         return None

@@ -155,6 +155,12 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
     return [_energy(meter, joules, seconds) for meter, joules in zip(using, readings, strict=True)]
 
 
+def gross(readings: Sequence[Energy]) -> float | None:
+    """Joules of all meters together; None without meters, and where the window was short for one."""
+    joules = [each.joules for each in readings if each.joules is not None and not each.note]
+    return sum(joules) if joules and len(joules) == len(readings) else None
+
+
 def idle_watts(using: Sequence[Meter], seconds: float | None = None) -> dict[str, float]:
     """Mean power of each meter while this process sleeps; a meter without a reading is left out.
 

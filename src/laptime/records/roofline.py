@@ -23,8 +23,10 @@ OperatorClass = Literal[
     "transfer",
     "communication",
     "other",
+    "fused",
 ]
-"""Transfers are copies between host and device; `other` has operators that no class names."""
+"""Transfers are copies between host and device; `other` has operators that no class names, `fused` kernels
+of several operators whose own parts are not seen."""
 
 
 class Work(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from laptime.records.bounds import ModelBounds
+from laptime.records.shortfall import Shortfall
+
 Numerics = Literal["exact", "reassociated", "random", "precision", "algorithm"]
 GateWord = Literal["passed", "failed", "undecided", "none"]
 ConvergenceWord = Literal["holds", "fails", "inconclusive", "none"]
@@ -253,9 +256,10 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
         latency: seconds of a call, median. ci95: of it. bound: upper end of the interval of the quantile that
             the SLO names; None without one, or with too few calls.
         throughput: items per second, of all instances. peak: bytes of their processes together.
+        energy: joules an item, gross, of CPU packages and memory; None where no meter gave a reading.
         calls: timed. limits: whether it keeps them; "" where none were set.
-        front: no other point is better in one of latency, throughput and memory without being worse in
-            another. chosen: it is the final set.
+        front: no other point is better in one of latency, throughput, memory and, where it was read of all,
+            energy without being worse in another. chosen: it is the final set.
     """
 
     label: str
@@ -268,6 +272,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     bound: float | None = None
     throughput: float = 0.0
     peak: int = 0
+    energy: float | None = None
     calls: int = 0
     limits: Literal["", "ok", "fail", "unknown"] = ""
     front: bool = False
@@ -285,6 +290,7 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
         instructions: what the CPU has for vectors of few bits.
         slo: latency that was promised, `20ms@p99`; "" for none. max_memory: bytes that its process may have.
         limits: whether the chosen point keeps them. points: all that was measured, the fastest first.
+        bounds: what bounds a call, before and after; None where the session ended before that was asked.
     """
 
     batch: int = 1
@@ -300,6 +306,7 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_memory: int | None = None
     limits: list[GateCheck] = []
     points: list[Point] = []
+    bounds: ModelBounds | None = None
 
     @property
     def chosen(self) -> Point | None:
@@ -346,9 +353,10 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         baseline, final, speedup: measured afresh, in new processes, interleaved: only that is "the gain".
         recipe: the final set.
         recipe_path: file for `laptime verify` and `laptime.apply`.
-        seconds_by: of the session, by what was done: diagnose, race, gate, measure, patch, compile.
+        seconds_by: of the session, by what was done: diagnose, race, gate, measure, record, patch, compile.
         trials: processes that were started.
-        ended: complete, budget (stopped trying), interrupted.
+        ended: complete, budget (stopped trying), interrupted. why_ended: why nothing more was tried.
+        shortfall: what the budget was too short for; None where it was not.
         model: of a session that tunes a model, server: of one that tunes a server's flags; None of others.
     """
 
@@ -370,6 +378,8 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds_by: dict[str, float] = {}
     trials: int = 0
     ended: str = "complete"
+    why_ended: str = ""
+    shortfall: Shortfall | None = None
     breakdown_before: dict[str, float] = {}
     breakdown_after: dict[str, float] = {}
     model: TunedModel | None = None

@@ -10,6 +10,7 @@ trial/         inside the script's own process: hooks that apply recipes, time s
 gates/         is it still the same training? pure functions on captured numerics
 patch/         the recipe as an edit of the user's own source, by libcst
 recipe_file    the kept changes as a file, for `laptime verify` and `laptime.apply`
+final_reserve  how much of a budget a search leaves to what follows it
 wire_format    how messages cross into a trial and out of it
 
 `trial/`, `catalogue/`, `optimization`, `loop_profile` and `wire_format` run beside the user's script, in the

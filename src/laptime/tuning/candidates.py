@@ -197,6 +197,7 @@ def _candidate(
         needs=module.NEEDS,
         gives=module.GIVES,
         conflicts=module.CONFLICTS,
+        risky=module.RISKY,
         live=live,
     )
 

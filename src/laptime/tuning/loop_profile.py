@@ -22,7 +22,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "xpu": ("the model is on an Intel GPU", "the model is not on an Intel GPU"),
     "bf16": (
         "the device computes in bfloat16",
-        "it would be slower: no bfloat16 units (CPU: avx512_bf16, amx)",
+        "it would be slower: no bfloat16 units (CPU: avx512_bf16, amx; GPU: capability 8.0)",
     ),
     "fp16": ("the device computes in float16", "the device does not compute in float16"),
     "tf32": ("the GPU has TF32", "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"),

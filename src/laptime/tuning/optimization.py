@@ -42,6 +42,7 @@ and may have, with a default that `load` fills in where it does not
             a finer class than NUMERICS, where the loop decides; its facts include what the other changes
             of the recipe give. Default: NUMERICS
     PRIOR: float    share of its bound that it is expected to reach, 0 to 1. Default: 0.5
+    RISKY: bool     it may make a step much slower: it is raced alone before it is raced with others
     COMPILES: bool  its first steps compile: these seconds count against the run that is left
     GOAL: str       "memory": saves memory, not time, and is tried only where that is the goal
     SUGGESTS: bool  never applied, only shown as a suggested diff by its `edit`
@@ -167,6 +168,7 @@ def load(name: str) -> ModuleType:
         "GIVES": frozenset({Path(name).stem.replace("-", "_")}),
         "CONFLICTS": frozenset(),
         "PRIOR": 0.5,
+        "RISKY": False,
         "COMPILES": False,
         "READ_AT_START": False,
         "GOAL": "throughput",

@@ -13,8 +13,8 @@ class TimeAccounting:
     """Seconds and processes that a session has used.
 
     Attributes:
-        seconds: by activity: diagnose, race, gate, measure, patch, profile, and compile (scripts) or build
-            (models), which the others are without. trials: processes that were started.
+        seconds: by activity: diagnose, race, gate, measure, record, patch, profile, and compile (scripts) or
+            build (models), which the others are without. trials: processes that were started.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)

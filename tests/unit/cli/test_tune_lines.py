@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from laptime.apps.cli.tuning import _lines
+from msgspec import structs
+
+from laptime.apps.cli.tuning import Lines
 from laptime.records.event import GainMeasured, RungDecided
 from laptime.records.tuning import Gate, Measured, Rung
 
@@ -10,7 +12,7 @@ PASSED = Gate(word="passed")
 
 
 def line(rung: Rung) -> str:
-    (text,) = _lines(RungDecided(rung), "")
+    (text,) = Lines()(RungDecided(rung))
     return text
 
 
@@ -35,5 +37,17 @@ def test_a_smaller_one_tells_its_memory_and_its_speed() -> None:
 
 def test_a_model_counts_items() -> None:
     before, after = (Measured(step=step, throughput=1 / step) for step in (0.1, 0.05))
-    assert _lines(GainMeasured(before, after), "items") == ["measured afresh: 10.0 -> 20.0 items/s"]
-    assert _lines(GainMeasured(before, after), "") == ["measured afresh: 10.0 -> 20.0 steps/s"]
+    assert Lines("items")(GainMeasured(before, after)) == ["measured afresh: 10.0 -> 20.0 items/s"]
+    assert Lines()(GainMeasured(before, after)) == ["measured afresh: 10.0 -> 20.0 steps/s"]
+
+
+def test_a_kept_rung_is_printed_once_and_again_only_when_it_goes() -> None:
+    lines = Lines()
+    kept = Rung(name="threads", verdict="faster", speedup=1.3, ci95=(1.2, 1.4), kept=True, gate=PASSED)
+    assert lines(RungDecided(kept)) == ["threads: 1.3x [1.2, 1.4] faster, gate passed, kept"]
+    left = structs.replace(kept, reason="worth 1.2x when it alone is left out of the final set")
+    assert lines(RungDecided(left)) == []
+    (line,) = lines(RungDecided(structs.replace(kept, kept=False, dropped=True, reason="nothing is lost")))
+    assert line == "threads: 1.3x [1.2, 1.4] faster, gate passed, dropped: nothing is lost"
+    again = structs.replace(kept, ratios=[0.5])  # another race of the same change
+    assert len(lines(RungDecided(again))) == 1

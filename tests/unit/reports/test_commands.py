@@ -98,16 +98,16 @@ def profiled(subject: Subject, *words: str) -> Run:
 @pytest.mark.parametrize(
     ("target", "words", "line"),
     [
-        ("train.py", "profile --steps 3 train.py --epochs 2", "laptime tune --only tf32 train.py --epochs 2"),
-        ("-m pkg.train", "profile -m pkg.train --small", "laptime tune --only tf32 -m pkg.train --small"),
-        ("train.py", "", "laptime tune --only tf32 train.py"),
+        ("train.py", "profile --steps 3 train.py --epochs 2", "laptime tune --only sdpa train.py --epochs 2"),
+        ("-m pkg.train", "profile -m pkg.train --small", "laptime tune --only sdpa -m pkg.train --small"),
+        ("train.py", "", "laptime tune --only sdpa train.py"),
         ("model.py:build", "profile model.py:build", ""),
     ],
 )
 def test_the_session_that_makes_a_change_has_the_script_and_its_arguments(
     target: str, words: str, line: str
 ) -> None:
-    assert tuning("tf32", profiled(Subject(target=target), *words.split())) == line
+    assert tuning("sdpa", profiled(Subject(target=target), *words.split())) == line
 
 
 def test_a_model_is_tuned_by_changes_of_models() -> None:

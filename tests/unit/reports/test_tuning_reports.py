@@ -12,19 +12,20 @@ import click
 import pytest
 from msgspec import structs
 
-from fixtures import tunings
+from fixtures import recorded_bounds, tunings
 from laptime.analysis import tuned
 from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
+from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
 from laptime.reports.documents.tuning import data, ladder, step, words
 from laptime.reports.documents.tuning import model as of_model
 from laptime.reports.documents.tuning.headline import headline, next_steps
+from laptime.reports.formats import html, markdown, text
 from laptime.reports.formats import json as json_report
-from laptime.reports.formats import markdown, text
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "schemas" / "tuning.schema.json"
@@ -412,3 +413,41 @@ def test_where_the_generator_lacked_a_cpu_no_longer_session_is_advised():
     assert "--budget" in longer
     (line,) = next_steps(structs.replace(run, checks=[lost]))
     assert line == "laptime tune --server 'serve {1,2}' --concurrency 8   # taskset -c 1 for laptime"
+
+
+def bounded(both: ModelBounds | None) -> Run:
+    run = tunings.model()
+    assert run.tuning is not None
+    assert run.tuning.model is not None
+    return changed(run, model=structs.replace(run.tuning.model, bounds=both))
+
+
+def test_what_bounds_a_model_is_a_line_of_the_answer():
+    brief = text.render(tunings.model(), brief=True)
+    words = "neither (compute 34 %, threads 10 %, overhead 5.8 %) -> compute 81 %"
+    assert f"bound {words}" in " ".join(brief.split())
+    assert "convolution" not in brief
+
+
+def test_classes_of_operators_are_a_table_and_both_rooflines_are_drawn():
+    shown = text.render(tunings.model())
+    assert re.search(r"as it is  normalisation +20  9.00 ms +19 % .* neither +memory 7.9 %", shown)
+    assert re.search(r"tuned     convolution +20  19.4 ms +96 % .* compute +compute 85 %", shown)
+    page = html.render(tunings.model())
+    assert "Roofline, as it is" in page
+    assert "Roofline, tuned" in page
+    assert page.count("roofline: FLOP per second over FLOP per byte") == 4  # wide screens, and phones
+
+
+def test_a_model_that_was_not_recorded_says_why():
+    why = "no calls were recorded: it takes 9.00 s, 2.00 s of the budget were left"
+    shown = text.render(bounded(ModelBounds(before=CallBounds(missing=why))), brief=True)
+    assert f"bound {why}" in " ".join(shown.split())
+    one = ModelBounds(before=recorded_bounds.recorded().before, after=CallBounds(missing=why))
+    assert "-> not recorded" in " ".join(text.render(bounded(one), brief=True).split())
+    assert why in " ".join(text.render(bounded(one)).split())
+
+
+def test_a_model_that_nobody_asked_about_has_no_such_part():
+    assert "What bounds a call" not in text.render(bounded(None))
+    assert "bound " not in text.render(bounded(ModelBounds()), brief=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,22 +38,39 @@ def record(
     Args:
         items: what a rate counts; "": samples, or steps.
     """
-    with progress(quiet=quiet, describe=partial(_lines, items=items)) as listener:
+    with progress(quiet=quiet, describe=Lines(items)) as listener:
         return recorded(lambda emit: verb(request, emit), listener, save=save)
 
 
-def _lines(event: Event, items: str) -> list[str]:
-    from laptime.reports.documents.tuning import words  # not for `laptime --help`
+class Lines:
+    """The lines that stay of a session: each decision once, and again where it has changed."""
 
-    match event:
-        case Diagnosed(diagnosis):
-            return [_diagnosed(diagnosis)]
-        case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
-            return [_decided(rung)]
-        case GainMeasured(baseline, final):
-            rates = f"{words.rate(baseline)} -> {words.rate(final)}"
-            return [f"measured afresh: {rates} {items or words.counted(final)}/s"]
-    return []
+    def __init__(self, items: str = "") -> None:
+        """`items`: what a rate counts; "": samples, or steps."""
+        self._items = items
+        self._decided: dict[tuple[str, str], tuple[str, bool, bool, str]] = {}
+
+    def __call__(self, event: Event) -> list[str]:
+        """What there is to say of this event."""
+        from laptime.reports.documents.tuning import words  # not for `laptime --help`
+
+        match event:
+            case Diagnosed(diagnosis):
+                return [_diagnosed(diagnosis)]
+            case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
+                return [_decided(rung)] if self._is_news(rung) else []
+            case GainMeasured(baseline, final):
+                rates = f"{words.rate(baseline)} -> {words.rate(final)}"
+                return [f"measured afresh: {rates} {self._items or words.counted(final)}/s"]
+        return []
+
+    def _is_news(self, rung: Rung) -> bool:
+        """Whether it was decided, or anew and otherwise: a kept one that stays has a longer reason."""
+        decision = (rung.verdict, rung.kept, rung.dropped, "" if rung.kept else rung.reason)
+        key = (rung.label or rung.name, str(rung.ratios))
+        is_news = self._decided.get(key) != decision
+        self._decided[key] = decision
+        return is_news
 
 
 def _diagnosed(diagnosis: Diagnosis) -> str:

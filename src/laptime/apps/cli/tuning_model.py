@@ -12,7 +12,7 @@ from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
 _OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "python", "earlier")
-_OF_MODELS = ("batch", "export", "inputs", "instances", "metric", "slo")
+_OF_MODELS = ("batch", "device", "export", "inputs", "instances", "metric", "slo")
 _OPTIONS = {"extra": "--with", "step_by": "--step-by", "earlier": "--no-earlier"}
 
 
@@ -67,6 +67,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         batch=settings["batch"][0] if settings["batch"] else 0,
         batches=settings["batch"],
         instances=settings["instances"] or [1],
+        device=settings["device"] or "auto",
         inputs=settings["inputs"],
         metric=settings["metric"],
         slo=settings["slo"],

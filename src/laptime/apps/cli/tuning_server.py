@@ -47,7 +47,7 @@ _OPTIONS = (
 _NAMES = ("server", "url", "rate", "concurrency", "body", "headers", "prompt")
 _OTHERS = (
     "program", "arguments", "module", "steps", "strict", "only", "skip", "extra", "batch", "instances",
-    "inputs", "metric", "export", "max_memory", "resume", "patch", "step_by", "python",
+    "device", "inputs", "metric", "export", "max_memory", "resume", "patch", "step_by", "python",
 )  # fmt: skip
 _TYPED = {"module": "-m", "extra": "--with", "headers": "--header", "earlier": "--no-earlier"}
 

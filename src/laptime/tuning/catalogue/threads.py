@@ -14,6 +14,7 @@ TITLE = "threads of an operator"
 NUMERICS = "reassociated"
 TOGGLE = "live"
 PRIOR = 0.3
+RISKY = True
 
 JOIN = 50e-6
 """Seconds that sharing an operator among threads costs at most: two of them that have a core each took less

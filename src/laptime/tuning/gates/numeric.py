@@ -27,6 +27,16 @@ from collections.abc import Sequence
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
 from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.tensor_measures import (
+    TINY,
+    across,
+    over,
+    overshoot,
+    relative,
+    stretch,
+    totals_of,
+    turn,
+)
 from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
 TOLERANCE = 1e-4
@@ -42,10 +52,16 @@ COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
 LOSS = 0.02
 """Relative difference of losses in lower precision: bf16 has 8 bits, 0.4 % an operation."""
 UPDATE_NORM, UPDATE_COSINE = 0.1, 0.85
+STATISTICS_UPDATE = 1.0
+"""BatchNorm's running statistics may move twice or half as far in a step: rounding moves them, too, but where
+they stand still, values tell nothing once a model has trained."""
 TENSOR_COSINE, TENSOR_SHARE = 0.8, 0.05
 """A tensor with this share of the gradients' norm may not be turned by more."""
 GRADIENT_ERROR, SIMULATED_STATISTICS = 0.05, 0.01
 """Relative error of a tensor's gradient, and of a buffer, allowed whatever little a simulation shows."""
+ALONG_ACROSS = 10.0
+"""Part of a rounding error along a gradient, over the part across it. Measured: up to 8 in simulations, where
+what was rounded is a factor that all elements share (a sum of residuals near zero)."""
 MANY = 16
 """Elements of a gradient from which on its length along its own direction is asked for, too."""
 STATISTICS = 0.05
@@ -57,8 +73,8 @@ CHECKS = {
     "optimizer": "optimizer_state",
 }
 """Name of the check of each group."""
+_WORDS = {"statistics": "steps of BatchNorm's running statistics"}
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
-_TINY = 1e-30
 
 
 def checks(
@@ -88,6 +104,8 @@ def checks(
             tolerances.norm_ratio("update_norm", "updates", UPDATE_NORM),
             tolerances.direction("update_direction", "updates", tolerances.update_cosine),
         ]
+    if any(row.group == "statistics" for row in comparison.totals) and numerics != "exact":
+        updates.append(tolerances.norm_ratio("statistics_update", "statistics", STATISTICS_UPDATE))
     return [
         tolerances.loss(),
         tolerances.gradient_norm(tolerances.norm_limit),
@@ -125,18 +143,18 @@ class _Tolerances:
         if perturbed:
             rows = [row for each in perturbed for row in each.tensors if not self._is_left_out(row)]
             self._granted = rounding_noise.last_bits_errors(rows, self._scale)
-            gradients = [row for each in perturbed for row in _totals_of(each, "gradients")]
+            gradients = [row for each in perturbed for row in totals_of(each, "gradients")]
             self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
             self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
         self._noise = rounding_noise.TensorNoise(rounded if self.is_loose else (), self._deviation)
-        self._stretch = rounding_noise.TensorNoise(rounded if self.is_loose else (), _stretch)
+        self._stretch = rounding_noise.TensorNoise(rounded if self.is_loose else (), stretch)
         self.update_cosine = UPDATE_COSINE
         if self.is_loose and rounded:
-            gradients = [row for each in rounded for row in _totals_of(each, "gradients")]
-            updates = [row for each in rounded for row in _totals_of(each, "updates")]
+            gradients = [row for each in rounded for row in totals_of(each, "gradients")]
+            updates = [row for each in rounded for row in totals_of(each, "updates")]
             self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, 1.0))
             self.norm_limit = rounding_noise.precision_norm(
-                _totals_of(comparison, "gradients"), gradients, self.norm_limit
+                totals_of(comparison, "gradients"), gradients, self.norm_limit
             )
             self.cosine_limit = rounding_noise.precision_cosine(gradients, self.cosine_limit)
 
@@ -158,8 +176,8 @@ class _Tolerances:
             if mine.loss is None or theirs.loss is None:
                 continue
             error = abs(mine.loss - theirs.loss) / max(abs(theirs.loss), 1e-12)
-            over = (error - self._loss_limit(number, theirs.loss), error, number)
-            worst = over if worst is None else max(worst, over)
+            excess = (error - self._loss_limit(number, theirs.loss), error, number)
+            worst = excess if worst is None else max(worst, excess)
         if worst is None:
             return checked("loss", "unknown", "no loss was captured")
         _, error, number = worst
@@ -196,7 +214,7 @@ class _Tolerances:
                 if (
                     norm is None
                     or not base_norm
-                    or max(norm / base_norm, base_norm / max(norm, _TINY)) <= 1 + allowed
+                    or max(norm / base_norm, base_norm / max(norm, TINY)) <= 1 + allowed
                 ):
                     continue
                 ratio = norm / base_norm
@@ -206,7 +224,7 @@ class _Tolerances:
 
     def norm_ratio(self, name: str, group: str, limit: float) -> GateCheck:
         """Norm of a whole group, candidate over baseline."""
-        rows = [row for row in _totals_of(self._comparison, group) if row.norm is not None and row.base_norm]
+        rows = [row for row in totals_of(self._comparison, group) if row.norm is not None and row.base_norm]
         if not rows:
             return checked(name, "unknown", f"no {group} were compared")
 
@@ -214,11 +232,12 @@ class _Tolerances:
             return (row.norm or 0.0) / (row.base_norm or 1.0)
 
         def error(row: TensorComparison) -> float:
-            return max(ratio_of(row), 1 / max(ratio_of(row), _TINY)) - 1
+            return max(ratio_of(row), 1 / max(ratio_of(row), TINY)) - 1
 
         worst = max(rows, key=lambda row: error(row) / self._allowed(row.step, limit))
         allowed, ratio = self._allowed(worst.step, limit), ratio_of(worst)
-        text = f"step {worst.step + 1}: the norm of all {group} is {ratio:.4g} times the baseline's"
+        what = _WORDS.get(group, group)
+        text = f"step {worst.step + 1}: the norm of all {what} is {ratio:.4g} times the baseline's"
         if error(worst) <= allowed:
             return checked(name, "ok", text, ratio, 1 + allowed)
         if (worst.cosine or 0.0) > COSINE["reassociated"]:
@@ -227,17 +246,17 @@ class _Tolerances:
 
     def direction(self, name: str, group: str, limit: float) -> GateCheck:
         """Cosine between a whole group and the baseline's."""
-        rows = [row for row in _totals_of(self._comparison, group) if row.cosine is not None]
+        rows = [row for row in totals_of(self._comparison, group) if row.cosine is not None]
         if not rows:
             return checked(name, "unknown", f"no {group} were compared")
-        worst = max(rows, key=lambda row: _turn(row) / self._allowed(row.step, 1 - limit))
+        worst = max(rows, key=lambda row: turn(row) / self._allowed(row.step, 1 - limit))
         least = 1 - self._allowed(worst.step, 1 - limit)
         text = f"step {worst.step + 1}: cosine of all {group} {worst.cosine:.6f}"
         if (worst.cosine or 0.0) >= least:
             return checked(name, "ok", text, worst.cosine, least)
         tensors = [row for row in self._comparison.tensors if row.group == group and row.cosine is not None]
         if tensors:
-            text += f", most of all {max(tensors, key=lambda row: _turn(row) * (row.base_norm or 0.0)).name}"
+            text += f", most of all {max(tensors, key=lambda row: turn(row) * (row.base_norm or 0.0)).name}"
         return checked(name, "fail", text, worst.cosine, least)
 
     # Tensor by tensor.
@@ -273,9 +292,9 @@ class _Tolerances:
         if not judged:
             return checked(name, "unknown", f"nothing to compare{note}")
         limit_of = self._loose if self.is_loose else self._reassociated
-        worst = max(judged, key=lambda row: _overshoot(*limit_of(row)))
+        worst = max(judged, key=lambda row: overshoot(*limit_of(row)))
         value, limit = limit_of(worst)
-        is_allowed = _overshoot(value, limit) <= 1
+        is_allowed = overshoot(value, limit) <= 1
         text = f"{worst.name}, step {worst.step + 1}: relative error {value:.3g}, allowed {limit:.3g}{note}"
         if not worst.point:
             value, limit = worst.norm or 0.0, worst.base_norm or 0.0
@@ -287,8 +306,8 @@ class _Tolerances:
         if not unequal:
             count = len({row.name for row in rows})
             return checked(name, "ok", f"bit for bit the same ({count} tensors)", 0, 0)
-        worst = max(unequal, key=lambda row: _overshoot(_relative(row), self._floor_of(row)))
-        value, limit = _relative(worst), self._floor_of(worst)
+        worst = max(unequal, key=lambda row: overshoot(relative(row), self._floor_of(row)))
+        value, limit = relative(worst), self._floor_of(worst)
         text = f"{len(unequal)} tensors differ, most of all {worst.name} in step {worst.step + 1}"
         text += f" (relative {value:.3g}; the baseline from itself: {limit / FLOOR:.3g})"
         return checked(name, "ok" if limit > 0 and value <= limit else "fail", text, value, limit)
@@ -302,15 +321,15 @@ class _Tolerances:
             self._floors.get((row.step, row.group, row.name)),
             self._floor_totals.get((row.step, row.group)),
         )
-        return FLOOR * max((_relative(each) for each in rows if each is not None), default=0.0)
+        return FLOOR * max((relative(each) for each in rows if each is not None), default=0.0)
 
     def _scale(self, row: TensorComparison) -> float:
         """RMS that errors are relative to."""
         total = self._totals.get((row.step, row.group))
         if row.name.endswith("running_mean"):  # a mean near 0 is as exact as the deviation around it
             variance = self._variances.get((row.step, row.name.removesuffix("mean")), 0.0)
-            return max(row.rms or 0.0, math.sqrt(variance), _TINY)
-        return max(row.rms or 0.0, 0.01 * ((total.rms if total else 0.0) or 0.0), _TINY)
+            return max(row.rms or 0.0, math.sqrt(variance), TINY)
+        return max(row.rms or 0.0, 0.01 * ((total.rms if total else 0.0) or 0.0), TINY)
 
     def _reassociated(self, row: TensorComparison) -> tuple[float, float]:
         """Relative error and its limit."""
@@ -319,10 +338,10 @@ class _Tolerances:
         scale, is_first = self._scale(row), self._is_first(row.step)
         least = max(self._floor_of(row), self._granted.get(row.group, 0.0))
         if row.candidate_error is None or row.base_error is None:
-            return _over(row.error, scale), max(WITHOUT_REFERENCE * (1 if is_first else LATER), least)
+            return over(row.error, scale), max(WITHOUT_REFERENCE * (1 if is_first else LATER), least)
         factor = (3 if row.elements < 1000 else 2) if is_first else LATER
         limit = factor * row.base_error / scale + TOLERANCE / 10 * (1 if is_first else LATER)
-        return _over(row.candidate_error, scale), max(limit, least)
+        return over(row.candidate_error, scale), max(limit, least)
 
     def _loose(self, row: TensorComparison) -> tuple[float, float]:
         """Of lower precision: how far a tensor is off, and what simulated rounding does to this tensor.
@@ -338,56 +357,32 @@ class _Tolerances:
         if simulated is not None:
             least = GRADIENT_ERROR if row.group == "gradients" else SIMULATED_STATISTICS
             limit = max(least, rounding_noise.TENSOR_ERROR_TIMES * simulated)
-            return max((self._deviation(row), limit), self._along(row), key=lambda pair: _overshoot(*pair))
+            return max((self._deviation(row), limit), self._along(row), key=lambda pair: overshoot(*pair))
         if row.group != "gradients":
             return self._deviation(row), STATISTICS
         total = self._totals.get((row.step, row.group))
         whole = (total.base_norm if total else 0.0) or 0.0
-        has_weight = (row.base_norm or 0.0) / max(whole, _TINY) >= TENSOR_SHARE and row.cosine is not None
-        return (_turn(row) if has_weight else 0.0), 1 - TENSOR_COSINE
+        has_weight = (row.base_norm or 0.0) / max(whole, TINY) >= TENSOR_SHARE and row.cosine is not None
+        return (turn(row) if has_weight else 0.0), 1 - TENSOR_COSINE
 
     def _along(self, row: TensorComparison) -> tuple[float, float]:
-        """How far a gradient is from as long along its own direction, where rounding errors hardly lie."""
+        """How far a gradient is from as long along its own direction, where rounding errors hardly lie.
+
+        Rounding that makes a gradient longer turns it, too: one that keeps its direction is scaled.
+        """
         if row.group != "gradients" or row.elements < MANY:
             return 0.0, 1.0
-        simulated = self._stretch.of(row) or 0.0
-        return _stretch(row), max(GRADIENT_ERROR, rounding_noise.TENSOR_NORM_TIMES * simulated)
+        simulated = rounding_noise.TENSOR_NORM_TIMES * (self._stretch.of(row) or 0.0)
+        return stretch(row), max(GRADIENT_ERROR, min(simulated, ALONG_ACROSS * across(row)))
 
     def _deviation(self, row: TensorComparison) -> float:
         """Of parameters and states relative in norm, of gradients and buffers the relative error."""
         if row.group not in ("optimizer", "parameters"):
-            return _over(row.error, self._scale(row))
+            return over(row.error, self._scale(row))
         total = self._totals.get((row.step, row.group))
         whole = (total.base_norm if total else 0.0) or 0.0
         difference = abs((row.norm or 0.0) - (row.base_norm or 0.0))
-        return difference / max(row.base_norm or 0.0, 0.01 * whole, _TINY)
-
-
-def _over(value: float | None, scale: float) -> float:
-    return math.inf if value is None else value / scale
-
-
-def _relative(row: TensorComparison) -> float:
-    return _over(row.error, max(row.rms or 0.0, _TINY))
-
-
-def _turn(row: TensorComparison) -> float:
-    return 1 - (row.cosine or 0.0)
-
-
-def _stretch(row: TensorComparison) -> float:
-    """Of the part of a tensor along the baseline's: how far it is from as long."""
-    return abs((row.cosine or 0.0) * (row.norm or 0.0) / max(row.base_norm or 0.0, _TINY) - 1)
-
-
-def _overshoot(value: float, limit: float) -> float:
-    if limit > 0:
-        return value / limit
-    return 0.0 if value == 0 else math.inf
-
-
-def _totals_of(comparison: NumericsComparison, group: str) -> list[TensorComparison]:
-    return [row for row in comparison.totals if row.group == group]
+        return difference / max(row.base_norm or 0.0, 0.01 * whole, TINY)
 
 
 def _batches_tracked(comparison: NumericsComparison) -> GateCheck:

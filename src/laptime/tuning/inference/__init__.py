@@ -13,6 +13,7 @@ An arm of the search is such a folder: what is raced, gated and confirmed is wha
     limits       an SLO and a memory that have to be kept; points: all that was measured, the Pareto front
     setups       instances, threads, batch sizes: which is best; fleet: several arms at once; deployment: both
     sameness     does a folder compute the same? evaluator: the `Evaluator` of the search
+    recording/   what bounds a call before and after: some calls under the runtime's own profiler
     session      from the survey to the folder; confirmation: the gain measured afresh; model_record: all
     verify       does an earlier folder still hold?
 """

@@ -29,12 +29,12 @@ class Arm:
         folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
         isolated: `python -I`, so that nothing of this installation's surroundings helps it.
         arrays: it is called with arrays, and needs no torch; else with tensors.
-        cpus: on which it runs; none: on all.
+        cpus: on which it runs; none: on all. device: on which its inputs lie, and which its calls wait for.
         timeout: seconds that any answer may take.
 
     Attributes:
         ready: seconds from the start of the process to the first call's end. call: seconds of a call, about.
-        peak: bytes of the process, at most so far.
+        peak: bytes of the process, at most so far; on a GPU those that it has of the device.
 
     Raises:
         TrialFailed: it does not load, or a call fails.
@@ -49,11 +49,12 @@ class Arm:
         timeout: float,
         arrays: bool = False,
         cpus: Sequence[int] = (),
+        device: str = "cpu",
     ) -> None:
         self._timeout, self.peak = timeout, 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
-        program.append("arrays" if arrays else "tensors")
+        program += ["arrays" if arrays else "tensors", device]
         place = folder if isolated else None  # the model as it is may be named by a relative path
         began = time.monotonic()
         with deferred_signals() as release:

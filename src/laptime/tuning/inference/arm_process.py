@@ -1,8 +1,9 @@
 """Runs one folder for a session; imports no laptime.
 
-    python -I arm_process.py FOLDER CALLS.npz tensors|arrays
+    python -I arm_process.py FOLDER CALLS.npz tensors|arrays cpu|cuda:0
 
-Commands are JSON lines on standard input, answers JSON lines on what standard output was.
+Commands are JSON lines on standard input, answers JSON lines on what standard output was: with each the
+peak so far in bytes.
 
     {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after two that do not count
     {"seconds": 2.0}   the same of as many calls as fit into 2 s
@@ -14,7 +15,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +39,16 @@ def loaded(folder: Path) -> Model:
     spec.loader.exec_module(module)
     model: Model = module.load()
     return model
+
+
+def device_of(name: str) -> Any:
+    """See `arm_device`, which lies beside this file: `python -I` sees no package that it belongs to."""
+    spec = importlib.util.spec_from_file_location("arm_device", Path(__file__).with_name("arm_device.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.named(name)
 
 
 def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
@@ -75,7 +85,7 @@ def arrays(output: Any) -> list[Array]:
 
 def _array(value: Any) -> Array:
     if hasattr(value, "detach"):
-        value = value.detach()
+        value = value.detach().cpu()
         if "bfloat16" in str(value.dtype):  # which NumPy does not have
             value = value.float()
         value = value.numpy()
@@ -86,10 +96,16 @@ def _copied(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
-def timed(model: Model, inputs: list[Any], calls: float, limit: float = float("inf")) -> dict[str, Any]:
-    """Seconds of each call, of so many or for so long, and the peak of this process in bytes."""
+def timed(
+    model: Model, inputs: list[Any], calls: float, limit: float = float("inf"), *, device: Any
+) -> dict[str, Any]:
+    """Seconds of each call, of so many or for so long.
+
+    A call begins when nothing is queued on the device, and has ended when the device has finished it.
+    """
     for _ in range(UNTIMED):
         model(*inputs)
+    device.wait()
     seconds: list[float] = []
     until = time.perf_counter() + limit
     while len(seconds) < calls:
@@ -97,31 +113,34 @@ def timed(model: Model, inputs: list[Any], calls: float, limit: float = float("i
         if began > until:
             break
         model(*inputs)
+        device.wait()
         seconds.append(time.perf_counter() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": seconds, "peak": peak}
+    return {"seconds": seconds}
 
 
 def outputs(model: Model, calls: list[list[Any]], path: str) -> dict[str, Any]:
-    """What it makes of all recorded inputs, and what it does to them."""
+    """What it makes of all recorded inputs, what it does to them, and to outputs that it gave before."""
     held: dict[str, Array] = {}
     counts: list[int | str] = []
-    changed = False
+    changed, kept = False, list[tuple[Any, list[Array]]]()
     for at, inputs in enumerate(calls):
         given = list(map(_copied, inputs))
         try:
-            made = arrays(model(*given))
+            output = model(*given)
+            made = arrays(output)
         except Exception as error:
             counts.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}")
             continue
         changed = changed or not all(map(_equal, given, inputs))
         held |= {f"{at}_{place}": array for place, array in enumerate(made)}
         counts.append(len(made))
+        kept = kept or [(output, made)]
+    overwritten = any(not all(map(_equal, leaves(output), made)) for output, made in kept)
     again = arrays(model(*map(_copied, calls[0]))) if isinstance(counts[0], int) else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
     np.savez(path, **held)  # type: ignore[arg-type]
-    return {"counts": counts, "changed": changed, "repeats": repeats}
+    return {"counts": counts, "changed": changed, "repeats": repeats, "overwritten": overwritten}
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -138,20 +157,22 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a framework prints is no answer
     folder, recorded = map(Path, sys.argv[1:3])
+    device = device_of(sys.argv[4])
     began = time.perf_counter()
     model = loaded(folder)  # before the inputs: it may set what torch reads when it makes its first tensor
     seconds = time.perf_counter() - began
-    calls = inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")
-    _tell(answers, {"seconds": seconds})
+    calls = [device.moved(each) for each in inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")]
+    _tell(answers, {"seconds": seconds, "peak": device.peak()})
     for line in sys.stdin:
         command = json.loads(line)
+        device.begin()
         if "calls" in command:
-            answer = timed(model, calls[0], command["calls"])
+            answer = timed(model, calls[0], command["calls"], device=device)
         elif "seconds" in command:
-            answer = timed(model, calls[0], float("inf"), command["seconds"])
+            answer = timed(model, calls[0], float("inf"), command["seconds"], device=device)
         else:
             answer = outputs(model, calls, command["outputs"])
-        _tell(answers, answer)
+        _tell(answers, {**answer, "peak": device.peak()})
 
 
 if __name__ == "__main__":

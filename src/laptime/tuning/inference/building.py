@@ -32,20 +32,24 @@ def build(
     calibration: str,
     names: Sequence[str] | None,
     folder: str,
+    device: str = "cpu",
 ) -> dict[str, Any]:
     """Apply a recipe to a target, and write the folder.
 
     Args:
         varies, outputs, calibration: see `Draft`.
         names: keywords of its tensors where the inputs are a sample of the user's, else None.
+        device: where it is traced and will run.
 
     Returns:
         `refused`: why not, or "". `form`, `seconds`.
     """
     began = time.perf_counter()
     place = Path(folder)
-    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names)
+    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
     draft.settings["outputs"] = outputs
+    if device != "cpu":
+        draft.settings["device"] = device
     try:
         for change in Recipe.from_json(recipe):
             load(change.name).apply(draft, change.options)
@@ -55,7 +59,8 @@ def build(
     except Refused as refused:
         shutil.rmtree(place, ignore_errors=True)
         return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
-    write_folder(place, form.HANDED_BACK, draft.settings, target=target, recipe=recipe)
+    tuned = form.HANDED_BACK if device == "cpu" else form.ON_CUDA
+    write_folder(place, tuned, draft.settings, target=target, recipe=recipe)
     return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
 
 
@@ -66,14 +71,15 @@ def _draft(
     outputs: list[str] | None,
     calibration: Path,
     names: Sequence[str] | None,
+    device: str,
 ) -> Draft:
     """The target before any change."""
     if file := targets.parse(target).file:
         return Draft(None, [], varies, outputs, calibration, form="onnx", file=Path(file))
     traced = max(batch, TRACED) if any(varies) else batch
     sample = None if names is None else first_of(calibration, names)
-    module, inputs = by_position(opened(target, sample), traced)
-    return Draft(module, inputs, varies, outputs, calibration)
+    module, inputs = by_position(opened(target, sample, device), traced)
+    return Draft(module, inputs, varies, outputs, calibration, device=device)
 
 
 def write_folder(

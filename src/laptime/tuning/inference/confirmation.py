@@ -17,6 +17,8 @@ from laptime.verbs.bench.instances import usable
 
 FEWEST, MOST = 3, 9
 """Pairs of fresh processes."""
+LEAST = final_ab.LEAST
+"""Of them: where not even these fit, none is begun."""
 SECONDS = 1.5
 """Timed calls in a process, about."""
 LONGEST = 20.0
@@ -26,25 +28,37 @@ Sides = tuple[Measured, Measured, Speedup | None]
 
 
 def confirmed(
-    evaluator: ModelEvaluator, final: Recipe, setup: Setup, *, until: float, noise: float
+    evaluator: ModelEvaluator,
+    final: Recipe,
+    setup: Setup,
+    *,
+    until: float,
+    noise: float,
+    end: float = math.inf,
+    expected: float = 0.0,
 ) -> Iterator[Sides]:
     """Both sides and the gain after every pair, until the interval is narrow and the limits are decided, or
     the time is up.
 
     Args:
         setup: of the final set; the model as it is runs once.
-        until: second of the session after which no pair begins but the fewest.
+        until: second of the session after which no pair begins but the fewest. end: second at which all have
+            to be over. expected: seconds of a pair, until one was measured.
 
     Raises:
         TrialFailed: one of the sides does not run.
     """
     sides = ((Recipe(), Setup(batch=evaluator.batch)), (final, setup))
     visits: tuple[list[Visit], list[Visit]] = ([], [])
+    began = evaluator.elapsed()
     while len(visits[0]) < MOST:
         number = len(visits[0])
+        seconds = (evaluator.elapsed() - began) / number if number else expected
+        if evaluator.elapsed() + max(1, LEAST - number) * seconds > end:
+            return
         for at in (0, 1) if number % 2 == 0 else (1, 0):
             with evaluator.accounting.spent_on("measure"), evaluator.fleet(*sides[at]) as fleet:
-                visits[at].append(fleet.visit(_seconds(evaluator, fleet.call, is_final=at == 1)))
+                visits[at].append(fleet.visit(timed_seconds(evaluator, fleet.call, is_final=at == 1)))
         figures = [
             [_figure(evaluator, visit, side[1]) for visit in made]
             for made, side in zip(visits, sides, strict=True)
@@ -56,7 +70,7 @@ def confirmed(
             return
 
 
-def _seconds(evaluator: ModelEvaluator, call: float, *, is_final: bool) -> float:
+def timed_seconds(evaluator: ModelEvaluator, call: float, *, is_final: bool) -> float:
     """Seconds of a process; the final side is timed long enough for the quantile of an SLO."""
     of_quantile = min(1.5 * evaluator.limits.calls * call / FEWEST, LONGEST) if is_final else 0.0
     return max(SECONDS, 5 * call, of_quantile)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
 from laptime.analysis.paired import LEAST_NOISE
 from laptime.analysis.quantiles import interval
+from laptime.probes import energy
 from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import upper_end, word
@@ -80,8 +82,12 @@ def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
     Raises:
         TrialFailed: it does not run.
     """
+    visits: list[Visit] = []
     with evaluator.fleet(recipe, setup) as fleet:
-        return fleet.visit(max(VISIT, 10 * fleet.call))
+        seconds = max(VISIT, 10 * fleet.call)
+        readings = energy.measure(evaluator.meters, lambda: visits.append(fleet.visit(seconds)))
+    joules, items = energy.gross(readings), len(visits[0].seconds) * setup.batch
+    return replace(visits[0], joules=None if joules is None else joules / items)
 
 
 def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, best: Setup | None) -> Point:
@@ -96,6 +102,7 @@ def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, 
         ci95=interval(np.array(seen.seconds), 0.5),
         bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
         throughput=median(seen.rates),
+        energy=median(seen.joules) if seen.joules else None,
         peak=seen.peak,
         calls=len(seen.seconds),
         limits=word(seen.checks(limits)) if limits else "",

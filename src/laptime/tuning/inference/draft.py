@@ -33,6 +33,7 @@ class Draft:
         outputs: None: one tensor; a list of names: a dict; []: a tuple.
         calibration: file of `RecordedCalls` whose inputs may be looked at.
         form: how it is written: a file of `forms/`. settings: of `tuned.py`, in recipe.json.
+        device: where module and inputs lie, as torch names it: cpu, cuda:0.
         file: of a target that is an ONNX file, which has no module; else None.
     """
 
@@ -43,27 +44,28 @@ class Draft:
     calibration: Path
     form: str = "exported"
     settings: dict[str, Any] = field(default_factory=dict)
+    device: str = "cpu"
     file: Path | None = None
 
 
-def opened(target: str, sample: Sample | None = None) -> TorchModel:
-    """The target in PyTorch on the CPU, with weights drawn from the seed where it has none.
+def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
+    """The target in PyTorch, with weights drawn from the seed where it has none.
 
     Args:
-        sample: inputs of a call in place of the target's own.
+        sample: inputs of a call in place of the target's own. device: where model and inputs lie.
     """
     from laptime.backends.torch.loading import load
 
-    variant = Variant(target=target, device="cpu")
+    variant = Variant(target=target, device=device)
     torch_backend.imports(variant)
     return load(variant, sample.inputs() if sample else None)
 
 
 def target_module(
-    target: str, batch: int, sample: Sample | None = None
+    target: str, batch: int, sample: Sample | None = None, device: str = "cpu"
 ) -> tuple[torch.nn.Module, list[torch.Tensor]]:
     """The target as a module that takes its tensors by position, and inputs of this batch size."""
-    return by_position(opened(target, sample), batch)
+    return by_position(opened(target, sample, device), batch)
 
 
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:

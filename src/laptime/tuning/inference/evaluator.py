@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from laptime.analysis.agreement import Agreement
@@ -21,6 +22,8 @@ from laptime.analysis.paired import spread
 from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
+from laptime.probes import energy, machine
+from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference.arm import Arm
@@ -69,10 +72,14 @@ class ModelEvaluator:
         folders: of the recipes.
         gates, agreements: by recipe. loop_profile: of the model as it is.
         limits: that have to be kept. timings: by recipe, of whatever was timed on the way.
+        meters: of the energy of what the model runs on: CPUs and memory, or the device.
+        calls: file of the recorded calls. ready: seconds until an arm is, about; ready_by: by raced recipe.
 
     Raises:
         UsageError: the model cannot be tuned. LaptimeError: it does not run.
     """
+
+    meters: Sequence[energy.Meter] = ()
 
     def __init__(self, request: ModelRequest, folder: Path) -> None:
         self.request, self.folder = request, folder
@@ -84,11 +91,13 @@ class ModelEvaluator:
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
         self._began = time.perf_counter()
         self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
-        self._ready = STARTED
-        self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
+        self.ready = STARTED
+        self.ready_by: dict[Recipe, float] = {}
+        self.calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
-        self.recorded = RecordedCalls.load(self._calls)
+        self.recorded = RecordedCalls.load(self.calls)
+        self.meters = [meter for meter in energy.survey()[0] if meter.device == self.device]
         self.folders = Folders(folder, request, self.surveyed, self._calibration, self.accounting)
         # Now, and not when the first change has won minutes later: it may raise.
         self._metric = UserMetric(request.metric, self.recorded, self.surveyed, folder, self._call)
@@ -98,10 +107,16 @@ class ModelEvaluator:
         """Items in a call."""
         return int(self.surveyed["batch"])
 
+    @property
+    def device(self) -> str:
+        """Where the model runs: cpu, cuda:0."""
+        return str(self.surveyed.get("device", "cpu"))
+
     def _survey(self) -> dict[str, Any]:
         request = self.request
         arguments = {"target": request.target, "batch": request.batch, "samples": request.inputs}
-        paths = {"calls": str(self._calls), "calibration": str(self._calibration)}
+        arguments["device"] = request.place
+        paths = {"calls": str(self.calls), "calibration": str(self._calibration)}
         function = "laptime.tuning.inference.survey:survey"
         surveyed: dict[str, Any] = self._call(function, {**arguments, **paths})
         if surveyed["refused"]:
@@ -115,6 +130,11 @@ class ModelEvaluator:
     def _call(self, function: str, arguments: dict[str, Any]) -> Any:
         self.accounting.trials += 1
         return fresh_call.call(function, arguments, timeout=self.request.timeout)
+
+    def environment(self) -> Environment:
+        """The machine, with what the survey knows of libraries and the device."""
+        devices = msgspec.convert(self.surveyed.get("devices", []), list[Device])
+        return machine.environment().extended(devices, self.surveyed["libraries"], {})
 
     # The contract of a search
 
@@ -130,7 +150,7 @@ class ModelEvaluator:
         """
         began = self.elapsed()
         with self.accounting.spent_on("diagnose"), self.arm(recipe) as arm:
-            self._ready = max(arm.ready, 0.1)
+            self.ready = max(arm.ready, 0.1)
             calls = self.calls_in_block(arm.call)
             blocks = [self.figure(self.timed(recipe, arm, calls)) for _ in range(NOISE_BLOCKS)]
             peak = arm.peak
@@ -140,6 +160,7 @@ class ModelEvaluator:
             step=step,
             shares={"forward": step},
             batch=self.batch,
+            device=self.device,
             cpus=len(os.sched_getaffinity(0)),
             threads=int(self.surveyed["threads"]),
             facts=frozenset(self.surveyed["facts"]),
@@ -162,7 +183,7 @@ class ModelEvaluator:
             only=tuple(request.only),
             skip=tuple(request.skip),
             block=max(BLOCK, FEWEST * loop_profile.step),
-            start=self._ready,
+            start=self.ready,
         )
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
@@ -177,6 +198,7 @@ class ModelEvaluator:
             with self.accounting.spent_on("race"), self.arm(incumbent) as one, self.arm(candidate) as other:
                 sides, recipes = (one, other), (incumbent, candidate)
                 counts = [self.calls_in_block(side.call) for side in sides]
+                self.ready_by.update({incumbent: one.ready, candidate: other.ready})
                 for _ in range(1 if fresh else OF_ONE_PROCESS):
                     order = [0, 1] if coin.random() < 0.5 else [1, 0]
                     seconds = {
@@ -281,8 +303,11 @@ class ModelEvaluator:
         Raises:
             TrialFailed: one fails.
         """
-        seconds, timing = arm.seconds(calls), self.timings[built(recipe)]
+        seconds: list[float] = []
+        readings = energy.measure(self.meters, lambda: seconds.extend(arm.seconds(calls)))
+        timing = self.timings[built(recipe)]
         timing.seconds.extend(seconds)
+        timing.add_energy(energy.gross(readings), len(seconds))
         timing.peak = max(timing.peak, arm.peak)
         return seconds
 
@@ -300,7 +325,7 @@ class ModelEvaluator:
         Raises:
             TrialFailed: the folder cannot be written, or does not run.
         """
-        return self._arm_at(recipe, self._calls)
+        return self._arm_at(recipe, self.calls)
 
     def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
         folder = self.folders.written(recipe)
@@ -314,7 +339,8 @@ class ModelEvaluator:
             TrialFailed: it does not run.
         """
         timeout, arrays = self.request.timeout, self.folders.is_file
-        return Arm(folder, calls, isolated=isolated, timeout=timeout, arrays=arrays, cpus=cpus)
+        how: dict[str, Any] = {"isolated": isolated, "timeout": timeout, "arrays": arrays}
+        return Arm(folder, calls, **how, cpus=cpus, device=self.device)
 
     def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
         """A recipe's folder in the new processes of a setup.
@@ -330,7 +356,7 @@ class ModelEvaluator:
         """File of recorded inputs, cut or repeated to so many items."""
         path = self.folder / f"calls-{batch}.npz"
         if batch == self.batch or path.is_file():
-            return path if path.is_file() else self._calls
+            return path if path.is_file() else self.calls
         if not any(self.surveyed["varies"]):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
         own = [call for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]

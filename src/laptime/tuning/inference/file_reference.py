@@ -14,11 +14,12 @@ from laptime.tuning.inference.samples import Sample
 FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
 
 
-def reference(target: str, batch: int, sample: Sample | None) -> Reference:
+def reference(target: str, batch: int, sample: Sample | None, device: str = "cpu") -> Reference:
     """The file, loaded.
 
     Args:
         batch: items in a call; 0: 1, or what the file is made for. sample: inputs in place of random ones.
+        device: "cpu" or "auto", which is the CPU: an accelerator is refused before (`request.check`).
 
     Raises:
         LaptimeError: it cannot be loaded, or leaves sizes open that only samples can tell.

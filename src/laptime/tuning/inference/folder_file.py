@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from laptime import targets
 from laptime.kit.errors import UsageError
-from laptime.probes import machine
 from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
@@ -54,7 +53,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
-        recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
+        recipe: the kept changes. settings: of tuned.py. form: how it runs the model, device: where.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
         serve: instances, threads and batch of the final set. speedup: measured afresh. environment: libraries
             and devices then.
@@ -69,6 +68,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     recipe: list[Applied] = []
     settings: dict[str, Any] = {}
     form: str = "exported"
+    device: str = "cpu"
     numerics: str = "exact"
     goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
     batch: int = 1
@@ -121,11 +121,12 @@ def hand_back(
         max_memory=evaluator.request.max_memory,
         numerics=tuning.gate.numerics,
         form=evaluator.folders.form(recipe),
+        device=evaluator.device,
         goal=evaluator.request.goal,
         batch=evaluator.batch,
         serve=_serve(setup) if setup is not None and setup.threads else Serve(),
         speedup=tuning.speedup,
-        environment=environment_of(machine.environment().extended((), evaluator.surveyed["libraries"], {})),
+        environment=environment_of(evaluator.environment()),
         run=run,
     )
     place = place.expanduser().absolute()

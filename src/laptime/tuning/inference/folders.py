@@ -42,7 +42,7 @@ class Folders:
         self._home, self._request, self._accounting = home, request, accounting
         self.is_file = "onnx_file" in surveyed["facts"]
         self._common = {"target": request.target, "calibration": str(calibration)}
-        self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs")}
+        self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}
         self._refused: dict[Recipe, str] = {}
@@ -96,7 +96,7 @@ class Folders:
         common = self._common
         if not self.is_isolated(recipe):
             folder.mkdir()
-            settings = {name: common[name] for name in ("target", "batch", "names", "calibration")}
+            settings = {name: common[name] for name in ("target", "batch", "names", "calibration", "device")}
             write_folder(folder, "as_is", settings, target=common["target"], recipe=[])
             return
         arguments = {**common, "recipe": recipe.to_json(), "folder": str(folder)}

@@ -18,6 +18,7 @@ and may have, with a default that `load` fills in where it does not
     NEEDS, GIVES, CONFLICTS: frozenset[str]
             facts, as of `tuning.optimization`. `other_runtime`: PyTorch does not run it
     PRIOR: float    share of SAVES that it is expected to reach. Default: 0.5
+    RISKY: bool     it may make a call much slower: it is raced alone before it is raced with others
     BUILDS: float   seconds that writing the folder takes, about. Default: 8
     GOALS: tuple[str, ...]
             goals that it can serve. Default: all
@@ -53,6 +54,7 @@ def load(name: str) -> ModuleType:
         "GIVES": frozenset({name}),
         "CONFLICTS": frozenset(),
         "PRIOR": 0.5,
+        "RISKY": False,
         "BUILDS": 8.0,
         "GOALS": GOALS,
     }
@@ -109,6 +111,7 @@ def find_candidates(
                 needs=module.NEEDS,
                 gives=module.GIVES,
                 conflicts=module.CONFLICTS,
+                risky=module.RISKY,
             )
         )
     return CandidateSet(tuple(usable), ruled_out)

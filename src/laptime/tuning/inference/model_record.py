@@ -9,7 +9,6 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.analysis.agreement import Agreement
-from laptime.probes import machine
 from laptime.records.run import Run, Subject
 from laptime.records.tuning import Diagnosis, Measured, OutputSameness, Rung, TunedModel, Tuning
 from laptime.store.live_run import LiveRun
@@ -28,6 +27,7 @@ _SETTINGS = (
     "batch",
     "batches",
     "instances",
+    "device",
     "inputs",
     "metric",
     "slo",
@@ -88,8 +88,8 @@ def finish(
     return run_events.finish(
         live,
         tuning,
-        environment=machine.environment().extended((), evaluator.surveyed["libraries"], {}),
-        axes={"batch": evaluator.batch, "device": "cpu"},
+        environment=evaluator.environment(),
+        axes={"batch": evaluator.batch, "device": evaluator.device},
         status=status,
         complaint=complaint,
         others=others,

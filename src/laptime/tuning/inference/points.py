@@ -37,8 +37,13 @@ def label(recipe: Recipe) -> str:
 
 
 def with_front(made: list[Point]) -> list[Point]:
-    """The same points, those of the front marked."""
-    best = set(front([(each.latency, -each.throughput, each.peak) for each in made]))
+    """The same points, those of the front marked; energy takes part where it was read of all of them."""
+    is_metered = all(each.energy is not None for each in made)
+    goals = [
+        (each.latency, -each.throughput, each.peak, (each.energy or 0.0) if is_metered else 0.0)
+        for each in made
+    ]
+    best = set(front(goals))
     return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
 
 
@@ -54,6 +59,7 @@ def _point(evaluator: ModelEvaluator, recipe: Recipe, timing: Timing, *, chosen:
         bound=upper_end(limits.slo, seconds) if limits.slo else None,
         throughput=evaluator.batch / mean(seconds),
         peak=timing.peak,
+        energy=None if (joules := timing.joules_per_call) is None else joules / evaluator.batch,
         calls=len(seconds),
         limits=word(limits.checks(seconds, timing.peak)) if limits else "",
         chosen=chosen,

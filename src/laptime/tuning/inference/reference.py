@@ -9,6 +9,7 @@ from pathlib import Path
 
 from laptime.kit import system_files
 from laptime.measure.recorded_calls import Array, Run
+from laptime.records.environment import Device
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.loop_profile import LoopProfile
 
@@ -28,6 +29,7 @@ class Reference:
         keywords: names of its inputs. outputs: see `Draft.outputs`; may raise `Refused`.
         facts: of `tuning.loop_profile.FACT_SENTENCES`. threads: in a call; 0: the runtime's own choice.
         words: its inputs in words. origin: where they come from. libraries: versions.
+        device: where it runs, as torch names it. devices: what is known of it.
     """
 
     run: Run
@@ -42,13 +44,13 @@ class Reference:
     words: str
     origin: str
     libraries: dict[str, str]
+    device: str = "cpu"
+    devices: Sequence[Device] = ()
 
 
 def facts_of_machine() -> frozenset[str]:
     """What the machine has for any model."""
-    facts = {"cpu"}
-    if shutil.which("g++") or shutil.which("clang++"):
-        facts.add("gcc")
+    facts = {"cpu"} | compilers()
     if {"avx512_bf16", "amx_bf16"} & set(instructions()):
         facts.add("bf16")
     if {"avx512_fp16", "amx_fp16"} & set(instructions()):
@@ -58,6 +60,11 @@ def facts_of_machine() -> frozenset[str]:
     if not huge_pages.why_not(LoopProfile()):
         facts.add("huge_pages_on_request")
     return frozenset(facts)
+
+
+def compilers() -> set[str]:
+    """`gcc` where there is a C++ compiler."""
+    return {"gcc"} if shutil.which("g++") or shutil.which("clang++") else set()
 
 
 def instructions() -> list[str]:

@@ -29,6 +29,7 @@ class ModelRequest:
             cost: CPU seconds that an item takes.
         batch: items in a call; 0: as the inputs are given. batches: sizes that the final set is tried with.
         instances: numbers of processes at once that it is tried with.
+        device: as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
         slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
@@ -47,6 +48,7 @@ class ModelRequest:
     batch: int = 0
     batches: list[int] = field(default_factory=list)
     instances: list[int] = field(default_factory=lambda: [1])
+    device: str = "cpu"
     inputs: str = ""
     metric: str = ""
     slo: str = ""
@@ -73,6 +75,11 @@ class ModelRequest:
     def has_setups(self) -> bool:
         """Instances, threads and batch sizes are chosen, see `deployment`."""
         return self.goal == "cost" or self.instances != [1] or len(self.batches) > 1
+
+    @property
+    def place(self) -> str:
+        """The device; setups are processes on CPUs, so they are looked for there unless told otherwise."""
+        return "cpu" if self.device == "auto" and self.has_setups else self.device
 
     @property
     def limits(self) -> Limits:
@@ -113,6 +120,7 @@ def check(request: ModelRequest) -> None:
             next=f"laptime bench {request.target}",
         )
     request.limits  # noqa: B018 - reads the SLO
+    _check_device(request, is_file=recipe.kind == "onnx_file")
     check_functions(request)
     _check_setups(request)
     for option, names in (("--only", request.only), ("--skip", request.skip)):
@@ -158,6 +166,30 @@ def _check_change(option: str, name: str) -> None:
             f"{' and '.join(missing)} not installed",
             why=f"the change {name} needs it",
             next=f"pip install {' '.join(missing)}",
+        )
+
+
+def _check_device(request: ModelRequest, *, is_file: bool) -> None:
+    """What runs on a GPU: a model of PyTorch, one process, one batch size."""
+    device, kind = request.device, request.device.partition(":")[0]
+    if kind not in ("auto", "cpu", "cuda"):
+        raise UsageError(
+            f"models are not tuned on {device!r}",
+            why="the folder that is handed back runs on a CPU or a CUDA device",
+            next="--device cuda   or   --device cpu",
+        )
+    if kind == "cuda" and is_file:
+        raise UsageError(
+            "ONNX files are tuned on the CPU",
+            why=f"on {device} the changes are those of PyTorch models",
+            next=f"laptime bench --device {device} {request.target}",
+        )
+    if kind == "cuda" and request.has_setups:
+        what = "--goal cost" if request.goal == "cost" else "--instances and several batch sizes"
+        raise UsageError(
+            f"{what} and --device {device} do not go together",
+            why="setups are processes on CPUs of their own, and cost is their seconds",
+            next="--goal throughput --batch N   or   --device cpu",
         )
 
 

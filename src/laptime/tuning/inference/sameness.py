@@ -138,6 +138,8 @@ def _untouched(answer: dict[str, Any]) -> GateCheck:
 
 
 def _repeats(answer: dict[str, Any]) -> GateCheck:
+    if answer.get("overwritten"):
+        return checked("repeated", "fail", "a later call writes over the outputs of an earlier one")
     if not answer["repeats"]:
         return checked("repeated", "fail", "the first inputs give other outputs after other calls")
     return checked("repeated", "ok", "the first inputs give the same outputs again, bit for bit")

@@ -24,29 +24,30 @@ from laptime.records.run import Run
 from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, model_record
-from laptime.tuning.inference.confirmation import confirmed
+from laptime.tuning.inference.confirmation import LEAST, confirmed, timed_seconds
 from laptime.tuning.inference.deployment import deployed
 from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.final_cost import FinalCost, final_cost
 from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.model_record import diagnosis
 from laptime.tuning.inference.points import points, with_front, within_limits
+from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.resuming import TimingJournal, journal_of
 from laptime.tuning.inference.setups import Setup
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import tuning_record
+from laptime.tuning.session.after_search import shortfall
 from laptime.tuning.session.journal import is_over
 from laptime.tuning.session.work_folder import work_folder
 
-RESERVE = 0.25
-"""Share of the budget for measuring afresh and handing back."""
 SETUPS = 0.25
-"""Share of it for instances, threads and batch sizes, where they are asked for."""
+"""Share of the budget for instances, threads and batch sizes, where they are asked for."""
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
@@ -128,7 +129,7 @@ class _Session:
         settings = SearchSettings(
             budget=request.budget,
             certify=request.certify,
-            reserve=lambda step: RESERVE + SETUPS * request.has_setups,
+            reserve=lambda step: self._kept_back(step) + SETUPS * request.has_setups,
             goal="memory" if request.goal == "memory" else "throughput",
             unit="call",
         )
@@ -150,10 +151,31 @@ class _Session:
         self._confirm(self._search)
         self._set_limits(self._search.recipe)
         self._is_complete = True
+        self._record(self._search.recipe)
+
+    def _kept_back(self, step: float) -> float:
+        """Share of the budget that measuring afresh and handing back take; `step`: the final set's call."""
+        recorded = self._live.run().tuning
+        kept = [Change(each.name, each.options) for each in (recorded.recipe if recorded else [])]
+        budget = self._request.budget
+        return min(1.0, self._cost(Recipe(tuple(kept)), step).kept_back(budget) / budget)
+
+    def _cost(self, recipe: Recipe, step: float) -> FinalCost:
+        """What follows the search, if it ended with this set now."""
+        evaluator = self._evaluator
+        calls = (evaluator.loop_profile.step if evaluator.loop_profile else step), step
+        seconds = [timed_seconds(evaluator, call, is_final=at == 1) for at, call in enumerate(calls)]
+        before = evaluator.ready_by.get(Recipe(), evaluator.ready)
+        return final_cost(
+            (before, evaluator.ready_by.get(recipe, before)),
+            (seconds[0], seconds[1]),
+            record=seconds_to_record(evaluator),
+            is_gated=recipe in evaluator.gates and len(recipe) > 0,
+        )
 
     def _deploy(self, search: SearchResult) -> Recipe:
         """Instances, threads and batch of the final set; its recipe with that number of threads."""
-        until = (1 - RESERVE) * self._request.budget
+        until = (1 - self._kept_back(search.after.step)) * self._request.budget
         recipe, self._setup, made = deployed(
             self._evaluator, search.recipe, until=until, noise=search.noise, say=self._say
         )
@@ -163,6 +185,14 @@ class _Session:
         measured = with_front(sorted([*others, *made], key=lambda each: each.latency))
         self._set(model=structs.replace(model, points=measured))
         return recipe
+
+    def _record(self, recipe: Recipe) -> None:
+        """What bounds a call, before and after."""
+        self._say("recording what bounds a call")
+        tuning = self._tuning
+        assert tuning.model is not None
+        made = model_bounds(self._evaluator, recipe, self._setup, (tuning.baseline, tuning.final))
+        self._set(model=structs.replace(tuning.model, bounds=made))
 
     def _set_points(self, recipe: Recipe) -> None:
         """What was measured on the way."""
@@ -183,15 +213,25 @@ class _Session:
         self._say("the outputs of the whole set")
         self._set(gate=self._gate(search.recipe))
         self._say("measuring the gain in new processes")
+        budget, began = self._request.budget, self._evaluator.elapsed()
+        cost = self._cost(search.recipe, search.after.step)
+        is_failed = True
         with suppress(TrialFailed):
             for baseline, final, speedup in confirmed(
                 self._evaluator,
                 search.recipe,
                 self._setup,
-                until=0.95 * self._request.budget,
+                until=budget - cost.hand_back - cost.record,
+                end=budget - cost.hand_back,
+                expected=cost.pair,
                 noise=search.noise,
             ):
                 self._set(baseline=baseline, final=final, speedup=speedup)
+            is_failed = False
+        if self._tuning.speedup is None and not is_failed:
+            needs, left = LEAST * cost.pair + cost.hand_back, max(0.0, budget - began)
+            lead = "the gain was not measured afresh"
+            self._set(shortfall=shortfall("measurement", lead, needs, began, left))
         tuning = self._tuning
         if tuning.baseline is not None and tuning.final is not None:
             self._live(GainMeasured(tuning.baseline, tuning.final))
@@ -268,6 +308,7 @@ class _Session:
                 ruled_out=search.ruled_out,
                 recipe=applied(search.recipe),
                 ended=search.ended if self._is_complete else "interrupted",
+                why_ended=search.why_ended if self._is_complete else "",
             )
         elif self._tuning.ended != DRY:
             self._set(before=recorded.before, ladder=recorded.ladder)

@@ -43,11 +43,13 @@ class Visit:
 
     Attributes:
         seconds: of each call, of all instances. rate: items per second, of all. peak: bytes, of all.
+        joules: an item; None where no meter gave a reading.
     """
 
     seconds: Sequence[float]
     rate: float
     peak: int
+    joules: float | None = None
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Seen:
 
     seconds: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    joules: list[float] = field(default_factory=list)
     peak: int = 0
     left: str = ""
     _checked: tuple[int, list[GateCheck]] = field(default=(-1, []), repr=False)
@@ -64,6 +67,7 @@ class Seen:
         """One more."""
         self.seconds.extend(visit.seconds)
         self.rates.append(visit.rate)
+        self.joules += [visit.joules] if visit.joules is not None else []
         self.peak = max(self.peak, visit.peak)
 
     def checks(self, limits: Limits) -> list[GateCheck]:

@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from laptime import targets
 from laptime.kit.errors import TargetError
 from laptime.measure.recorded_calls import (
@@ -28,7 +30,9 @@ from laptime.tuning.inference.reference import Reference, instructions
 from laptime.tuning.inference.samples import Sample
 
 
-def survey(*, target: str, batch: int, samples: str, calls: str, calibration: str) -> dict[str, Any]:
+def survey(
+    *, target: str, batch: int, samples: str, calls: str, calibration: str, device: str = "cpu"
+) -> dict[str, Any]:
     """Look at a target.
 
     Args:
@@ -36,11 +40,13 @@ def survey(*, target: str, batch: int, samples: str, calls: str, calibration: st
         samples: function of the user's that gives inputs, or "".
         calls: file for its calls: the inputs of the measurement, others, another batch size.
         calibration: file for the first call alone, which builders may look at.
+        device: as `laptime bench` names it, or "auto".
 
     Returns:
         `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`: see `Draft`; `facts`,
         `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: keywords of the samples'
         tensors, [] by position, None without samples. `samples`: how many of the first calls are samples.
+        `device`: where the model ran; `devices`: what is known of it, as records.
 
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
@@ -48,7 +54,7 @@ def survey(*, target: str, batch: int, samples: str, calls: str, calibration: st
     drawn = samples_of_user.drawn(samples) if samples else iter(())
     first = next(drawn, None)
     kind = file_reference if targets.parse(target).file else torch_reference
-    reference = kind.reference(target, batch, first)
+    reference = kind.reference(target, batch, first, device)
     run, sizes = reference.run, [reference.batch]
     if reference.any_batch:
         sizes.append(other_batch(reference.batch))
@@ -73,15 +79,23 @@ def survey(*, target: str, batch: int, samples: str, calls: str, calibration: st
         "batch": reference.batch,
         "varies": list(reference.varies),
         "outputs": outputs,
-        "facts": sorted(reference.facts),
+        "facts": sorted(reference.facts | _varying(recorded.calls[:held])),
         "threads": reference.threads,
         "inputs": reference.words,
         "origin": f"from {samples}" if samples else reference.origin,
         "libraries": reference.libraries,
+        "device": reference.device,
+        "devices": msgspec.to_builtins(list(reference.devices)),
         "instructions": instructions(),
         "names": list(first.names) if first is not None else None,
         "samples": held,
     }
+
+
+def _varying(samples: Sequence[RecordedCall]) -> set[str]:
+    """`varying_shapes` where two samples have other shapes."""
+    shapes = {tuple(array.shape for array in call.inputs) for call in samples}
+    return {"varying_shapes"} if len(shapes) > 1 else set()
 
 
 def _of_samples(

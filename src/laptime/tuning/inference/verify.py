@@ -42,6 +42,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         target=file.target,
         goal=file.goal,
         batch=0 if file.inputs else file.batch,
+        device=file.device,
         inputs=file.inputs,
         metric=file.metric,
         slo=file.slo,
@@ -73,14 +74,13 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         assert model is not None
         if isinstance(final := fields.get("final"), Measured):
             model = model_record.with_limits(model, evaluator, final)
-        outputs = model_record.sameness_of(evaluator.agreements.get(recipe))
         model = structs.replace(
             model,
             form=file.form,
             folder=str(place.parent),
             needs=folder_file.needs(file.form),
             calls=len(evaluator.recorded.calls),
-            outputs=outputs,
+            outputs=model_record.sameness_of(evaluator.agreements.get(recipe)),
         )
         spent = {"trials": evaluator.accounting.trials, "seconds_by": dict(evaluator.accounting.seconds)}
         tuning = structs.replace(tuning, model=model, **fields, **spent)

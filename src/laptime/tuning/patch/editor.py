@@ -27,6 +27,7 @@ from laptime.tuning.patch.edit import (
 )
 from laptime.tuning.patch.find import log_statements
 from laptime.tuning.patch.find.files import File
+from laptime.tuning.patch.find.partials import has_keyword, partial_of
 from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
 from laptime.tuning.patch.text import Mark
 
@@ -284,6 +285,11 @@ class Editor:
         return arguments.find(tree, call, name, parameters, f"{noun(place.site.kind)} at {place.where}")
 
     def _refuse_spread(self, place: Place, name: str) -> None:
+        made = partial_of(place.file.tree, place.call())
+        if made is not None and has_keyword(made, name):
+            raise CannotEdit(
+                f"{noun(place.site.kind)} at {place.where} may get {name} from a functools.partial"
+            )
         mapping = arguments.spread(place.call())
         # A mapping that holds it would say its name somewhere.
         if mapping is not None and name in top_level.words(place.file.original):

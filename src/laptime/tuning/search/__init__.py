@@ -3,6 +3,7 @@ on a scripted one (`tests/fixtures/scripted_evaluator.py`).
 
 ladder          the whole search: rank, race, gate, keep or drop, diagnose again, leave one out
 evaluator       the contract with the machine: diagnose, candidates, race, gate
+rungs           a rung before its race, with its numbers, with its gate
 state           what a search knows while it runs, and one attempt: race, gate, keep or not
 ranking         which candidate goes first, which is not worth a race, what excludes what
 race            paired rounds of two recipes (`analysis.paired`) until a word is certain enough

@@ -8,7 +8,6 @@ what did not take part in the gain.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from msgspec import structs
@@ -18,7 +17,8 @@ from laptime.tuning.optimization import Recipe, farthest
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import LOOKS
-from laptime.tuning.search.state import SearchState, is_control, race_summary, untried_rung
+from laptime.tuning.search.rungs import race_summary, untried_rung
+from laptime.tuning.search.state import SearchState, is_control
 
 HARMLESS = 0.97
 """Speedup, as estimated, below which a rejected change is not taken along."""
@@ -80,11 +80,17 @@ def promise(state: SearchState, least: float) -> float:
 def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:
     """The changes that are raced together, and the recipe with all of them."""
     speedups = {rung.label: rung.speedup or 0.0 for rung in state.rungs if rung.verdict != "not tried"}
+    lost = {change.name for change in state.raced_before if speedups.get(str(change), 1.0) < HARMLESS}
     target, adopted = state.recipe, dict(state.adopted)
     members: list[Candidate] = []
-    for candidate in ranking.ranked(_without_slow_starts(state, _rejected(state, least, untried))):
-        speedup = speedups.get(str(candidate.change), 1.0)
-        if speedup < HARMLESS or candidate.change.name in {member.change.name for member in members}:
+    # One that needs a process for each round may alone take what is left of the time.
+    affordable = [one for one in _rejected(state, least, untried) if not _no_time(state, [one])]
+    for candidate in ranking.ranked(_without_slow_starts(state, affordable)):
+        change = candidate.change
+        if speedups.get(str(change), 1.0) < HARMLESS or change.name in {one.change.name for one in members}:
+            continue
+        is_new = change not in state.raced_before
+        if is_new and (candidate.risky or change.name in lost):  # lost: another option of it was slower
             continue
         lacking = ranking.missing(candidate, adopted, state.loop_profile, state.script)
         if lacking or ranking.rivals(candidate, adopted, state.script):
@@ -96,13 +102,19 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
 
 
 def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> list[Candidate]:
-    """Those without an untried one (compiling) that takes longer to start than the race of all the others.
+    """Those without untried ones (compiling) that take longer to start than the race of all before them.
 
-    It would take the time that is short, and if it is slower, hide what the others gain.
+    They would take the time that is short, and if they are slower, hide what the others gain.
     """
-    starts = sorted(one.start for one in candidates)[:-1]
-    longest = max(starts, default=math.inf) + LOOKS[0] * max((one.cost for one in candidates), default=0.0)
-    return [one for one in candidates if one.change in state.raced_before or one.start <= longest]
+    race = LOOKS[0] * max((one.cost for one in candidates), default=0.0)
+    raced = [one for one in candidates if one.change in state.raced_before]
+    untried = sorted((one for one in candidates if one not in raced), key=lambda one: one.start)
+    longest = max((one.start for one in raced), default=untried[0].start if untried else 0.0)
+    for one in untried:
+        if one.start > longest + race:
+            break
+        longest = max(longest, one.start)
+    return [one for one in candidates if one in raced or one.start <= longest]
 
 
 def _start(members: list[Candidate]) -> float:

@@ -55,6 +55,7 @@ class Candidate:
         prior: share of its bound that it is expected to reach, 0 to 1; ranks, decides nothing.
         space: further options of the same optimization, ordered; a one-dimensional search goes through them.
         gives, needs, conflicts: facts.
+        risky: it may make a step much slower, and hide what others gain that are raced with it.
         live: it can be flipped inside a process.
         order: by what earlier sessions have shown; negative: before all others, positive: behind them.
         earlier: that in words.
@@ -71,6 +72,7 @@ class Candidate:
     needs: frozenset[str] = frozenset()
     gives: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
+    risky: bool = False
     live: bool = False
     order: float = 0.0
     earlier: str = ""

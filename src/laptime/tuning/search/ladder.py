@@ -19,6 +19,7 @@ from typing import Literal
 
 from msgspec import structs
 
+from laptime.kit.text import count
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -28,9 +29,10 @@ from laptime.tuning.search.evaluator import Candidate, Evaluator
 from laptime.tuning.search.leave_one_out import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
+from laptime.tuning.search.rungs import untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.space import Climb
-from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control, untried_rung
+from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -55,6 +57,7 @@ class SearchResult:
         noise: standard deviation of a round.
         ruled_out: names of the catalogue that were no candidates, with the reason.
         ended: complete; budget: something was not tried, or not left out, for lack of time.
+        why_ended: that in words. shortest: seconds of the shortest race that there was no time for; 0: none.
     """
 
     recipe: Recipe
@@ -66,6 +69,8 @@ class SearchResult:
     noise: float
     ruled_out: dict[str, str] = field(default_factory=dict)
     ended: Literal["complete", "budget"] = "complete"
+    why_ended: str = ""
+    shortest: float = 0.0
 
 
 class SearchInterrupted(KeyboardInterrupt):
@@ -107,11 +112,15 @@ def search(
         if not len(state.recipe):
             raise
         raise SearchInterrupted(_result(state, is_complete=False)) from stop
-    out_of_time = _report_untried(state)
-    return _result(state, is_complete=complete and not out_of_time)
+    no_time, shortest = _report_untried(state)
+    if not no_time and not complete:
+        no_time = "no time was left to leave out everything that was kept"
+    return replace(_result(state, is_complete=not no_time, why_ended=no_time), shortest=shortest)
 
 
-def _result(state: SearchState, *, is_complete: bool) -> SearchResult:
+def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> SearchResult:
+    if not why_ended and state.out_of_time:
+        why_ended = "a race ended for lack of time before it could be decided"
     names = {rung.name for rung in state.rungs}
     return SearchResult(
         recipe=state.recipe,
@@ -123,6 +132,7 @@ def _result(state: SearchState, *, is_complete: bool) -> SearchResult:
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
         ended="complete" if is_complete and not state.out_of_time else "budget",
+        why_ended=why_ended or "all that may help here was tried",
     )
 
 
@@ -174,6 +184,9 @@ def _next(state: SearchState) -> Candidate | None:
     if candidate is None and not state.adopted and not state.is_late:
         state.is_late = True
         candidate = _best(state)
+    if candidate is None and not state.adopted and not state.is_bare:
+        state.is_bare = True
+        candidate = _best(state)
     return candidate
 
 
@@ -196,6 +209,11 @@ def _beside(state: SearchState, candidate: Candidate) -> list[Candidate]:
     return [replace(candidate, change=change) for change in line[max(0, at - 1) : at + 2]]
 
 
+def _first(state: SearchState, candidate: Candidate) -> float:
+    """Seconds until its race can say anything."""
+    return candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
+
+
 def _obstacle(state: SearchState, candidate: Candidate) -> str:
     """Why it is not raced now; "" when nothing stands against it."""
     if not _open(state, candidate):
@@ -209,7 +227,7 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         if saved < least:
             unit = state.settings.unit
             return f"could save {saved:.1%} of a {unit} at most; less than {least:.1%} is not seen here"
-    first = candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
+    first = _first(state, candidate)
     if is_control(candidate) and first > CONTROL_MOST * state.settings.budget:
         return f"would take {first:.0f} s of the {state.settings.budget:.0f} s"
     return "budget" if state.evaluator.elapsed() + first > state.try_until else ""
@@ -250,25 +268,36 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
         state.rediagnose()
 
 
-def _report_untried(state: SearchState) -> bool:
-    """Report what was not tried, with the reason; whether time was a reason."""
-    out_of_time, no_time = False, _no_time_left(state)
+def _report_untried(state: SearchState) -> tuple[str, float]:
+    """Report what was not tried; why there was no time for some, and the seconds of their shortest race."""
+    untried = []
     for candidate in ranking.ranked(state.candidates.values()):
         why = _obstacle(state, candidate)
-        if candidate.change in state.raced_before or why == "was tried":
-            continue
-        out_of_time = out_of_time or why in ("", "budget")
-        _not_tried(state, candidate, no_time if why in ("", "budget") else why)
+        if candidate.change not in state.raced_before and why != "was tried":
+            untried.append((candidate, why if why != "budget" else ""))
+    without_time = [candidate for candidate, why in untried if not why]
+    shortest = min((_first(state, one) for one in without_time), default=0.0)
+    no_time = _no_time_left(state, shortest)
+    for candidate, why in untried:
+        _not_tried(state, candidate, why or no_time)
     names = {rung.name for rung in state.rungs}
     for name, candidate in state.newest.items():
         if name not in names and name not in state.ruled_out:
             _not_tried(state, candidate, f"has nothing to offer beside {state.recipe}")
-    return out_of_time
+    if not without_time:
+        return "", 0.0
+    return f"{count(len(without_time), 'change')} not tried: {no_time.removeprefix('budget: ')}", shortest
 
 
-def _no_time_left(state: SearchState) -> str:
-    reserved = state.settings.budget - state.leave_until
-    return f"budget: no time was left before the {reserved:.0f} s that a gate and the final measurement take"
+def _no_time_left(state: SearchState, shortest: float) -> str:
+    """Why there was no time for a race, with what the shortest would have taken and what was left."""
+    budget = state.settings.budget
+    left = max(0.0, min(budget, state.try_until) - state.evaluator.elapsed())
+    kept_back = min(budget, max(0.0, budget - state.leave_until))
+    return (
+        f"budget: a race takes at least {shortest:.0f} s, and {left:.0f} s were left "
+        f"before the {kept_back:.0f} s that a gate and the final measurement take"
+    )
 
 
 def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import FAST_ALPHA, RaceResult, race
+from laptime.tuning.search.rungs import race_summary
 from laptime.tuning.search.space import WON
-from laptime.tuning.search.state import SearchState, race_summary
+from laptime.tuning.search.state import SearchState
 
 CERTAIN = 1.1
 """Low end of a speedup's interval from which the race that kept the newest change is not repeated."""
@@ -53,11 +54,8 @@ def leave_one_out(state: SearchState) -> bool:
 
 def _is_certain(state: SearchState, name: str) -> bool:
     """Whether it was kept last, clearly, beside all that is kept: leaving it out is that race again."""
-    if state.settings.certify or name != list(state.adopted)[-1]:
-        return False
-    newest = next(rung for rung in reversed(state.rungs) if rung.kept and rung.name == name)
-    dropped = any(rung.dropped for rung in state.rungs)
-    return not dropped and newest.ci95 is not None and newest.ci95[0] > CERTAIN
+    is_newest = name == list(state.adopted)[-1] and not any(rung.dropped for rung in state.rungs)
+    return is_newest and state.low_end(name) > CERTAIN
 
 
 def _no_time(state: SearchState, candidate: Candidate) -> bool:

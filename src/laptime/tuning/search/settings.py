@@ -20,6 +20,8 @@ class SearchSettings:
             of the whole, by the incumbent's seconds a step: a faster one is measured sooner.
         late_reserve: the share that gates and measures a single change. While nothing was kept, the
             rest of `reserve` is spent on further changes when all other time is gone.
+        bare_reserve: the share that gates it and hands it back without a measured gain, which is what is left
+            to do where nothing was kept and that time is gone, too; None: such a session ends.
         leave_out: share of the budget for leave-one-out, at most.
         certify: error rates hold for the whole session, and every round has its own processes.
         goal: throughput or memory. margin: share below which nothing is claimed.
@@ -32,7 +34,8 @@ class SearchSettings:
 
     budget: float = 600.0
     reserve: Callable[[float], float] = lambda step: 0.15
-    late_reserve: float = 0.05
+    late_reserve: Callable[[float], float] = lambda step: 0.05
+    bare_reserve: Callable[[float], float] | None = None
     leave_out: float = 0.15
     certify: bool = False
     goal: Literal["throughput", "memory"] = "throughput"
@@ -42,6 +45,19 @@ class SearchSettings:
     climb: int = 6
     earlier_effects: Mapping[str, EarlierEffect] = field(default_factory=dict)
     unit: str = "step"
+
+    def reserved(self, step: float, *, is_late: bool, is_bare: bool) -> float:
+        """The share of the budget that is left alone now.
+
+        Args:
+            step: the incumbent's seconds. is_late, is_bare: what `SearchState` knows by these names.
+        """
+        share = self.reserve(step)
+        if is_late:
+            share = min(share, self.late_reserve(step))
+        if is_bare and self.bare_reserve is not None:
+            share = min(share, self.bare_reserve(step))
+        return share
 
     def in_order(self, candidate: Candidate, step: float) -> Candidate:
         """The candidate with its place by what earlier sessions have shown of it.

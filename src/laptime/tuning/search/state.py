@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from msgspec import structs
 
 from laptime.analysis.paired import MARGIN, spread
 from laptime.analysis.tuned import CONTROL
 from laptime.records.constants import TODAY
-from laptime.records.tuning import Gate, Numerics, Rung
+from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.race import CERTIFIED_ALPHA, FAST_ALPHA, RaceResult, RaceTerms, looks_for, race
+from laptime.tuning.search.rungs import gated, race_summary, untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.space import LOST, WON
 
@@ -31,6 +31,8 @@ CONTROL_SHARE = 0.08
 """Share of the budget for the control; it takes as many of its looks as fit."""
 COSTLY = 0.03
 """Share of the budget from which a diagnosis is skipped when it cannot tell anything new."""
+OBVIOUS = 1.5
+"""Low end of a kept change's speedup from which no time is set aside to leave it out once more."""
 WORTH = 12
 """Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
 
@@ -71,6 +73,7 @@ class SearchState:
         out_of_time: a race ended undecided for lack of time.
         bundles: recipes that were raced with several changes at once.
         is_late: nothing was kept in its time, and part of the reserved time is spent on further changes.
+        is_bare: nor in that time: what is kept now is handed back without a measured gain.
     """
 
     evaluator: Evaluator
@@ -95,6 +98,7 @@ class SearchState:
     out_of_time: bool = False
     bundles: set[Recipe] = field(default_factory=set)
     is_late: bool = False
+    is_bare: bool = False
 
     def begin(self) -> None:
         """Diagnose the script as it is.
@@ -113,7 +117,8 @@ class SearchState:
     def rediagnose(self) -> None:
         """Diagnose the incumbent if that can tell something new, and see what could be tried on top of it."""
         is_costly = self.script.seconds > COSTLY * self.settings.budget
-        if self.is_late or (is_costly and ranking.has_one_bottleneck(self.loop_profile)):
+        no_time = self.evaluator.elapsed() + self.script.seconds > self.leave_until
+        if self.is_late or no_time or (is_costly and ranking.has_one_bottleneck(self.loop_profile)):
             self._refresh_candidates()
             return
         try:
@@ -148,17 +153,24 @@ class SearchState:
     @property
     def leave_until(self) -> float:
         """Seconds of the session after which leave-one-out ends."""
-        reserved = self.settings.reserve(self.loop_profile.step)
-        if self.is_late and not self.adopted:
-            reserved = min(reserved, self.settings.late_reserve)
+        is_late, is_bare = (each and not self.adopted for each in (self.is_late, self.is_bare))
+        reserved = self.settings.reserved(self.loop_profile.step, is_late=is_late, is_bare=is_bare)
         return self.settings.budget * (1 - reserved)
 
     @property
     def try_until(self) -> float:
         """Seconds of the session after which no new change is tried: leave-one-out needs the rest."""
         settings = self.settings
-        least = sum(one.start + LEAST_ROUNDS * one.cost for one in self.adopted.values())
+        doubtful = [one for name, one in self.adopted.items() if self.low_end(name) <= OBVIOUS]
+        least = sum(one.start + LEAST_ROUNDS * one.cost for one in doubtful)
         return self.leave_until - min(least, settings.leave_out * settings.budget)
+
+    def low_end(self, name: str) -> float:
+        """Of the speedup with which a change was kept; 0 with --certify, where no race speaks for another."""
+        if self.settings.certify:
+            return 0.0
+        newest = next((rung for rung in reversed(self.rungs) if rung.kept and rung.name == name), None)
+        return newest.ci95[0] if newest is not None and newest.ci95 is not None else 0.0
 
     # One attempt
 
@@ -250,7 +262,12 @@ class SearchState:
         result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
         rung = self._raced(rung, result, replaced)
         if result.word in WON and not is_control(candidate):
-            rung = _gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
+            try:
+                rung = gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
+            except TrialFailed as failure:
+                if failure.kind == "budget":  # what its race has shown is worth knowing
+                    raise TrialFailed("budget", f"{failure.why}; its race: {race_summary(result)}") from None
+                raise
         return rung, result
 
     def _raced(self, rung: Rung, result: RaceResult, replaced: list[str]) -> Rung:
@@ -359,37 +376,3 @@ class SearchState:
 def is_control(candidate: Candidate) -> bool:
     """Whether this is the change that changes nothing."""
     return candidate.change.name == CONTROL
-
-
-def untried_rung(candidate: Candidate) -> Rung:
-    """The rung of a candidate before it is tried."""
-    return Rung(
-        name=candidate.change.name,
-        label=str(candidate.change),
-        title=candidate.title,
-        options=candidate.change.options,
-        numerics=cast(Numerics, candidate.numerics),
-        bound=candidate.bound,
-    )
-
-
-def race_summary(result: RaceResult) -> str:
-    """The numbers of a race in words."""
-    if result.speedup is None or result.ci95 is None:
-        return result.reason or "no rounds"
-    parts = [f"{result.speedup:.3g}x [{result.ci95[0]:.3g}, {result.ci95[1]:.3g}] in {result.rounds} rounds"]
-    if result.word in ("smaller", "larger") and result.memory:
-        parts.insert(0, f"{result.memory:.3g} times the memory")
-    if result.reason:
-        parts.append(result.reason)
-    return ", ".join(parts)
-
-
-def _gated(rung: Rung, gate: Gate) -> Rung:
-    """The rung with its gate; it is kept when the gate passed, and only then."""
-    if gate.word == "passed":
-        return structs.replace(rung, gate=gate, kept=True)
-    why = gate.reason or "nothing could be compared"
-    words = {"failed": "its gate failed", "undecided": "its gate could not decide"}
-    text = f"{rung.reason}; not kept, {words.get(gate.word, 'it was not gated')}: {why}"
-    return structs.replace(rung, gate=gate, kept=False, reason=text)

@@ -158,7 +158,10 @@ class _Session:
 
         # What is kept last has to be measured afresh, too: no time is left for a late try.
         return SearchSettings(
-            budget=request.budget, certify=request.certify, reserve=reserve, late_reserve=MOST_RESERVE
+            budget=request.budget,
+            certify=request.certify,
+            reserve=reserve,
+            late_reserve=lambda step: MOST_RESERVE,
         )
 
     def _confirm(self, search: SearchResult) -> None:

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Literal
 
+from laptime.analysis.tuned import CONTROL
 from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
+from laptime.kit.units import show
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
 from laptime.records.run import IN_MEMORY
+from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Gate, GateWord
 from laptime.tuning.candidates import numerics_of
+from laptime.tuning.final_reserve import CAUTION
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, patching, suggesting
 from laptime.tuning.session.diagnosis_record import is_diagnosed
+from laptime.tuning.session.final_cost import TRACED_STEPS, FinalCost, final_cost
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import START, TrialPair, TrialRunner
+from laptime.tuning.session.trial_runner import TrialPair, TrialRunner
 from laptime.tuning.session.tuning_record import FinalResults
 from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
-
-MOST_RESERVED = 0.4
-"""Share of the budget that is reserved at most: where everything is slow, something is still tried."""
-SHARE_MEASURED = 0.6
-"""Share of the time left after the search for measuring baseline and final; the patch gets the rest."""
-GATE_TRIALS = 4
-"""Trials of a first gate, about: the script twice, what rounding does to it, the change."""
-CAPTURED = 4
-"""Steps of a trial of the gate, about."""
-TRACED_STEPS = 1
-"""Steps of each side that a profile has."""
 
 
 def finish(
@@ -48,6 +44,7 @@ def finish(
     """Fill `results`, the most important first: what is interrupted has what came before."""
     results.set(breakdown_before=dict(search.before.shares))
     if not len(search.recipe):
+        results.set(shortfall=_shortfall_of_races(evaluator, search, request.budget))
         _suggest(request, evaluator, search, results, say)
         results.is_complete = True
         return
@@ -69,14 +66,17 @@ def finish(
         results,
         budget=request.budget,
         noise=search.noise,
+        step=search.after.step,
         sources=sources if is_whole else None,
     )
+    cost = _cost(evaluator, search.recipe, search.after.step, request.budget)
     if patch is not None and sources:
         say("running the patched script")
-        patch.verify(pairs, sources, is_whole=is_whole)
-        needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
+        needed = cost.check if is_whole else patching.PAIRS * cost.pair
+        is_time = evaluator.elapsed() + needed <= request.budget
+        patch.verify(pairs, sources, is_whole=is_whole, is_time=is_time)
         # Without time for it the shares of the diagnosis stay.
-        if evaluator.elapsed() + needed <= request.budget:
+        if evaluator.elapsed() + cost.profiles <= request.budget:
             say("profiling both")
             _profile_both(evaluator.runner, results, sources, request.timeout)
     if patch is not None:
@@ -122,31 +122,6 @@ def _suggest(
     results.set_patch(suggestions=diff)
 
 
-def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float) -> float:
-    """Share of the budget for `finish`, about: three pairs, the recipe once more, two profiles, a gate.
-
-    Args:
-        loop_profile: of the script as it is. step: the incumbent's seconds a step.
-    """
-    start = evaluator.runner.accounting.first_step or START  # these are fresh interpreters
-    baseline, final = (final_ab.cost(start, each, budget) for each in (loop_profile.step, step))
-    profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
-    return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
-
-
-def late_reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float) -> float:
-    """Share of the budget that a change needs which is kept last: its gate, and the fewest pairs.
-
-    Args:
-        loop_profile: of the script as it is.
-    """
-    accounting = evaluator.runner.accounting
-    start = accounting.first_step or START
-    pairs = 2 * final_ab.LEAST * final_ab.cost(start, loop_profile.step, budget)
-    gate = GATE_TRIALS * ((accounting.forked_step or start) + CAPTURED * loop_profile.step)
-    return min(MOST_RESERVED, (pairs + gate) / budget)
-
-
 def measure(
     evaluator: TrialEvaluator,
     recipe: Recipe,
@@ -154,24 +129,30 @@ def measure(
     *,
     budget: float,
     noise: float,
+    step: float,
     sources: dict[str, str] | None = None,
 ) -> list[TrialPair]:
     """Measure baseline and final in fresh processes; `results` is complete after every pair.
 
+    Where the budget is too short for the fewest pairs, none is begun and `results` says what is lacking.
+
     Args:
         noise: standard deviation of a round of the script against itself; 0: unknown.
+        step: the final set's seconds a step, as far as they are known.
         sources: the patched files, which have all of the recipe: they are the final side.
     """
     numerics = numerics_of(recipe, evaluator.loop_profile) if evaluator.loop_profile else "exact"
-    until = evaluator.elapsed() + SHARE_MEASURED * max(0.0, budget - evaluator.elapsed())
+    cost, began = _cost(evaluator, recipe, step, budget), evaluator.elapsed()
     pairs: list[TrialPair] = []
     with suppress(TrialFailed), evaluator.runner.accounting.spent_on("measure"):
         for pairs in final_ab.pairs(
             evaluator.runner,
             Recipe() if sources else recipe,
-            until=until,
-            end=budget,
+            until=budget - cost.hand_back - cost.check - cost.profiles,
+            end=budget - cost.hand_back,
+            budget=budget,
             noise=noise,
+            expected=cost.pair,
             sources=sources,
         ):
             results.set(
@@ -180,7 +161,57 @@ def measure(
                 speedup=final_ab.speedup(pairs, noise),
             )
     results.set(convergence=final_ab.convergence_of(pairs, numerics))
+    if len(pairs) < final_ab.LEAST and evaluator.elapsed() + cost.pair > budget - cost.hand_back:
+        results.set(shortfall=shortfall_of_pairs(cost, began, budget))
     return pairs
+
+
+def shortfall_of_pairs(cost: FinalCost, began: float, budget: float) -> Shortfall:
+    """What measuring the gain afresh lacked, if it began at that second of the session."""
+    needs, left = final_ab.LEAST * cost.pair + cost.hand_back, max(0.0, budget - began)
+    return shortfall("measurement", "the gain was not measured afresh", needs, began, left)
+
+
+def _shortfall_of_races(evaluator: TrialEvaluator, search: SearchResult, budget: float) -> Shortfall | None:
+    """What the first race lacked; None where one was run, or nothing was worth one."""
+    if not search.shortest or any(rung.rounds for rung in search.ladder if rung.name != CONTROL):
+        return None
+    cost, began = _cost(evaluator, search.recipe, search.after.step, budget), evaluator.elapsed()
+    needs, left = search.shortest + cost.bare, budget - began
+    more = final_ab.LEAST * cost.pair
+    return shortfall("race", "no change could be tried", needs, began, max(0.0, left), more)
+
+
+def shortfall(
+    what: Literal["race", "measurement"],
+    lead: str,
+    needs: float,
+    began: float,
+    left: float,
+    more: float = 0.0,
+) -> Shortfall:
+    """A record of what the budget was too short for, and the budget that would do, in half minutes.
+
+    Args:
+        needs: seconds, from second `began` on, when `left` were left. more: seconds of what follows it.
+    """
+    enough = 30.0 * math.ceil((began + CAUTION * (needs + more)) / 30.0)
+    sentence = (
+        f"{lead}: it takes about {show(needs, 's')}, and {show(left, 's')} were left; "
+        f"a budget of about {enough:.0f} s would do"
+    )
+    return Shortfall(what=what, needs=needs, left=left, budget=enough, sentence=sentence)
+
+
+def _cost(evaluator: TrialEvaluator, recipe: Recipe, step: float, budget: float) -> FinalCost:
+    return final_cost(
+        evaluator.runner.accounting,
+        evaluator.loop_profile or LoopProfile(),
+        budget=budget,
+        step=step,
+        changes=map(str, recipe),
+        is_gated=recipe in evaluator.gates,
+    )
 
 
 def gate_of(
@@ -203,11 +234,6 @@ def _profile_both(
         before, after = (_step_parts(runner, each, timeout) for each in ({}, sources))
     if before and after:
         results.set(breakdown_before=before, breakdown_after=after)
-
-
-def _profile_cost(runner: TrialRunner, step: float) -> float:
-    """Seconds that one side takes, about: start, three steps that are not traced, those that are."""
-    return (runner.accounting.first_step or START) + (3 + 2 * TRACED_STEPS) * step + 5.0
 
 
 def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:

@@ -22,7 +22,7 @@ from laptime.tuning.session.trial_runner import SETTLED, TimedTrial, TrialPair, 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
 LEAST = 2
-"""Pairs that are measured even beyond the budget: the least that give an interval."""
+"""The least that give an interval: where they do not fit, none is begun."""
 NARROW = 0.01
 """Half-width of the interval, as a share, below which more pairs are of no use."""
 LONG, LONG_SHARE = 4.0, 1 / 60
@@ -37,14 +37,16 @@ def pairs(
     *,
     until: float,
     end: float,
+    budget: float,
     noise: float,
+    expected: float = 0.0,
     sources: dict[str, str] | None = None,
 ) -> Iterator[list[TrialPair]]:
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
     Args:
-        until: second of the session after which no pair begins but the fewest. end: of the budget; beyond it
-            only LEAST pairs are measured.
+        until: second of the session after which no pair begins but the fewest. end: second at which all of
+            them have to be over. budget: of the session. expected: seconds of a pair, until one was measured.
         noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: files in place of the user's on the final side, which then has no recipe: a patched script.
 
@@ -54,11 +56,12 @@ def pairs(
     measured: list[TrialPair] = []
     began = runner.elapsed()
     while len(measured) < MOST:
-        seconds = (runner.elapsed() - began) / len(measured) if measured else 0.0
+        seconds = (runner.elapsed() - began) / len(measured) if measured else expected
         limit = until if len(measured) >= FEWEST else end
-        if len(measured) >= LEAST and runner.elapsed() + seconds > limit:
+        more = max(1, LEAST - len(measured))  # one alone would tell nothing
+        if runner.elapsed() + more * seconds > limit:
             return
-        seed, seconds = len(measured), timed_seconds(end)
+        seed, seconds = len(measured), timed_seconds(budget)
         measured.append(runner.pair(Recipe(), final, seed, sources=sources, seconds=seconds))
         yield measured
         shown = effect(measured, noise)

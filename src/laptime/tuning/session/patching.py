@@ -24,6 +24,7 @@ from laptime.verbs.profile.run import environment
 
 PAIRS = 2
 """Pairs of the patched script against the user's: the gain is measured already, these show that it has it."""
+UNTIMED = "the patched script was not timed: it does not run, or the budget was spent"
 
 
 def main_file(evaluator: TrialEvaluator) -> str:
@@ -115,27 +116,35 @@ class PatchWriter:
         home = script.parent if os.access(script.parent, os.W_OK) else Path()
         return home / f"{script.stem}.laptime.patch"
 
-    def verify(self, pairs: list[TrialPair], sources: dict[str, str], *, is_whole: bool) -> None:
+    def verify(
+        self, pairs: list[TrialPair], sources: dict[str, str], *, is_whole: bool, is_time: bool = True
+    ) -> None:
         """Run the patched script without a recipe: does it have the gain, does it train as with the recipe?
 
         Args:
             pairs: by which the gain was measured; of the patched script itself if `is_whole`.
+            is_time: something may still be run; without, the pairs are all that there is.
         """
         same: bool | None = None
         runner, search = self._evaluator.runner, self._search
         seconds = final_ab.timed_seconds(self._request.budget)
         try:
             with runner.accounting.spent_on("patch"):
-                if is_whole and pairs:
+                if is_whole and pairs and is_time:
                     recipe = runner.timed(search.recipe, 0, seconds=seconds)
                     same = final_ab.same_losses(pairs, [recipe])
                 elif not is_whole:
+                    pairs = []
+                if not is_whole and is_time:
                     as_it_is = Recipe()
                     pairs = [
                         runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
                         for seed in range(PAIRS)
                     ]
         except TrialFailed as failed:
+            if failed.kind == "budget":
+                self._results.set_patch(sentence=UNTIMED)
+                return
             sentence = f"the patched script does not run: {failed.why}"
             self._results.set_patch(sentence=sentence, same_losses=False)
             return
@@ -154,7 +163,7 @@ def _comment(label: str, rung: Rung | None) -> str:
 
 def _sentence(gain: Speedup | None, same: bool | None) -> str:
     if gain is None:
-        return "the patched script was not timed: it does not run, or the budget was spent"
+        return UNTIMED
     low, high = gain.ci95
     words = f"the patched script itself, without hooks: {gain.value:.2f}x [{low:.2f}, {high:.2f}]"
     if same is not None:

@@ -14,7 +14,7 @@ from laptime.tuning.optimization import CannotEdit, Change, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.search.state import untried_rung
+from laptime.tuning.search.rungs import untried_rung
 from laptime.tuning.session import final_ab
 from laptime.tuning.session.patching import main_file
 from laptime.tuning.session.trial_evaluator import TrialEvaluator

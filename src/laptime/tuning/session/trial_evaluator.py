@@ -327,10 +327,12 @@ class GateRunner:
         return self._run(recipe, plan)
 
     def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison | None:
+        began = self._runner.elapsed()
         with self._runner.start(recipe, mode="gate", capture=capture, settle=1, seed=0) as running:
             running.wait()
             result = self._runner.finish(running)
             comparison = running.document(NumericsComparison)
+        self._runner.accounting.gate_trial = self._runner.elapsed() - began
         if comparison is None and (running.hung or result.ended in ("raised", "died", "memory")):
             raise self._runner.failure(result, running)
         return comparison

@@ -64,12 +64,18 @@ class TrialAccounting(TimeAccounting):
             one ended. forked_step: the same of a fork.
         longest_compile: seconds of torch.compile in one process; None before one compiled.
         compiled_by: seconds of torch.compile in one process, the most, by label of the change.
+        compiled_last: the same in the last process, which finds what others have compiled.
+        ending: seconds from the last block of a trial until it had ended, of the newest.
+        gate_trial: seconds of a trial of a gate, of the newest; None before one ended.
     """
 
     first_step: float | None = None
     forked_step: float | None = None
     longest_compile: float | None = None
     compiled_by: dict[str, float] = field(default_factory=dict)
+    compiled_last: dict[str, float] = field(default_factory=dict)
+    ending: float = 0.0
+    gate_trial: float | None = None
 
     def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
         """Take the start and the compile time of a trial that has ended."""
@@ -84,6 +90,7 @@ class TrialAccounting(TimeAccounting):
     def add_compile(self, change: str, seconds: float) -> None:
         """Take the compile time of a change; of several the longest, as later trials find its cache."""
         self.compiled_by[change] = max(seconds, self.compiled_by.get(change, 0.0))
+        self.compiled_last[change] = seconds
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,7 @@ class TrialRunner:
             diagnosis.
         newest: account of the last trial that imported torch: device, versions, ranks.
         race_until: seconds of the session after which no race may run on, whatever it waits for.
+        ends: seconds of the session after which no trial may run on: its budget.
     """
 
     def __init__(
@@ -166,7 +174,7 @@ class TrialRunner:
         self.step = 0.0
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by
-        self.race_until = math.inf
+        self.race_until = self.ends = math.inf
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
         self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
@@ -233,8 +241,8 @@ class TrialRunner:
 
     def limit(self, plan: TrialPlan) -> float:
         """Seconds that a trial of this plan may take."""
-        left = self.race_until - self.elapsed() if plan.mode == "race" else math.inf
-        return min(self.timeout, max(SHORTEST, left))
+        until = min(self.race_until, self.ends) if plan.mode == "race" else self.ends
+        return min(self.timeout, max(SHORTEST, until - self.elapsed()))
 
     def prepare(self) -> None:
         """Import what forked trials need, if there will be any: no race should pay for it."""
@@ -279,7 +287,9 @@ class TrialRunner:
 
     def finish(self, running: RunningTrial) -> TrialResult:
         """Stop a trial where it still runs, and take its account."""
+        began = self.elapsed()
         result = running.finished()
+        self.accounting.ending = self.elapsed() - began
         self.accounting.add_trial(result, is_forked=running.is_forked)
         if result.torch:
             self.newest = result
@@ -287,6 +297,8 @@ class TrialRunner:
 
     def failure(self, result: TrialResult, running: RunningTrial) -> TrialFailed:
         """Why a trial gave nothing."""
+        if running.hung and self.elapsed() >= self.ends:
+            return TrialFailed("budget", "budget: the session's time was up before it had ended")
         if running.hung and self.elapsed() >= self.race_until:
             return TrialFailed("budget", "budget: the time for races was up before a round of it had ended")
         if running.hung:

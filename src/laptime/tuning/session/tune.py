@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
-from functools import partial
 from typing import Literal
 
 from msgspec import structs
@@ -21,6 +20,7 @@ from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, Rung
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
 from laptime.store.live_run import LiveRun
+from laptime.tuning.final_reserve import CAUTION
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
@@ -29,8 +29,9 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import earlier_sessions, suggesting, tuning_record
-from laptime.tuning.session.after_search import finish, hand_back, late_reserve, reserve
+from laptime.tuning.session.after_search import finish, hand_back
 from laptime.tuning.session.diagnosis_record import diagnosis
+from laptime.tuning.session.final_cost import FinalCost, final_cost
 from laptime.tuning.session.journal import SessionJournal, is_over
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
@@ -120,6 +121,7 @@ class _Session:
                 return self._dry_run()
             self._say("diagnosing the script as it is")
             loop_profile = self._diagnosed()
+            self._evaluator.runner.ends = self._request.budget  # its first diagnosis is needed in any case
             self._evaluator.runner.prepare()
             self._search = self._searched(self._settings(loop_profile), loop_profile)
             finish(self._request, self._evaluator, self._search, self._results, self._say)
@@ -143,9 +145,9 @@ class _Session:
         return tuning_record.tuning(recorded, self._evaluator, self._search, self._results)
 
     def _searched(self, settings: SearchSettings, loop_profile: LoopProfile) -> SearchResult:
-        """What the ladder keeps; none of its races runs into the time of the final measurement."""
-        runner, step = self._evaluator.runner, loop_profile.step
-        runner.race_until = settings.budget * (1 - min(settings.reserve(step), settings.late_reserve))
+        """What the ladder keeps; none of its races runs into the time of the gate that follows it."""
+        runner = self._evaluator.runner
+        runner.race_until = settings.budget - self._cost(loop_profile, loop_profile.step).bare
         try:
             return ladder.search(
                 self._evaluator,
@@ -159,14 +161,30 @@ class _Session:
             runner.race_until = math.inf
 
     def _settings(self, loop_profile: LoopProfile) -> SearchSettings:
-        request = self._request
+        request, budget = self._request, self._request.budget
+
+        def cost(step: float) -> FinalCost:
+            return self._cost(loop_profile, step)
+
         return SearchSettings(
-            budget=request.budget,
+            budget=budget,
             certify=request.certify,
             goal=request.goal,
-            reserve=partial(reserve, self._evaluator, loop_profile, request.budget),
-            late_reserve=late_reserve(self._evaluator, loop_profile, request.budget),
+            reserve=lambda step: cost(step).kept_back(budget) / budget,
+            late_reserve=lambda step: CAUTION * cost(step).least / budget,
+            bare_reserve=lambda step: cost(step).bare / budget,
             earlier_effects=self._earlier_effects(loop_profile),
+        )
+
+    def _cost(self, loop_profile: LoopProfile, step: float) -> FinalCost:
+        """What follows if the search ended now, with what is kept by now and the gate of one more change."""
+        tuning = self._live.run().tuning
+        return final_cost(
+            self._evaluator.runner.accounting,
+            loop_profile,
+            budget=self._request.budget,
+            step=step,
+            changes=[rung.label for rung in tuning.ladder if rung.kept] if tuning else (),
         )
 
     def _earlier_effects(self, loop_profile: LoopProfile) -> dict[str, EarlierEffect]:

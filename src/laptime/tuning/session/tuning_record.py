@@ -16,7 +16,7 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.search.state import untried_rung
+from laptime.tuning.search.rungs import untried_rung
 from laptime.tuning.session import run_events
 from laptime.tuning.session.diagnosis_record import diagnosis_after, utilization
 from laptime.tuning.session.request import TuneRequest
@@ -129,6 +129,7 @@ def tuning(
         ruled_out=search.ruled_out,
         recipe=applied(search.recipe),
         ended=search.ended if results.is_complete else "interrupted",
+        why_ended=search.why_ended if results.is_complete else "",
         **spent,
     )
 

@@ -82,12 +82,14 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         try:
             live.say("diagnosing the script as it is", 0.0, request.budget)
             loop_profile = evaluator.diagnose(Recipe())
+            runner.ends = request.budget  # a diagnosis is needed in any case
             results.set(before=diagnosis(Recipe(), loop_profile))
             live(Diagnosed(diagnosis(Recipe(), loop_profile)))
             broken = "the recipe does not run any more: "
             results.set(gate=gate_of(evaluator, recipe, loop_profile, "failed", broken))
             live.say("measuring in new processes", 0.4, 0.6 * request.budget)
-            measure(evaluator, recipe, results, budget=request.budget, noise=loop_profile.noise)
+            step, noise = loop_profile.step, loop_profile.noise
+            measure(evaluator, recipe, results, budget=request.budget, noise=noise, step=step)
         except TrialFailed as failed:
             raise refusal(file.program, failed) from failed
         results.set(seconds_by=runner.accounting.seconds, trials=runner.accounting.trials)

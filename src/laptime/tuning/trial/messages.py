@@ -187,8 +187,9 @@ class TensorComparison:
 
     Attributes:
         group: gradients, parameters, updates (parameters after a step minus those before it), buffers,
-        optimizer. elements: of the whole tensor. equal: bit for bit, the whole. point: floating. norm,
-        base_norm: exact 2-norms, of the whole. rms: of the base: its norm over the root of its elements.
+            statistics (the same of BatchNorm's running ones), optimizer. elements: of the whole tensor.
+        equal: bit for bit, the whole. point: floating. norm, base_norm: exact 2-norms, of the whole. rms: of
+            the base: its norm over the root of its elements.
         error: root mean square of candidate minus base, over the elements that were kept. largest: of all
             absolute differences. cosine: over the kept elements; None when one of them is zero.
         candidate_error, base_error: as `error`, minus the reference in double precision. reference_norm: of

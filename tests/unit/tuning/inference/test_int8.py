@@ -148,6 +148,6 @@ def test_int8_calibrated_on_constant_inputs_is_refused(value: float, tmp_path: P
 
 def test_int8_is_never_called_reassociated() -> None:
     names = [name for name in registry.names(implementation.ROOM) if "int8" in name]
-    assert len(names) == 4
+    assert len(names) == 5
     for name in names:
         assert implementation.load(name).NUMERICS == "precision"

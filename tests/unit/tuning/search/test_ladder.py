@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,12 +13,13 @@ from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.evaluator import Round, TrialFailed
+from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, planned, search
 from laptime.tuning.search.settings import SearchSettings
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
+PARTS = ("forward", "backward")
 HALF = {"forward": 0.5, "backward": 0.5}
 LONG = SearchSettings(budget=20_000.0)
 ONE_OF = frozenset({"one of them"})
@@ -305,6 +307,22 @@ def test_the_change_kept_last_is_left_out_only_where_its_race_left_doubt() -> No
     assert "leaves no doubt" not in rung(certified, "last").reason
 
 
+def test_no_time_is_set_aside_to_leave_out_what_is_obvious(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of at least 1.5x stays, and what it would take to leave it out goes to another race."""
+    idle = [Knob(name=f"knob{number:02}", claims=("forward",), gives=ONE_OF) for number in range(60)]
+
+    def tried() -> int:
+        there = world(Knob(name="good", effect=HALF, prior=1.0), *idle)
+        there.process_start = 5.0
+        found = search(there, SearchSettings(budget=200.0))
+        assert found.recipe.names == ("good",)
+        return sum(each.verdict != "not tried" for each in found.ladder)
+
+    obvious = tried()
+    monkeypatch.setattr("laptime.tuning.search.state.OBVIOUS", math.inf)
+    assert obvious > tried()
+
+
 def test_time_that_a_faster_script_does_not_need_goes_to_the_search() -> None:
     knobs = [Knob(name="fast", effect={"forward": 0.2, "backward": 0.2}, prior=1.0, reach=0.9)]
     knobs += [Knob(name=f"knob{number:02}", effect={"forward": 0.95}, gives=ONE_OF) for number in range(30)]
@@ -320,7 +338,7 @@ def test_time_that_a_faster_script_does_not_need_goes_to_the_search() -> None:
 
 def test_reserved_time_is_spent_on_the_search_while_nothing_was_kept() -> None:
     idle = [Knob(name=f"knob{number:02}", claims=("forward",)) for number in range(60)]
-    rules = SearchSettings(budget=200.0, reserve=lambda step: 0.4, late_reserve=0.1)
+    rules = SearchSettings(budget=200.0, reserve=lambda step: 0.4, late_reserve=lambda step: 0.1)
 
     def session(*knobs: Knob) -> tuple[ScriptedEvaluator, SearchResult]:
         there = world(*knobs)
@@ -330,7 +348,7 @@ def test_reserved_time_is_spent_on_the_search_while_nothing_was_kept() -> None:
     assert not nothing.recipe.names
     assert 0.8 * 200.0 < there.elapsed() <= 0.9 * 200.0  # the rest is too short for a race
     rest = next(each for each in nothing.ladder if each.verdict == "not tried")
-    assert "no time was left before the 20 s that" in rest.reason
+    assert "before the 20 s that a gate" in rest.reason
 
     there, kept = session(Knob(name="good", effect=HALF, prior=1.0), *idle)
     assert kept.recipe.names == ("good",)
@@ -340,7 +358,7 @@ def test_reserved_time_is_spent_on_the_search_while_nothing_was_kept() -> None:
 def test_a_change_that_wins_in_the_reserved_time_is_kept_and_ends_the_search() -> None:
     idle = [Knob(name=f"knob{number:02}", claims=("forward",), gives=ONE_OF) for number in range(60)]
     there = world(*idle)
-    rules = SearchSettings(budget=200.0, reserve=lambda step: 0.4, late_reserve=0.1)
+    rules = SearchSettings(budget=200.0, reserve=lambda step: 0.4, late_reserve=lambda step: 0.1)
     names = [each.name for each in search(there, rules).ladder if each.verdict != "not tried"]
     late = names[-2]  # raced in the reserved time
     knobs = [replace(knob, effect=HALF) if knob.name == late else knob for knob in idle]
@@ -445,5 +463,82 @@ def test_what_takes_long_to_start_is_not_raced_with_the_rest_when_time_is_short(
     there = world(*knobs, compiled, noise=Noise())
     found = search(there, SearchSettings(budget=300.0))
     assert "together" not in rung(found, "compiled").reason
+    assert len([each for each in found.ladder if "together with" in each.reason]) >= 4
+    assert len(found.recipe) >= 8
+
+
+def test_of_two_that_take_long_to_start_neither_is_raced_with_the_rest_when_time_is_short() -> None:
+    names = [f"knob{number:02}" for number in range(16)]
+    knobs = [Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names]
+    slow = [
+        Knob(name=f"compiled{start:.0f}", effect={"forward": 1.9, "backward": 1.9}, start=start, prior=0.05)
+        for start in (40.0, 45.0)
+    ]
+    there = world(*knobs, *slow, noise=Noise())
+    found = search(there, SearchSettings(budget=300.0))
+    assert not any("together" in rung(found, knob.name).reason for knob in slow)
+    assert len([each for each in found.ladder if "together with" in each.reason]) >= 4
+    assert len(found.recipe) >= 8
+
+
+class Recommending(ScriptedEvaluator):
+    """Where something is kept, another number of threads is recommended."""
+
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
+        proposed: CandidateSet = super().candidates(loop_profile, recipe)
+        if not len(recipe):
+            return proposed
+        other = Change("threads", {"value": 1})
+        usable = [
+            replace(one, change=other) if one.change.name == "threads" and "threads" not in recipe else one
+            for one in proposed.usable
+        ]
+        return replace(proposed, usable=usable)
+
+
+def test_no_other_option_of_a_change_that_lost_is_raced_with_the_rest() -> None:
+    """Four threads were slower: one is not tried beside what nobody has raced."""
+    names = [f"knob{number:02}" for number in range(16)]
+    knobs = [Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names]
+    levels = {value: {"forward": 1.5, "backward": 1.5} for value in (1, 2, 4)}
+    good = Knob(name="good", effect=HALF, prior=1.0)
+    threads = Knob(name="threads", levels=levels, start_at=4, claims=PARTS, prior=2.0)
+    there = Recommending(STEP, (good, *knobs, threads), noise=Noise(), overlap=False)
+    found = search(there, SearchSettings(budget=240.0))
+    assert (rung(found, "threads=4").verdict, rung(found, "good").kept) == ("slower", True)
+    together = [names for kind, names in there.log if kind == "race" and len(names) > 4]
+    assert together
+    assert not any("threads" in names for names in together)
+
+
+class Costly(ScriptedEvaluator):
+    """One change needs processes of its own for each round."""
+
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
+        proposed: CandidateSet = super().candidates(loop_profile, recipe)
+        usable = [
+            replace(one, cost=20 * one.cost) if one.change.name == "pages" else one for one in proposed.usable
+        ]
+        return replace(proposed, usable=usable)
+
+
+def test_what_takes_all_the_time_that_is_left_does_not_keep_the_others_from_racing_together() -> None:
+    names = [f"knob{number:02}" for number in range(16)]
+    effect = {"forward": 0.94, "backward": 0.94}
+    knobs = [Knob(name=name, effect=effect) for name in (*names, "pages")]
+    there = Costly(STEP, tuple(knobs), noise=Noise(), overlap=False)
+    found = search(there, SearchSettings(budget=240.0))
+    assert rung(found, "pages").verdict == "not tried"
+    assert len([each for each in found.ladder if "together with" in each.reason]) >= 4
+    assert len(found.recipe) >= 8
+
+
+def test_what_may_be_much_slower_is_not_raced_with_others_before_it_was_raced_alone() -> None:
+    names = [f"knob{number:02}" for number in range(16)]
+    knobs = [Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names]
+    slower = {"forward": 2.0, "backward": 2.0}
+    there = world(*knobs, Knob(name="threads", effect=slower, prior=0.05, risky=True), noise=Noise())
+    found = search(there, SearchSettings(budget=240.0))
+    assert "together" not in rung(found, "threads").reason
     assert len([each for each in found.ladder if "together with" in each.reason]) >= 4
     assert len(found.recipe) >= 8

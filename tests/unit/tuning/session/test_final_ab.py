@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session import after_search, final_ab
+from laptime.tuning.session import final_ab
 from laptime.tuning.session.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.trial.messages import Block, TrialResult
 
@@ -99,9 +97,12 @@ class Clock:
         return next(self._made)
 
 
-def taken(made: list[TrialPair], *, each: float, until: float, end: float = 1000.0) -> int:
+def taken(
+    made: list[TrialPair], *, each: float, until: float, end: float = 1000.0, expected: float = 0.0
+) -> int:
     runner: Any = Clock(made, each)
-    for _ in final_ab.pairs(runner, Recipe(), until=until, end=end, noise=0.01):
+    given = {"until": until, "end": end, "budget": end, "noise": 0.01, "expected": expected}
+    for _ in final_ab.pairs(runner, Recipe(), **given):
         pass
     assert [one["number"] for one in runner.asked] == list(range(len(runner.asked)))
     return len(runner.asked)
@@ -114,29 +115,13 @@ def test_pairs_until_it_is_narrow_or_the_time_is_up() -> None:
     assert taken(pairs(0.5, 9, 0.1), each=10, until=50) == 5
 
 
-def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
-    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=0) == final_ab.LEAST
+def test_no_pair_is_begun_that_ends_beyond_the_budget() -> None:
+    wide = pairs(0.5, 9, 0.1)
+    assert taken(wide, each=10, until=0, end=25, expected=10) == final_ab.LEAST
+    assert taken(wide, each=10, until=0, end=35, expected=10) == final_ab.FEWEST
 
 
-def test_time_is_reserved_for_it() -> None:
-    def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
-        evaluator: Any = SimpleNamespace(
-            costs=lambda loop_profile: SimpleNamespace(start=start),
-            runner=SimpleNamespace(accounting=SimpleNamespace(first_step=start, forked_step=None)),
-        )
-        return after_search.reserve(evaluator, LoopProfile(step=seconds), budget, step or seconds)
-
-    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= after_search.MOST_RESERVED
-    assert reserved(5.0, 30.0, 60) == after_search.MOST_RESERVED
-    assert reserved(2.4, 8.0, 640, step=0.5) < 0.95 * reserved(2.4, 8.0, 640)
-
-
-def test_what_is_kept_last_needs_less_than_what_a_session_reserves() -> None:
-    evaluator: Any = SimpleNamespace(
-        costs=lambda loop_profile: SimpleNamespace(start=8.0),
-        runner=SimpleNamespace(accounting=SimpleNamespace(first_step=8.0, forked_step=None)),
-    )
-    script = LoopProfile(step=0.87)
-    late = after_search.late_reserve(evaluator, script, 600)
-    assert 0.0 < late < after_search.reserve(evaluator, script, 600, 0.87)
-    assert after_search.late_reserve(evaluator, script, 30) == after_search.MOST_RESERVED
+def test_one_pair_alone_is_not_begun() -> None:
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=15, expected=10) == 0
+    # Nothing is known of a pair before one was measured but what is expected of it.
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=15, expected=5) == 1

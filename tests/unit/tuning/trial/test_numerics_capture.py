@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,34 @@ def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
     assert model(given)[0].item() == 1 + 2.0**-22
 
 
+@pytest.mark.parametrize("layer", ["linear", "lstm"])
+def test_weights_of_products_are_rounded_in_calls_alone(layer: str) -> None:
+    import torch
+
+    from laptime.tuning.trial.numerics.model_variants import rounded
+
+    torch.manual_seed(0)
+    made: Any = torch.nn.Linear(4, 3) if layer == "linear" else torch.nn.LSTM(4, 3)
+    before = {name: each.detach().clone() for name, each in made.named_parameters()}
+    by_hand = copy.deepcopy(made)
+    with torch.no_grad():
+        for each in by_hand.parameters():
+            each.copy_(each.bfloat16().float())
+    undo = rounded([made], "bfloat16")
+    given = torch.ones(5, 4)
+    outputs, expected = made(given), by_hand(given)
+    outputs, expected = (each if layer == "linear" else each[0] for each in (outputs, expected))
+    assert torch.equal(outputs, expected.bfloat16().float())
+    outputs.sum().backward()
+    assert all(torch.equal(each, before[name]) for name, each in made.named_parameters())
+    assert all(each.grad is not None for each in made.parameters())
+    with pytest.raises((RuntimeError, ValueError)):
+        made(torch.ones(5, 7))
+    undo()
+    assert all(each.requires_grad and each.is_leaf for each in made.parameters())
+    assert all(each.is_leaf for each in getattr(made, "_flat_weights", []))
+
+
 def test_rounding_the_last_bits_changes_values_a_little(tmp_path: Path) -> None:
     from fixtures.numerics_captures import capture
 
@@ -328,3 +357,32 @@ def test_a_checksum_knows_places_and_not_layouts() -> None:
     assert summary(-zero, 1)["bits"] == summary(zero, 1)["bits"]
     for kind in (torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8):
         assert isinstance(checksum(torch.ones(5).to(kind)), int)
+
+
+def test_how_far_running_statistics_move(tmp_path: Path) -> None:
+    import torch
+
+    from fixtures.numerics_captures import capture
+
+    def main(momentum: float) -> Callable[[], None]:
+        def train() -> None:
+            torch.manual_seed(0)
+            loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=16)
+            model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8, momentum=momentum))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for batch in loader:
+                optimizer.zero_grad()
+                model(batch).square().mean().backward()
+                optimizer.step()
+
+        return train
+
+    base = str(tmp_path / "one.pt")
+    given: dict[str, Any] = {"batches": str(tmp_path / "batches.pt"), "steps": 2}
+    capture(main(0.1), tmp_path / "one", [], write=base, **given)
+    for momentum, ratio in ((0.1, 1.0), (0.0, 0.0)):
+        found = capture(main(momentum), tmp_path / f"two-{momentum}", [], compare=base, **given)
+        rows = [each for each in found.totals if each.group == "statistics"]
+        assert len(rows) == 2
+        assert all(each.norm == pytest.approx(ratio * (each.base_norm or 0.0)) for each in rows)
+        assert all(each.base_norm for each in rows)

@@ -107,6 +107,12 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     help="Processes of the model at once, each on CPUs of its own; the best number is chosen. [default: 1]",
 )
 @click.option(
+    "--device",
+    default="",
+    metavar="NAME",
+    help="Where a model runs: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]",
+)
+@click.option(
     "--inputs",
     default="",
     metavar="FILE.py:FUNCTION",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from markupsafe import Markup
@@ -40,14 +40,33 @@ def section(profile: Profile) -> doc.Section:
     title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes tell, at least."
     if roofline.missing:
         return doc.Section(id="by-class", title=title, blocks=[doc.Text(text=roofline.missing)])
-    drawn = [work for work in roofline.operators if _drawable(work.intensity) and _drawable(work.flops)]
-    draw, keys = partial(_draw, drawn, roofline.ceilings), partial(_keys, drawn)
-    chart = [
-        doc.Chart(title="Roofline", draw=draw, keys=keys, note=f"Ceilings: {_source(roofline.ceilings)}.")
-    ] * bool(drawn)
+    drawn = charts({"Roofline": roofline}, f"Ceilings: {_source(roofline.ceilings)}.")
     ceilings = doc.Facts(rows=[("ceilings", _source(roofline.ceilings))], detail="text")
-    blocks = [*chart, doc.Views(tables=_tables(roofline)), ceilings] if roofline.classes else []
+    blocks = [*drawn, doc.Views(tables=_tables(roofline)), ceilings] if roofline.classes else []
     return doc.Section(id="by-class", title=title, note=note, blocks=blocks, headed=False, folded=True)
+
+
+def charts(
+    rooflines: Mapping[str, Roofline], note: str = "", *, detail: doc.Detail = "brief"
+) -> list[doc.Chart]:
+    """A chart by title, all on the same axes; none of what has no operator with FLOP."""
+    drawn = {title: _drawn(each) for title, each in rooflines.items()}
+    every = [work for works in drawn.values() for work in works]
+    return [
+        doc.Chart(
+            title=title,
+            draw=partial(_draw, works, rooflines[title].ceilings, every),
+            keys=partial(_keys, works),
+            note=note,
+            detail=detail,
+        )
+        for title, works in drawn.items()
+        if works
+    ]
+
+
+def _drawn(roofline: Roofline) -> list[Work]:
+    return [work for work in roofline.operators if _drawable(work.intensity) and _drawable(work.flops)]
 
 
 def _source(ceilings: Ceilings | None) -> str:
@@ -111,15 +130,19 @@ def _drawable(value: float | None) -> bool:
     return value is not None and 0 < value < math.inf
 
 
-def _draw(works: Sequence[Work], ceilings: Ceilings | None, width: float) -> Markup:
-    """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in."""
+def _draw(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work], width: float) -> Markup:
+    """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in.
+
+    Args:
+        every: what has room on the axes.
+    """
     place = frame(width, 340)
-    used = {dtype for work in works for dtype in work.flop}
+    used = {dtype for work in every for dtype in work.flop}
     peaks = ceilings.flops.items() if ceilings else ()
     roofs = {name: peak for name, peak in peaks if name in used and _drawable(peak)}
     bandwidth = ceilings.bandwidth if ceilings and _drawable(ceilings.bandwidth) else None
-    intensities = [work.intensity or 1.0 for work in works]
-    rates = [work.flops or 1.0 for work in works]
+    intensities = [work.intensity or 1.0 for work in every]
+    rates = [work.flops or 1.0 for work in every]
     ridge = max(roofs.values()) / bandwidth if roofs and bandwidth else 1.0
     x = place.x(min(intensities) / 2, 10 * max(*intensities, ridge), log=True)  # room for the names of roofs
     y = place.y(min(rates) / 2, 2 * max(*rates, *roofs.values()), log=True)

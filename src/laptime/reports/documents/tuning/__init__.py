@@ -13,7 +13,7 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import machine
-from laptime.reports.documents.tuning import ladder, model, patch, server, step, training, words
+from laptime.reports.documents.tuning import bounds, ladder, model, patch, server, step, training, words
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
@@ -57,7 +57,7 @@ def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     rows = [(words.kind(tuning), f"{title}: {bound}" if bound else title)]
     if tuning.model is not None:
         rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
-        return rows + model.facts(tuning, tuning.model)
+        return rows + bounds.fact(tuning.model) + model.facts(tuning, tuning.model)
     rows += [("gate", text)] if (text := training.gate_result(tuning.gate)) else []
     rows += [row for row in patch.facts(tuning) if row[0] in ("patch", "left out")]
     ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
@@ -76,6 +76,7 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             model.folder(tuning, tuning.model),
             model.sameness(tuning, tuning.model),
             ladder.section(tuning),
+            bounds.section(tuning.model),
             model.served(tuning.model),
             model.section(tuning),
         ]
@@ -128,7 +129,9 @@ def _session(run: Run, tuning: Tuning) -> doc.Section:
         doc.Bar(name=words.activity(name), value=value, text=show(value, "s"), kind="held")
         for name, value in sorted(seconds, key=lambda part: -part[1])
     ]
-    time = doc.Facts(rows=[("time", words.session_time(run, tuning))])
+    ended = [("ended", tuning.why_ended)] if tuning.why_ended else []
+    lacked = [("too short", tuning.shortfall.sentence)] if tuning.shortfall else []
+    time = doc.Facts(rows=[("time", words.session_time(run, tuning)), *ended, *lacked])
     return doc.Section(id="session", title="The session", blocks=[time, doc.Bars(rows=rows, detail="page")])
 
 

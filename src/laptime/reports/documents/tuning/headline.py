@@ -82,7 +82,10 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
-            return outcome, f"{recipe} kept, but the whole was not measured afresh", "noisy"
+            lacked = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured afresh"
+            return outcome, f"{recipe} kept, but {lacked}", "noisy"
+        case "not measured" if tuning.shortfall:
+            return outcome, tuning.shortfall.sentence, "noisy"
         case "not measured":
             what = "could be decided" if number else "was tried"
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
@@ -198,12 +201,19 @@ def next_steps(run: Run) -> list[str]:
         return [_again(run, "--resume"), *apply]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
     if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
-        more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
-        return [_again(run, "--resume", "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
+        return [_again(run, "--resume", "--budget", _enough(tuning, outcome))]
     if outcome not in ("faster", "smaller"):
         return []
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
     return [*apply, *verify]
+
+
+def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:
+    """The budget to try next: what the session has found to be enough, or a multiple of its own."""
+    if outcome == "not measured" and tuning.shortfall is not None:
+        return f"{tuning.shortfall.budget:.0f}s"
+    more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
+    return f"{max(more * tuning.budget, 60.0):.0f}s"
 
 
 def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
@@ -211,7 +221,10 @@ def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
     folder = tuning.model.folder if tuning.model else ""
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
     if run.verb == "tune" and outcome in _OPEN and math.isfinite(tuning.budget):
-        more = [] if outcome == "interrupted" else ["--budget", f"{max(2 * tuning.budget, 60.0):.0f}s"]
+        more = ["--budget", f"{max(2 * tuning.budget, 60.0):.0f}s"]
+        if tuning.shortfall is not None:
+            more = ["--budget", f"{tuning.shortfall.budget:.0f}s"]
+        more = [] if outcome == "interrupted" else more
         other = ["--export", f"{folder}-2"] if folder else []  # a folder is never overwritten
         return [_again(run, "--resume", *more, *other), *verify]
     if run.verb == "tune" and gained:

@@ -107,23 +107,25 @@ def served(model: TunedModel) -> doc.Section:
     many = any(point.instances > 1 or point.batch != model.batch for point in model.points)
     kinds: dict[str, doc.Kind] = {"changes": "text"}
     kinds |= dict.fromkeys(("instances", "batch") if many else (), "number")
-    kinds |= dict.fromkeys(("a call", "per second", "peak memory"), "number")
+    kinds |= dict.fromkeys(("a call", "per second", "memory"), "number")
+    energy = any(point.energy is not None for point in model.points)
+    kinds |= dict.fromkeys(("energy",) if energy else (), "number")
     kinds |= dict.fromkeys((*(("limits",) if model.limits else ()), "front"), "text")
     return doc.Section(
         id="points",
         title="What was measured on the way",
-        note="Front: no other one is better in a call's median, throughput or memory without being worse in "
-        "another."
+        note=f"Front: no other one is better in a call's median, throughput{', energy' if energy else ''} or "
+        "memory without being worse in another."
         if len(model.points) > 1
         else "",
         blocks=[
             doc.Facts(rows=facts),
-            doc.Table(id="front", columns=doc.columns(kinds), rows=_points(model, many)),
+            doc.Table(id="front", columns=doc.columns(kinds), rows=_points(model, many, energy)),
         ],
     )
 
 
-def _points(model: TunedModel, many: bool) -> list[doc.Row]:
+def _points(model: TunedModel, many: bool, energy: bool) -> list[doc.Row]:
     rows = []
     for point in model.points if len(model.points) > 1 else []:
         ends = point.ci95 and (show(point.ci95[0], "s"), show(point.ci95[1], "s"))
@@ -138,6 +140,8 @@ def _points(model: TunedModel, many: bool) -> list[doc.Row]:
             doc.Cell(text=show(point.throughput, "1/s"), value=point.throughput),
             doc.Cell(text=show(point.peak, "B"), value=point.peak),
         ]
+        joules = doc.Cell(text=show(point.energy, "J"), value=point.energy) if point.energy else "-"
+        cells += [joules] if energy else []
         cells += [_KEPT[point.limits] if point.limits else "-"] if model.limits else []
         front = "yes" if point.front else "no"
         rows.append(doc.Row(cells=[*cells, f"{front}, chosen" if point.chosen else front]))

@@ -17,6 +17,7 @@ ACTIVITIES = {
     "race": "racing",
     "gate": "gates",
     "measure": "measuring afresh",
+    "record": "recording calls",
     "patch": "patch",
     "compile": "compiling",
     "profile": "profiling both",

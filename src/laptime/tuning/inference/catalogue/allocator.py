@@ -16,7 +16,7 @@ TITLE = "freed memory is kept for the next call"
 NUMERICS = "exact"
 SAVES = 0.3
 PRIOR = 0.2
-NEEDS = _torch_only.NEEDS | {"glibc_malloc"}
+NEEDS = _torch_only.NEEDS | {"cpu", "glibc_malloc"}
 GOALS = ("latency", "throughput", "cost")
 
 

@@ -12,7 +12,7 @@ TITLE = "denormal numbers count as zero"
 NUMERICS = "reassociated"
 SAVES = 0.5
 PRIOR = 0.3
-NEEDS = frozenset({"denormals"})
+NEEDS = frozenset({"cpu", "denormals"})
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -12,7 +12,7 @@ TITLE = "huge pages for large tensors"
 NUMERICS = "exact"
 SAVES = 0.2
 PRIOR = 0.15
-NEEDS = _torch_only.NEEDS | {"huge_pages_on_request"}
+NEEDS = _torch_only.NEEDS | {"cpu", "huge_pages_on_request"}
 
 
 def apply(draft: Draft, options: Options) -> None:

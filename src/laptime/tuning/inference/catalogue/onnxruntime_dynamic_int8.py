@@ -15,6 +15,7 @@ TITLE = "ONNX Runtime, products in int8"
 NUMERICS = "precision"
 SAVES = 0.85
 PRIOR = 0.5
+NEEDS = onnxruntime_int8.NEEDS
 GIVES = onnxruntime_int8.GIVES
 CONFLICTS = _torch_only.ALL
 PACKAGES = onnxruntime_int8.PACKAGES

@@ -12,6 +12,7 @@ TITLE = "ONNX Runtime in int8"
 NUMERICS = "precision"
 SAVES = 0.9
 PRIOR = 0.7
+NEEDS = frozenset({"cpu"})
 GIVES = frozenset({"other_runtime", "on_onnxruntime"})
 CONFLICTS = _torch_only.ALL
 PACKAGES = ("onnxruntime", "onnx", "onnxscript")

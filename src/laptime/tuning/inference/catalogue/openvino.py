@@ -12,6 +12,7 @@ TITLE = "OpenVINO"
 NUMERICS = "reassociated"
 SAVES = 0.75
 PRIOR = 0.6
+NEEDS = frozenset({"cpu"})
 GIVES = frozenset({"other_runtime", "on_openvino"})
 CONFLICTS = _torch_only.ALL
 PACKAGES = ("openvino", "onnx", "onnxscript")

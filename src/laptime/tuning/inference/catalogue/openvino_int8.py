@@ -12,6 +12,7 @@ TITLE = "OpenVINO in int8"
 NUMERICS = "precision"
 SAVES = 0.9
 PRIOR = 0.7
+NEEDS = openvino.NEEDS
 GIVES = openvino.GIVES
 CONFLICTS = _torch_only.ALL
 PACKAGES = (*openvino.PACKAGES, "nncf")

@@ -12,6 +12,8 @@ TITLE = "threads in a call"
 NUMERICS = "reassociated"
 SAVES = 0.6
 PRIOR = 0.2
+RISKY = True
+NEEDS = frozenset({"cpu"})
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

@@ -10,7 +10,7 @@ from laptime.tuning.inference.draft import Draft, Refused
 if TYPE_CHECKING:
     import torch
 
-HANDED_BACK = "exported"
+HANDED_BACK, ON_CUDA = "exported", "torch_cuda"
 NEEDS = ("torch",)
 
 

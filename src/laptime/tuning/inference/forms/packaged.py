@@ -7,7 +7,7 @@ from pathlib import Path
 from laptime.tuning.inference.draft import Draft, Refused
 from laptime.tuning.inference.forms.exported import first_words, graph_of
 
-HANDED_BACK = "packaged"
+HANDED_BACK, ON_CUDA = "packaged", "torch_cuda"
 NEEDS = ("torch",)
 
 
@@ -21,6 +21,8 @@ def write(draft: Draft, folder: Path) -> None:
     import torch._inductor
 
     graph = graph_of(draft)
+    draft.settings["packaged"] = True
+    torch.set_float32_matmul_precision(draft.settings.get("float32", "highest"))  # kernels follow it
     if threads := draft.settings.get("threads"):
         torch.set_num_threads(threads)  # the number stands in the generated code
     configs = {"freezing": True, "max_autotune": bool(draft.settings.get("max_autotune"))}

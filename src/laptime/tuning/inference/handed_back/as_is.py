@@ -16,7 +16,7 @@ def load() -> Any:
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     names = settings["names"]
     sample = None if names is None else first_of(Path(settings["calibration"]), names)
-    module, _ = target_module(settings["target"], settings["batch"], sample)
+    module, _ = target_module(settings["target"], settings["batch"], sample, settings["device"])
 
     def model(*inputs: Any) -> Any:
         with torch.no_grad():

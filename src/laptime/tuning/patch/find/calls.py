@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from laptime.tuning.loop_profile import Site
+from laptime.tuning.patch.find.partials import partial_of
 from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import flat
 
@@ -90,11 +91,24 @@ def at(tree: Tree, site: Site) -> cst.Call | None:
     exact = [call for call in near if tree.lines(call) == (site.line, site.end_line or site.line)]
     full_names, derived = aliases(tree), bases(tree)
     for calls in (exact, near):
-        fitting = [call for call in calls if _fits(call, site, full_names, derived)]
+        fitting = [
+            call
+            for call in calls
+            if _fits(call, site, full_names, derived) or _by_partial(tree, call, site, full_names)
+        ]
         named = [call for call in fitting if _is_called(tree, call, site)]
         if named or fitting:
             return (named or fitting)[0]
     return exact[-1] if site.kind == "forward" and exact else None
+
+
+def _by_partial(tree: Tree, call: cst.Call, site: Site, full_names: dict[str, str]) -> bool:
+    """Whether this is the call of a partial of an optimizer's class."""
+    made = partial_of(tree, call) if site.kind in ("optimizer", "model") else None
+    if made is None:
+        return False
+    name = resolved(dotted(made.args[0].value), full_names)
+    return _is_optimizer(made, name, full_names) or (bool(site.detail) and _is(name, site.detail, {}))
 
 
 def _is_called(tree: Tree, call: cst.Call, site: Site) -> bool:

@@ -197,7 +197,8 @@ class NumericsCapture(TrialMode):
         self._restore()
         parameters, buffers = self._named_tensors()
         self._stride = tensor_summary.stride(parameters, buffers, self._plan.steps)
-        self._start = tensor_summary.summaries(parameters, self._stride)
+        running = {name: each for name, each in buffers.items() if name.endswith(comparison.RUNNING)}
+        self._start = tensor_summary.summaries({**parameters, **running}, self._stride)
         self._settings = [
             model_variants.settings(group) for optimizer in optimizers for group in optimizer.param_groups
         ]

@@ -16,6 +16,8 @@ ALL = 20_000
 the worst ones are those that are farthest beyond that, which nobody knows here."""
 _CHUNK = 1 << 20
 GROUPS = ("gradients", "parameters", "buffers", "optimizer")
+RUNNING = ("running_mean", "running_var")
+"""Ends of the names of BatchNorm's running statistics."""
 
 
 class _Sums:
@@ -136,7 +138,10 @@ def compared(
                 if a["dtype"] != b["dtype"]:
                     dtypes[name] = (a["dtype"], b["dtype"])
             _add(totals, rows, number, group, sums)
-        _add(totals, rows, number, "updates", _updates((candidate, base, reference), number))
+        captures = candidate, base, reference
+        _add(totals, rows, number, "updates", _updates(captures, number, "parameters"))
+        # Of all together: one that hardly moves says nothing alone.
+        _add(totals, [], number, "statistics", _updates(captures, number, "buffers"))
     return {
         "totals": totals,
         "tensors": _worst(rows),
@@ -153,23 +158,25 @@ def _step(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
     return captured["steps"][number] if captured is not None and number < len(captured["steps"]) else {}
 
 
-def _parameters_before(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
-    """Summaries of the parameters before a step."""
+def _before(captured: dict[str, Any] | None, number: int, group: str) -> dict[str, Any]:
+    """Summaries of parameters or buffers before a step."""
     if captured is None:
         return {}
     if number == 0 or captured["restored"]:
         start: dict[str, Any] = captured["start"]
         return start
-    parameters: dict[str, Any] = _step(captured, number - 1).get("parameters", {})
-    return parameters
+    before: dict[str, Any] = _step(captured, number - 1).get(group, {})
+    return before
 
 
-def _updates(captures: tuple[dict[str, Any] | None, ...], number: int) -> dict[str, _Sums]:
-    """Of candidate, base and reference."""
+def _updates(captures: tuple[dict[str, Any] | None, ...], number: int, group: str) -> dict[str, _Sums]:
+    """Of candidate, base and reference: parameters, or of the buffers BatchNorm's running statistics."""
     sums = {}
-    for name in sorted(_step(captures[0], number)["parameters"]):
-        after = [_step(each, number).get("parameters", {}).get(name) for each in captures]
-        before = [_parameters_before(each, number).get(name) for each in captures]
+    for name in sorted(_step(captures[0], number)[group]):
+        if group == "buffers" and not name.endswith(RUNNING):
+            continue
+        after = [_step(each, number).get(group, {}).get(name) for each in captures]
+        before = [_before(each, number, group).get(name) for each in captures]
         of_update = _of_update(after, before)
         if of_update is not None:
             sums[name] = of_update

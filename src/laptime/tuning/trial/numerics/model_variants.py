@@ -64,7 +64,9 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
 def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     """Round inputs and outputs of every innermost module, and their gradients on the way back.
 
-    That shows how far a precision turns gradients without any fault in how it is used. The result undoes it.
+    That shows how far a precision turns gradients without any fault in how it is used. To a smaller type the
+    weights of products are rounded, too, as autocast does: their errors are the same for every sample, and do
+    not average out where gradients are summed (the last bias of a regression). The result undoes it.
 
     Args:
         kind: name of a smaller type of torch, or `LAST_BITS`.
@@ -93,6 +95,8 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     handles = []
     for model in models:
         for module in model.modules():
+            if small is not None and _has_products(module):
+                handles += _rounded_weights(module, rounded_value)
             if next(module.children(), None) is None:
                 handles.append(module.register_forward_pre_hook(lambda module, inputs: rounded_value(inputs)))
                 handles.append(
@@ -104,6 +108,36 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
             handle.remove()
 
     return undo
+
+
+def _has_products(module: Any) -> bool:
+    """Whether a module multiplies by weights of its own; an embedding looks them up."""
+    import torch
+
+    weights = module.parameters(recurse=False)
+    return not isinstance(module, torch.nn.Embedding) and any(weight.dim() > 1 for weight in weights)
+
+
+def _rounded_weights(module: Any, rounded_value: Callable[[Any], Any]) -> list[Any]:
+    """Hooks that give a module rounded weights during its calls; gradients reach its own, rounded as well."""
+    own: list[dict[str, Any]] = []  # a stack: a module may be called inside its own call
+
+    def begin(module: Any, inputs: Any) -> None:
+        own.append(dict(module._parameters))
+        put({name: rounded_value(each) for name, each in own[-1].items()})
+
+    def end(module: Any, inputs: Any, outputs: Any) -> None:
+        put(own.pop())
+
+    def put(parameters: dict[str, Any]) -> None:
+        module._parameters.update(parameters)
+        if hasattr(module, "_flat_weights_names"):  # recurrent layers have a list of theirs besides
+            module._flat_weights = [parameters[name] for name in module._flat_weights_names]
+
+    return [
+        module.register_forward_pre_hook(begin),
+        module.register_forward_hook(end, always_call=True),
+    ]
 
 
 def _last_bits(dropped: int) -> Callable[[Any], Any]:

@@ -1,0 +1,200 @@
+"""FLOP and least bytes of one node of a graph of ONNX or OpenVINO, from the shapes of its inputs and outputs.
+
+    products, convolutions, attention   2 x multiply-accumulates (products.py)
+    elementwise, normalisation          one an element of the output, at least
+    reduction                           one an element of the input, at least
+    bytes                               every input is read once, every output written once
+
+What the shapes do not tell is not counted: recurrent layers, attention in one node of ONNX Runtime, products
+of packed weights of few bits. Names are those of ONNX, of ONNX Runtime's own operators and of OpenVINO's CPU
+plugin. Source: the operators' definitions (onnx.ai/onnx/operators; ONNX Runtime's ContribOperators.md).
+
+Lies when: as operator_work; weights are packed where the runtime does not show their shape, and are padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+from laptime.analysis import products
+from laptime.analysis.operator_formulas import Tensor
+from laptime.analysis.operator_work import Counted
+from laptime.records.roofline import OperatorClass
+
+Tensors = Sequence[Tensor]
+
+
+def kind_of(op: str) -> OperatorClass:
+    """The class of an operator; `other` for one that no class names."""
+    return _NODES[op][0] if op in _NODES else "other"
+
+
+def work(op: str, inputs: Tensors, outputs: Tensors) -> Counted | None:
+    """The work of one call; None where the shapes do not tell it.
+
+    Args:
+        op: `Conv`, `FullyConnected` ...
+        inputs, outputs: those whose shapes are known, in order; weights may be missing.
+    """
+    count = _NODES[op][1] if op in _NODES else None
+    if count is None or not inputs or not outputs:
+        return None
+    try:
+        counted = count(inputs, outputs)
+    except (IndexError, ValueError):  # sizes that no call of this operator has
+        return None
+    if counted is None:
+        return None
+    moved, flop = counted
+    first = inputs[0].dtype
+    return Counted(flop, moved, "int8" if first in ("int8", "uint8") or _is_integer(op) else first)
+
+
+def _is_integer(op: str) -> bool:
+    return any(part in op for part in ("QLinear", "Integer", "DynamicQuantize"))
+
+
+def _bytes(inputs: Tensors, outputs: Tensors) -> int:
+    return sum(each.bytes for each in (*inputs, *outputs))
+
+
+def _matmul(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+    """Bytes and FLOP; a weight that is not shown is as large as the product needs."""
+    data, output = inputs[0], outputs[0]
+    inner = data.shape[-1]
+    if len(data.shape) == len(output.shape) == 2 and data.shape[0] != output.shape[0]:
+        inner = data.shape[0]  # transposed
+    flop = 2 * prod(output.shape) * inner
+    seen = any(len(each.shape) > 1 and inner in each.shape for each in inputs[1:])
+    hidden = 0 if seen else inner * output.shape[-1] * data.size
+    return _bytes(inputs, outputs) + hidden, flop
+
+
+def _convolution(inputs: Tensors, outputs: Tensors) -> tuple[int, int] | None:
+    weight, groups = _weight(inputs, outputs)
+    if weight is None:
+        return None
+    kernel = weight.shape[1:] if groups else weight.shape
+    return _bytes(inputs, outputs), products.convolution(outputs[0].shape, kernel)
+
+
+def _transposed(inputs: Tensors, outputs: Tensors) -> tuple[int, int] | None:
+    weight, groups = _weight(inputs, outputs)
+    if weight is None:
+        return None
+    kernel = weight.shape[1:] if groups else weight.shape
+    return _bytes(inputs, outputs), products.convolution(inputs[0].shape, kernel)
+
+
+def _weight(inputs: Tensors, outputs: Tensors) -> tuple[Tensor | None, bool]:
+    """The weight of a convolution, and whether groups are its first size, as OpenVINO has them."""
+    rank = len(inputs[0].shape)
+    for each in inputs[1:]:
+        is_sum = list(each.shape) == list(outputs[0].shape)  # what a fused addition takes in
+        if rank >= 3 and len(each.shape) in (rank, rank + 1) and not is_sum:
+            return each, len(each.shape) == rank + 1
+    return None, False
+
+
+def _attention(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+    query, key, value = (each.shape for each in inputs[:3])
+    if not len(query) == len(key) == len(value) == 4:
+        raise ValueError("no heads")
+    return _bytes(inputs[:4], outputs), products.attention(query, key, value)
+
+
+def _each_output(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+    return _bytes(inputs, outputs), sum(prod(each.shape) for each in outputs)
+
+
+def _each_input(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+    return _bytes(inputs, outputs), prod(inputs[0].shape)
+
+
+def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
+    """What is written was read somewhere: of a slice, not all of the input."""
+    written = _bytes((), outputs)
+    return written + min(written, _bytes(inputs, ())), 0
+
+
+Count = Callable[[Tensors, Tensors], "tuple[int, int] | None"]
+
+
+def _rows(
+    kind: OperatorClass, names: str, count: Count | None
+) -> Iterator[tuple[str, tuple[OperatorClass, Count | None]]]:
+    return ((name, (kind, count)) for name in names.split())
+
+
+_NODES: dict[str, tuple[OperatorClass, Count | None]] = dict(
+    [
+        *_rows(
+            "matmul",
+            "MatMul Gemm FusedMatMul FusedGemm TransposeMatMul MatMulInteger QLinearMatMul QGemm"
+            " MatMulIntegerToFloat DynamicQuantizeMatMul FullyConnected",
+            _matmul,
+        ),
+        *_rows("matmul", "MatMulNBits MatMulBnb4 GatherMatmul Einsum", None),
+        *_rows(
+            "convolution",
+            "Conv FusedConv NhwcFusedConv QLinearConv ConvInteger Convolution",
+            _convolution,
+        ),
+        *_rows("convolution", "ConvTranspose Deconvolution", _transposed),
+        *_rows("attention", "ScaledDotProductAttention", _attention),
+        *_rows(
+            "attention",
+            "Attention MultiHeadAttention QAttention GroupQueryAttention PackedAttention MHA"
+            " ScaledDotProductAttentionWithKVCache PagedAttention",
+            None,
+        ),
+        *_rows(
+            "recurrent",
+            "LSTM GRU RNN DynamicQuantizeLSTM LSTMCell GRUCell RNNCell LSTMSequence GRUSequence"
+            " RNNSequence RNNSeq",
+            None,
+        ),
+        *_rows(
+            "normalisation",
+            "BatchNormalization LayerNormalization SimplifiedLayerNormalization SkipLayerNormalization"
+            " SkipSimplifiedLayerNormalization InstanceNormalization GroupNormalization GroupNorm Softmax"
+            " LogSoftmax LpNormalization LRN MVN NormalizeL2 RMS RMSNorm RMSNormalization QLinearSoftmax",
+            _each_output,
+        ),
+        *_rows(
+            "elementwise",
+            "Add Sub Mul Div Pow Mod Neg Abs Sqrt Reciprocal Exp Log Erf Sin Cos Tanh Sigmoid Relu LeakyRelu"
+            " PRelu Elu Selu Celu Gelu FastGelu BiasGelu QuickGelu Silu Mish HardSwish HardSigmoid Softplus"
+            " Clip Floor Ceil Round Sign Min Max Mean Sum Where Not And Or Xor Equal Greater Less"
+            " GreaterOrEqual LessOrEqual IsNaN IsInf QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu"
+            " Eltwise Math Select FakeQuantize",
+            _each_output,
+        ),
+        *_rows(
+            "reduction",
+            "MaxPool AveragePool GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool QLinearAveragePool"
+            " ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL2 ReduceSumSquare ReduceLogSumExp"
+            " QLinearReduceMean ArgMax ArgMin TopK CumSum Pooling AdaptivePooling Reduce",
+            _each_input,
+        ),
+        *_rows("embedding", "Gather GatherElements GatherND GatherNd", _moved),
+        *_rows(
+            "embedding",
+            "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate",
+            None,
+        ),
+        *_rows(
+            "copy",
+            "Reorder ReorderInput ReorderOutput Transpose Concat Split Slice StridedSlice Pad Expand Tile"
+            " Cast Convert QuantizeLinear DequantizeLinear Concatenation QLinearConcat DepthToSpace"
+            " SpaceToDepth Broadcast Roll ShuffleChannels",
+            _moved,
+        ),
+        *_rows("copy", "Reshape Flatten Squeeze Unsqueeze Identity DynamicQuantizeLinear MemoryInput", None),
+        *_rows("other", "Resize Upsample Interpolate", _each_output),
+        *_rows("fused", "Subgraph", _moved),
+    ]
+)
+"""Class and formula by name; without a formula the shapes do not tell the work. A subgraph of OpenVINO is
+several operators in one kernel: its bytes are known, its FLOP are not."""

@@ -1,0 +1,23 @@
+"""What the budget of a tuning session was too short for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session left out because its budget was too short for it.
+
+    Attributes:
+        what: race (nothing could be tried), measurement (the gain was not measured afresh).
+        needs: seconds that it takes, about. left: seconds that were left for it.
+        budget: seconds of a session that would do, about. sentence: all that in words.
+    """
+
+    what: Literal["race", "measurement"]
+    needs: float
+    left: float
+    budget: float
+    sentence: str

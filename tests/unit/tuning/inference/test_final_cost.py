@@ -1,0 +1,63 @@
+"""What follows the search of a model, and when its confirmation stops."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
+from laptime.tuning.inference import confirmation
+from laptime.tuning.inference.final_cost import FinalCost, final_cost
+from laptime.tuning.inference.limits import Limits
+from laptime.tuning.inference.setups import Setup, Visit
+from laptime.tuning.optimization import Recipe
+
+
+def test_a_pair_is_a_start_and_calls_of_both_sides() -> None:
+    found = final_cost((4.0, 10.0), (1.5, 2.0), record=7.0)
+    assert found.pair == pytest.approx(17.5)
+    assert found.gate == pytest.approx(12.0)
+    assert found.usual - found.least == pytest.approx(17.5 + 7.0)
+    assert final_cost((4.0, 10.0), (1.5, 2.0), is_gated=True).gate == 0.0
+
+
+def test_a_search_leaves_alone_what_the_fewest_pairs_need() -> None:
+    found = FinalCost(gate=0.0, pair=20.0, record=30.0)
+    assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
+    assert found.kept_back(150.0) == pytest.approx(MOST_RESERVED * 150.0)
+    assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
+
+
+def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
+    """Pairs of a model whose processes take so many seconds each, begun at second 0."""
+    clock = [0.0]
+
+    @contextmanager
+    def fleet(recipe: Recipe, setup: Setup) -> Any:
+        def visit(seconds: float) -> Visit:
+            clock[0] += each
+            return Visit(seconds=[0.1, 0.11, 0.09, 0.1], rate=10.0, peak=1000)
+
+        yield SimpleNamespace(call=0.1, visit=visit)
+
+    evaluator: Any = SimpleNamespace(
+        batch=1,
+        elapsed=lambda: clock[0],
+        fleet=fleet,
+        limits=Limits(),
+        request=SimpleNamespace(goal="latency"),
+        accounting=SimpleNamespace(spent_on=lambda name: nullcontext()),
+    )
+    given = {"until": 0.0, "noise": 0.3, "end": end, "expected": expected}
+    made = list(confirmation.confirmed(evaluator, Recipe(), Setup(), **given))
+    assert clock[0] <= end
+    return len(made)
+
+
+def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
+    assert pairs_within(35.0, expected=10.0) == confirmation.FEWEST
+    assert pairs_within(25.0, expected=10.0) == confirmation.LEAST
+    assert pairs_within(15.0, expected=10.0) == 0

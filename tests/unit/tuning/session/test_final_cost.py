@@ -1,0 +1,81 @@
+"""What follows a search takes about as long as trials have shown; what that leaves is the search's."""
+
+from __future__ import annotations
+
+import pytest
+
+from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.session import final_ab
+from laptime.tuning.session.after_search import shortfall, shortfall_of_pairs
+from laptime.tuning.session.final_cost import FinalCost, final_cost
+from laptime.tuning.session.trial_runner import START, TrialAccounting
+
+
+def cost(
+    accounting: TrialAccounting, *, step: float = 0.5, final: float = 0.25, budget: float = 600.0
+) -> FinalCost:
+    return final_cost(accounting, LoopProfile(step=step), budget=budget, step=final, changes=["compile"])
+
+
+def test_a_pair_is_two_fresh_processes() -> None:
+    found = cost(TrialAccounting(first_step=6.0, forked_step=1.0))
+    sides = [final_ab.cost(6.0, step, 600.0) for step in (0.5, 0.25)]
+    assert found.pair == pytest.approx(sum(sides))
+    assert found.check == pytest.approx(sides[1])
+    # The steps that are timed take a share of the budget, up to some seconds.
+    assert cost(TrialAccounting(first_step=6.0), budget=60.0).pair < found.pair
+
+
+def test_before_anything_was_started_a_start_is_guessed() -> None:
+    assert cost(TrialAccounting()).pair == pytest.approx(cost(TrialAccounting(first_step=START)).pair)
+
+
+def test_a_final_side_that_compiles_does_so_in_every_process() -> None:
+    accounting = TrialAccounting(first_step=6.0)
+    before = cost(accounting)
+    accounting.add_compile("compile", 40.0)  # the first one, which fills the cache
+    accounting.add_compile("compile", 8.0)
+    after = cost(accounting)
+    assert after.pair - before.pair == pytest.approx(8.0)
+    assert after.check - before.check == pytest.approx(8.0)
+    assert accounting.compiled_by == {"compile": 40.0}
+    accounting.add_compile("compile_max_autotune", 100.0)  # not in the final set
+    assert cost(accounting).pair == pytest.approx(after.pair)
+
+
+def test_trials_that_end_slowly_count_with_their_end() -> None:
+    slow = cost(TrialAccounting(first_step=6.0, ending=3.0))
+    assert slow.pair - cost(TrialAccounting(first_step=6.0)).pair == pytest.approx(6.0)
+
+
+def test_a_gate_takes_what_the_last_one_took_and_nothing_where_it_is_known() -> None:
+    accounting = TrialAccounting(first_step=6.0, forked_step=2.0)
+    guessed = cost(accounting).gate
+    accounting.gate_trial = 30.0
+    assert cost(accounting).gate > guessed > 0
+    known = final_cost(accounting, LoopProfile(step=0.5), budget=600.0, step=0.25, is_gated=True)
+    assert known.gate == 0.0
+
+
+def test_a_search_leaves_alone_what_the_fewest_pairs_need_however_short_the_budget() -> None:
+    found = FinalCost(gate=5.0, pair=20.0, check=10.0, profiles=20.0)
+    assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
+    assert found.kept_back(160.0) == pytest.approx(MOST_RESERVED * 160.0)
+    assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
+    assert found.bare < found.least < found.usual
+
+
+def test_a_shortfall_names_a_budget_that_would_do() -> None:
+    found = FinalCost(gate=0.0, pair=20.0, check=10.0, profiles=20.0)
+    lacked = shortfall_of_pairs(found, 50.0, 60.0)
+    assert (lacked.what, lacked.left) == ("measurement", 10.0)
+    assert lacked.needs == pytest.approx(final_ab.LEAST * 20.0 + found.hand_back)
+    assert lacked.budget >= 50.0 + CAUTION * lacked.needs
+    assert lacked.budget % 30 == 0
+    assert lacked.sentence == (
+        "the gain was not measured afresh: it takes about 42.0 s, and 10.0 s were left; "
+        "a budget of about 120 s would do"
+    )
+    # What follows the race that was lacking is part of the budget, too.
+    assert shortfall("race", "", 20.0, 40.0, 20.0, more=100.0).budget > 40.0 + 120.0
