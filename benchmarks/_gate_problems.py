@@ -10,12 +10,13 @@ import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 CLASSES = 10
 STEPS = 8
@@ -27,15 +28,25 @@ Loss = Callable[[Any, list[Any]], Any]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is trained: how to make model, data and optimizer, and the loss of a batch."""
+    """What is trained: how to make model, data and optimizer, and the loss of a batch.
+
+    Attributes:
+        changes: sound changes that few problems know, asked of this one as well.
+    """
 
     model: Callable[[], nn.Module]
-    data: Callable[[int], list[torch.Tensor]]
+    data: Callable[[int], Dataset[Any]]
     loss: Loss
     optimizer: Callable[[Any], torch.optim.Optimizer]
     batch: int = 16
     clip: float = 0.0
     schedule: bool = False
+    changes: tuple[str, ...] = ()
+
+
+def changes(name: str) -> tuple[str, ...]:
+    """Sound changes that few problems know, of the problem of this name."""
+    return PROBLEMS[name.partition("@")[0]].changes
 
 
 def problem(name: str, seed: int) -> Callable[[], None]:
@@ -45,7 +56,7 @@ def problem(name: str, seed: int) -> Callable[[], None]:
     torch.manual_seed(seed)
     start = spec.model()
     torch.manual_seed(1000 + seed)
-    rows = TensorDataset(*spec.data(spec.batch * 4))
+    rows = spec.data(spec.batch * 4)
     state = _train(spec, rows, start, LATER) if later else None
 
     def main() -> None:
@@ -56,7 +67,7 @@ def problem(name: str, seed: int) -> Callable[[], None]:
 
 
 def _train(
-    spec: Problem, rows: TensorDataset, model: nn.Module, steps: int, state: dict[str, Any] | None = None
+    spec: Problem, rows: Dataset[Any], model: nn.Module, steps: int, state: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Some steps, from a state of the optimizer where there is one; the state at their end."""
     optimizer = spec.optimizer(model.parameters())
@@ -83,28 +94,53 @@ def _train(
 # Data
 
 
-def images(size: int) -> Callable[[int], list[torch.Tensor]]:
+def images(size: int) -> Callable[[int], Dataset[Any]]:
     """Images with a class that their colours tell, and labels."""
 
-    def made(count: int) -> list[torch.Tensor]:
+    def made(count: int) -> Dataset[Any]:
         labels = torch.arange(count) % CLASSES
         shift = torch.linspace(-1, 1, CLASSES)[labels].view(-1, 1, 1, 1)
-        return [torch.randn(count, 3, size, size) + shift, labels]
+        return TensorDataset(torch.randn(count, 3, size, size) + shift, labels)
 
     return made
 
 
-def tokens(vocabulary: int, length: int) -> Callable[[int], list[torch.Tensor]]:
+class Photos(Dataset[Any]):
+    """Pictures of bytes, read, turned into numbers and normalised a sample at a time."""
+
+    MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+
+    def __init__(self, size: int, count: int) -> None:
+        from torchvision import transforms
+
+        normalize = transforms.Normalize(self.MEAN, self.STD)
+        self.transform = transforms.Compose([transforms.ToTensor(), normalize])
+        self.labels = torch.arange(count) % CLASSES
+        shift = (20 * self.labels).view(-1, 1, 1, 1)
+        noise = torch.randint(0, 76, (count, size, size, 3))
+        self.pictures = (noise + shift).to(torch.uint8).numpy()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> Any:
+        from PIL import Image
+
+        return self.transform(Image.fromarray(self.pictures[index])), self.labels[index]
+
+
+def tokens(vocabulary: int, length: int) -> Callable[[int], Dataset[Any]]:
     """Rows of words."""
-    return lambda count: [torch.randint(0, vocabulary, (count, length))]
+    return lambda count: TensorDataset(torch.randint(0, vocabulary, (count, length)))
 
 
-def numbers(features: int) -> Callable[[int], list[torch.Tensor]]:
+def numbers(features: int) -> Callable[[int], Dataset[Any]]:
     """Columns of very different size, and a target that depends on them."""
 
-    def made(count: int) -> list[torch.Tensor]:
+    def made(count: int) -> Dataset[Any]:
         columns = torch.randn(count, features) * torch.logspace(-1, 1, features)
-        return [columns, columns.sum(1, keepdim=True).tanh() + 0.1 * torch.randn(count, 1)]
+        target = columns.sum(1, keepdim=True).tanh() + 0.1 * torch.randn(count, 1)
+        return TensorDataset(columns, target)
 
     return made
 
@@ -123,6 +159,11 @@ def next_word(model: Any, batch: list[Any]) -> Any:
 
 def first_word(model: Any, batch: list[Any]) -> Any:
     return functional.cross_entropy(model(batch[0]), batch[0][:, 0] % CLASSES)
+
+
+def of_logits(loss: Loss) -> Loss:
+    """The loss of a model of transformers, which gives its scores in a record."""
+    return lambda model, batch: loss(lambda words: model(input_ids=words).logits, batch)
 
 
 def regressed(model: Any, batch: list[Any]) -> Any:
@@ -253,6 +294,18 @@ def seen(library: str, name: str, **more: Any) -> Callable[[], nn.Module]:
     return made
 
 
+def attending(model: str, config: str, **sizes: Any) -> Callable[[], nn.Module]:
+    """A model of transformers with attention that is written out."""
+
+    def made() -> nn.Module:
+        import transformers
+
+        settings = getattr(transformers, config)(attn_implementation="eager", **sizes)
+        return getattr(transformers, model)(settings)
+
+    return made
+
+
 def mlp(features: int, outputs: int) -> Callable[[], nn.Module]:
     def layer(inner: int) -> list[nn.Module]:
         return [nn.Linear(inner, 64), nn.GELU(), nn.LayerNorm(64)]
@@ -312,6 +365,31 @@ PROBLEMS = {
         images(48), boxes, momentum, 8,
     ),
     "vae": Problem(lambda: Autoencoder(3 * 16 * 16), images(16), reconstructed, adam, 64),
+    "photos": Problem(
+        lambda: small_cnn(norm=True), functools.partial(Photos, 32), classified, momentum, 16,
+        changes=("uint8_transfer",),
+    ),
+    "photos-resnet18": Problem(
+        seen("torchvision", "resnet18"), functools.partial(Photos, 48), classified, adamw, 8,
+        changes=("uint8_transfer",),
+    ),
+    "gpt2-hf": Problem(
+        attending(
+            "GPT2LMHeadModel", "GPT2Config", vocab_size=65, n_embd=64, n_layer=2, n_head=4, n_positions=64,
+        ),
+        tokens(65, 49), of_logits(next_word), adamw, 8, changes=("sdpa",),
+    ),
+    "bert-hf": Problem(
+        attending(
+            "BertForSequenceClassification", "BertConfig", vocab_size=300, hidden_size=64,
+            num_hidden_layers=2, num_attention_heads=4, intermediate_size=256, num_labels=CLASSES,
+        ),
+        tokens(300, 48), of_logits(first_word), adamw, 16, changes=("sdpa",),
+    ),
 }  # fmt: skip
-EVERY = [*PROBLEMS, "resnet18-8@200", "cnn-norm@200", "gpt@200", "lstm@200"]
-"""Names of the problems: of first steps, and of steps after LATER."""
+NEED_TRANSFORMERS = {"gpt2-hf", "bert-hf"}
+EVERY = [
+    *(name for name in PROBLEMS if find_spec("transformers") or name not in NEED_TRANSFORMERS),
+    *(f"{name}@{LATER}" for name in ("resnet18-8", "cnn-norm", "gpt", "lstm")),
+]
+"""Names of the problems: of first steps, and of steps after LATER; those of libraries that are here."""

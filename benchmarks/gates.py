@@ -41,9 +41,14 @@ SOUND = (
     "foreach_optimizer",
     "set_to_none",
     "num_workers",
+    "threads",
 )
 """Without compile, of which one takes as long as all of these; `--changes compile` asks for it."""
-OPTIONS = {"num_workers": {"value": 2}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "num_workers": {"value": 2},
+    "threads": {"threads": 2},
+    "uint8_transfer": {"mean": list(problems.Photos.MEAN), "std": list(problems.Photos.STD)},
+}
 PLANTED = Path(__file__).resolve().parent.parent / "tests" / "honesty" / "harm"
 OF_LOADERS = {"dropped_batch", "frozen_augmentation", "shared_augmentation", "lost_normalisation"}
 """Harms to what a loader gives: the honesty tests ask for them, with data that is augmented."""
@@ -203,7 +208,7 @@ def main() -> int:
     for key in wanted:
         name, _, seed = key.rpartition("/")
         row = rows.get(key, {"sound": {}, "harm": {}})
-        answers = ask(name, int(seed), given.changes, row)
+        answers = ask(name, int(seed), [*given.changes, *problems.changes(name)], row)
         while time.monotonic() - began < 60 * given.minutes and next(answers, None) is not None:
             rows[key] = row
             write(given.json, data)

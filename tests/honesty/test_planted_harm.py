@@ -199,5 +199,61 @@ def test_more_workers_pass(tmp_path: Path) -> None:
     assert of_samples(tmp_path / "b", script(augments=True), "exact", more).word == "failed"
 
 
+class Photos:
+    """Images of bytes, normalised a sample at a time."""
+
+    def __init__(self) -> None:
+        from torchvision import transforms
+
+        normalize = transforms.Normalize([0.5] * 3, [0.25] * 3)
+        self.transform = transforms.Compose([transforms.ToTensor(), normalize])
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Any:
+        import numpy as np
+        from PIL import Image
+
+        pixels = np.random.default_rng(index).integers(0, 4 * index + 4, (8, 8, 3), dtype=np.uint8)
+        return self.transform(Image.fromarray(pixels)), index % 2
+
+
+def of_photos() -> None:
+    """A training of photos."""
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        for images, labels in DataLoader(Photos(), batch_size=16, shuffle=True):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(images), labels).backward()
+            optimizer.step()
+
+
+@pytest.mark.parametrize("is_harmed", [False, True])
+def test_samples_are_compared_as_the_model_gets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_harmed: bool
+) -> None:
+    """Images that travel as bytes are the same samples, when they are normalised as before."""
+    pytest.importorskip("torchvision")
+    from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
+
+    original = NormalizeBytes.normalized
+    if is_harmed:
+        monkeypatch.setattr(
+            NormalizeBytes,
+            "normalized",
+            lambda self, tensor: original(self, tensor) + 0.5 * (tensor.dim() > 1),
+        )
+    change = {"name": "uint8_transfer", "options": {"mean": [0.5] * 3, "std": [0.25] * 3}}
+    gate = of_samples(tmp_path, of_photos, "reassociated", change)
+    assert gate.word == ("failed" if is_harmed else "passed")
+
+
 def test_identity_gives_the_same_samples(tmp_path: Path) -> None:
     assert of_samples(tmp_path, script(augments=True), "exact", {"name": "identity"}).word == "passed"

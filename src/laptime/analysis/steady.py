@@ -57,7 +57,9 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
         ignore: shape (n,), bool: samples with a known outside cause, which must not be taken for warm-up.
             Outside causes only slow a call down, so a level below every other sample counts all the same.
     """
-    positions = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore | _faster(samples, ignore))[0]
+    positions = (
+        np.arange(len(samples)) if ignore is None else np.nonzero(~ignore | _faster(samples, ignore))[0]
+    )
     if len(positions) < _MIN_TAIL + 1:
         return Steady(0, "flat", 0.0)
     x = np.log(np.maximum(samples[positions], 1e-12))

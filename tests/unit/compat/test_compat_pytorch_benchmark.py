@@ -301,7 +301,9 @@ def test_late_warm_up_is_no_timed_run() -> None:
 
     found = benchmark(model, torch.zeros(1, 2), num_runs=20)
     metrics = found["timing"]["batch_size_1"]["on_device_inference"]["metrics"]
-    assert metrics["seconds_per_batch_mean"] < 0.03  # a machine may pause; none of the slow calls may be timed
+    assert (
+        metrics["seconds_per_batch_mean"] < 0.03
+    )  # a machine may pause; none of the slow calls may be timed
     assert found["laptime"]["latency"]["batch_size_1"]["isolated"]["warm_up"] >= 5
 
 

@@ -67,13 +67,10 @@ def apply(loop: Any, options: Options) -> None:
 
         return with_bytes(dataset) if _normalisation(dataset) == wanted else dataset
 
-    def convert(model: Any) -> Any:
-        from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
-
-        return model.register_forward_pre_hook(NormalizeBytes(**wanted)).remove
+    from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
 
     loop.dataset(wrap)
-    loop.model(convert)
+    loop.input(NormalizeBytes(**wanted).normalized)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -20,7 +20,7 @@ Undo = Callable[[], None]
 
 KINDS = (
     *("loader", "worker", "dataset", "optimizer", "optimizers", "model", "parallel", "parallels"),
-    *("batch", "forward", "backward", "step", "zero_grad"),
+    *("batch", "input", "forward", "backward", "step", "zero_grad"),
 )
 """Kinds of callbacks: the names of the methods of `Loop` that attach them."""
 
@@ -141,6 +141,16 @@ class Loop:
     def batch(self, convert: Callable[[Any], Any]) -> None:
         """Replace every batch of a training loader, on its way to the script."""
         self.callbacks["batch"].append(convert)
+
+    def input(self, convert: Callable[[Any], Any]) -> None:
+        """Convert every positional input of a trained model right in front of it, in evaluation, too. Where
+        samples of two recipes are compared, they are compared as converted."""
+        self.callbacks["input"].append(convert)
+
+        def hook(model: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(convert(each) for each in inputs)
+
+        self.model(lambda model: model.register_forward_pre_hook(hook).remove)
 
     def forward(self, context: Callable[[], AbstractContextManager[Any]]) -> None:
         """Around the forward part of each step: entered before the first outermost module is called with

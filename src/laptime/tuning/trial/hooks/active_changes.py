@@ -11,7 +11,7 @@ from laptime.kit.errors import LaptimeError
 from laptime.tuning.optimization import load
 from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop
 
-PER_STEP = ("batch", "forward", "backward", "step", "zero_grad")
+PER_STEP = ("batch", "input", "forward", "backward", "step", "zero_grad")
 """Kinds of callbacks that are called in every step."""
 
 
@@ -106,7 +106,8 @@ class ActiveChanges:
         return dataset
 
     def replaced(self, kind: str, value: Any) -> Any:
-        """A value passed through all callbacks, each of which may replace it: kind is batch or backward."""
+        """A value passed through all callbacks, each of which may replace it: kind is batch, input or
+        backward."""
         for loop, replace in self.per_step[kind]:
             try:
                 value = replace(value)

@@ -17,6 +17,7 @@ batch, so it does not), or keeps state of its own outside of models and optimize
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -251,9 +252,12 @@ class NumericsCapture(TrialMode):
 
     def _read_samples(self, most: int) -> None:
         self._reads_samples = True
+        converted = partial(self._hooks.changes.replaced, "input")
         try:
             for loader in self._hooks.loaders:
-                self._data.append(loader_samples.epoch(loader, seed=self._seed, most=most))
+                self._data.append(
+                    loader_samples.epoch(loader, seed=self._seed, most=most, converted=converted)
+                )
         finally:
             self._reads_samples = False
 

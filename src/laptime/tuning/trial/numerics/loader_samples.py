@@ -1,8 +1,8 @@
 """What a training loader gives in an epoch: which samples, how they are augmented. Only the loader is run.
 
     ids      what its samplers asked the dataset for, in order; unknown for an IterableDataset
-    hashes   of each sample as it came out of the loader
-    values   mean of each sample: its distribution is what other random numbers must keep
+    hashes   of each sample, as a model gets it
+    values   mean of each sample, as a model gets it: its distribution is what other random numbers must keep
     draws    one and the same sample read again and again, by worker and pass: two workers whose random
              numbers are the same give the same row, an epoch that repeats gives the same pass
 
@@ -33,8 +33,13 @@ COPIES = 8
 PASSES = 2
 
 
-def epoch(loader: Any, *, seed: int, most: int = BATCHES) -> dict[str, Any]:
+def epoch(
+    loader: Any, *, seed: int, most: int = BATCHES, converted: Callable[[Any], Any] = lambda tensor: tensor
+) -> dict[str, Any]:
     """Run a loader for an epoch, or as far as these limits go, and then read one sample many times.
+
+    Args:
+        converted: what a model makes of a tensor of a batch before it computes: bytes become numbers, say.
 
     Returns:
         fields of `messages.LoaderSamples`.
@@ -51,7 +56,7 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES) -> dict[str, Any]:
         "length": _length(loader),
         "dataset": _length(loader.dataset),
     }
-    samples |= _epoch(loader, seed, most)
+    samples |= _epoch(loader, seed, most, converted)
     keys = samples.pop("_keys")
     samples["draws"] = [] if iterable or not keys or keys[0] is None else _draws(loader, keys[0], seed)
     return samples
@@ -73,7 +78,7 @@ def _dismiss(loader: Any) -> None:
         visits.zero_()
 
 
-def _epoch(loader: Any, seed: int, most: int) -> dict[str, Any]:
+def _epoch(loader: Any, seed: int, most: int, converted: Callable[[Any], Any]) -> dict[str, Any]:
     ids: list[str] = []
     keys: list[Any] = []
     sizes: list[int] = []
@@ -89,7 +94,7 @@ def _epoch(loader: Any, seed: int, most: int) -> dict[str, Any]:
     complete, begun = True, perf_counter()
     with _indices(note):
         for batch in _iterated(loader):
-            samples = _rows(batch)
+            samples = _rows(batches.mapped(batch, converted))
             sizes.append(len(samples) or batches.size(batch) or 1)
             keys += keys_by_batch[len(sizes) - 1] if len(keys_by_batch) >= len(sizes) else []
             for sample in samples[: max(0, MOST - len(hashes))]:
