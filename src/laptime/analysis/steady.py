@@ -76,7 +76,7 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
 
 
 def _faster(samples: Floats, ignore: np.ndarray) -> np.ndarray:
-    """Ignored samples of a level below every other sample, shape (n,); none where only single ones lie there."""
+    """Ignored samples of a level below every other one, shape (n,); none where only single ones lie there."""
     below = ignore & (samples < np.min(samples[~ignore], initial=np.inf) / (1 + SMALLEST_STEP))
     if ignore.all() or not below.any():
         return np.zeros(len(samples), dtype=bool)
