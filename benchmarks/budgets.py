@@ -26,7 +26,10 @@ from _shown import head, parser, table, write
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NAMES = ("mnist", "nanogpt", "siamese", "torchvision:resnet18")
 BUDGETS = (60, 90, 150)
-FIELDS = ("outcome", "ended", "why_ended", "shortfall", "seconds", "seconds_by", "recipe", "speedup")
+FIELDS = (
+    *("outcome", "sentence", "ended", "why_ended", "shortfall", "seconds", "seconds_by"),
+    *("recipe", "speedup", "ladder"),
+)
 """Keys of the session's document that are kept."""
 
 
@@ -61,18 +64,7 @@ def session(name: str, budget: int) -> dict[str, Any]:
             said: dict[str, Any] = json.loads((folder / "said.json").read_text())
         except ValueError:
             said = {}
-    kept = (
-        "outcome",
-        "sentence",
-        "ended",
-        "seconds",
-        "seconds_by",
-        "recipe",
-        "speedup",
-        "ladder",
-        "shortfall",
-    )
-    fields = {field: said.get(field) for field in kept}
+    fields = {field: said.get(field) for field in FIELDS}
     return {"name": name, "budget": budget, "wall": wall, "status": status, "lines": lines, **fields}
 
 
