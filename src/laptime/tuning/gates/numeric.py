@@ -140,6 +140,7 @@ class _Tolerances:
         kind = "reassociated" if numerics == "exact" else numerics
         self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
         self._granted: dict[str, float] = {}
+        self._norm_granted: dict[int, float] = {}
         if perturbed:
             rows = [row for each in perturbed for row in each.tensors if not self._is_left_out(row)]
             self._granted = rounding_noise.last_bits_errors(rows, self._scale)
@@ -153,9 +154,10 @@ class _Tolerances:
             gradients = [row for each in rounded for row in totals_of(each, "gradients")]
             updates = [row for each in rounded for row in totals_of(each, "updates")]
             self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, 1.0))
-            self.norm_limit = rounding_noise.precision_norm(
-                totals_of(comparison, "gradients"), gradients, self.norm_limit
-            )
+            self._norm_granted = {
+                row.step: rounding_noise.precision_norm(row, gradients)
+                for row in totals_of(comparison, "gradients")
+            }
             self.cosine_limit = rounding_noise.precision_cosine(gradients, self.cosine_limit)
 
     def _is_first(self, step: int) -> bool:
@@ -209,13 +211,11 @@ class _Tolerances:
         """
         candidate, base = self._comparison.candidate.steps, self._comparison.base.steps
         for number, (mine, theirs) in enumerate(zip(candidate, base, strict=False)):
-            allowed = self._allowed(number, limit)
+            allowed = self._allowed(number, max(limit, self._norm_granted.get(number, 0.0)))
             for norm, base_norm in zip(mine.clipped_from, theirs.clipped_from, strict=False):
-                if (
-                    norm is None
-                    or not base_norm
-                    or max(norm / base_norm, base_norm / max(norm, TINY)) <= 1 + allowed
-                ):
+                if norm is None or not base_norm:
+                    continue
+                if max(norm / base_norm, base_norm / max(norm, TINY)) <= 1 + allowed:
                     continue
                 ratio = norm / base_norm
                 text = f"step {number + 1}: before clipping the norm of the gradients is {ratio:.4g} times"
@@ -234,8 +234,12 @@ class _Tolerances:
         def error(row: TensorComparison) -> float:
             return max(ratio_of(row), 1 / max(ratio_of(row), TINY)) - 1
 
-        worst = max(rows, key=lambda row: error(row) / self._allowed(row.step, limit))
-        allowed, ratio = self._allowed(worst.step, limit), ratio_of(worst)
+        def allowed_of(row: TensorComparison) -> float:
+            granted = self._norm_granted.get(row.step, 0.0) if group == "gradients" else 0.0
+            return self._allowed(row.step, max(limit, granted))
+
+        worst = max(rows, key=lambda row: error(row) / allowed_of(row))
+        allowed, ratio = allowed_of(worst), ratio_of(worst)
         what = _WORDS.get(group, group)
         text = f"step {worst.step + 1}: the norm of all {what} is {ratio:.4g} times the baseline's"
         if error(worst) <= allowed:

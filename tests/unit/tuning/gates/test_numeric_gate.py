@@ -212,6 +212,23 @@ def test_a_momentum_buffer_may_be_as_much_longer_as_rounding_makes_it() -> None:
     }
 
 
+def test_the_norm_of_a_step_is_judged_by_what_turned_in_that_step() -> None:
+    """Sound autocast of detection/8: the first step was turned and 5 % shorter, those after it neither."""
+
+    def of_two_steps(*steps: tuple[float, float]) -> dict[str, Any]:
+        totals = [
+            row("gradients", "", step, norm=64 * norm, cosine=cosine)
+            for step, (norm, cosine) in enumerate(steps)
+        ]
+        rest = [each for each in document()["totals"] if each["group"] != "gradients"]
+        return document(totals=[*totals, *rest])
+
+    simulated = [of_two_steps((0.947, 0.973), (0.999, 0.9994))]
+    sound, scaled = of_two_steps((0.947, 0.973), (0.999, 0.9994)), of_two_steps((1, 0.973), (0.947, 0.9994))
+    assert "gradient_norm" not in failed("precision", sound, rounded=simulated)
+    assert "gradient_norm" in failed("precision", scaled, rounded=simulated)
+
+
 def test_a_small_tensor_that_is_scaled_fails_in_lower_precision() -> None:
     found = with_tensor("gradients", error=0.1, norm=0.11, base_norm=0.1)
     assert failed("precision", found) == set()
