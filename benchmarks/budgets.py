@@ -28,7 +28,7 @@ NAMES = ("mnist", "nanogpt", "siamese", "torchvision:resnet18")
 BUDGETS = (60, 90, 150)
 FIELDS = (
     *("outcome", "sentence", "ended", "why_ended", "shortfall", "seconds", "seconds_by"),
-    *("recipe", "speedup", "ladder"),
+    *("recipe", "speedup"),
 )
 """Keys of the session's document that are kept."""
 
