@@ -46,6 +46,7 @@ class CapturePlan:
             size.
         samples: batches for which the loader alone is run, an epoch at most (`numerics.loader_samples`); no
             step is trained. None: steps are captured.
+        eager_draws: compiled code draws the random numbers of eager code (`numerics.compiled_draws`).
     """
 
     write: str | None = None
@@ -58,6 +59,7 @@ class CapturePlan:
     rounds: str | None = None
     draw: int = 0
     samples: int | None = None
+    eager_draws: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,3 +182,20 @@ def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[s
         evaluator.gate(Recipe(), LAST, "reassociated")
     assert failed.value.kind == "crashed"
     assert judged == []
+
+
+@pytest.mark.parametrize(("name", "draws"), [("compile", [False, True]), ("channels_last", [False])])
+def test_compiled_code_that_fails_is_asked_with_eager_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, draws: list[bool]
+) -> None:
+    """Its dropout has other masks: what can be compared is a step under the same ones."""
+    runner = Capturing(tmp_path)
+
+    def judge(classes: set[str], document: Any, **given: Any) -> Gate:
+        return Gate(word="passed" if runner.plans[-1].capture.eager_draws else "failed")
+
+    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    gate = evaluating(runner).gate(Recipe(), Recipe.from_json([{"name": name}]), "reassociated")
+    captures = [plan.capture.eager_draws for plan in runner.plans if capture_of(plan) == "candidate"]
+    assert captures == draws
+    assert gate.word == ("passed" if draws[-1] else "failed")

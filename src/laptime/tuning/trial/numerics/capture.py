@@ -27,6 +27,7 @@ from laptime.tuning.trial.messages import NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics import (
     captured_inputs,
     comparison,
+    compiled_draws,
     dropout_masks,
     loader_samples,
     model_variants,
@@ -85,6 +86,8 @@ class NumericsCapture(TrialMode):
 
     def forward(self, module: Any, inputs: Any) -> None:
         """Keeps the shapes that reach a model: all that tells the batch of a script without a loader."""
+        if self._plan.eager_draws and not self._undo:  # before the first call, which compiles
+            self._undo.append(compiled_draws.as_eager())
         if self._state == "capturing" and self._trains_now(module):
             self._step["shapes"].append(batches.shapes(inputs))
 
