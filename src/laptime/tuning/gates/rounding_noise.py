@@ -84,6 +84,11 @@ def _lengthened(rows: Iterable[TensorComparison]) -> list[float]:
     return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
 
+def _square_across(cosine: float) -> float:
+    """e^2 of an error of length e across a gradient, which turns it to a cosine of 1 / sqrt(1 + e^2)."""
+    return 1 / min(max(cosine, _LEAST_COSINE), 1.0) ** 2 - 1
+
+
 def last_bits_errors(
     rows: Iterable[TensorComparison], scale: Callable[[TensorComparison], float]
 ) -> dict[str, float]:
@@ -113,15 +118,15 @@ def last_bits_cosine(simulated: Sequence[TensorComparison], usual: float) -> flo
 def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorComparison]) -> float:
     """How far the norm of all gradients of a step may be off, relative, in class precision.
 
-    Rounding adds to a gradient g an error of length e |g|. Its part across g turns g to a cosine of about
-    1 / sqrt(1 + e^2) and changes its norm by e^2 / 2; its part along g changes it besides. So granted is what
+    Rounding adds to a gradient g an error of length e |g|. Its part across g turns g (`_square_across`) and
+    changes its norm by e^2 / 2; its part along g changes it besides. So granted is what
     that costs where rounding was simulated, 1 - cosine, or twice how far off its norm was; but of e itself no
     more than a share, so next to nothing to gradients that were not turned themselves: those are scaled.
 
     Args:
         candidate: all gradients of the step. simulated: all gradients, by step.
     """
-    across = math.sqrt(1 / min(max(candidate.cosine or 0.0, _LEAST_COSINE), 1.0) ** 2 - 1)
+    across = math.sqrt(_square_across(candidate.cosine or 0.0))
     lengthened = PRECISION_TIMES * max(_lengthened(simulated), default=0.0)
     noise = max(max(_turned(simulated), default=0.0), lengthened)
     most = min(max(PRECISION_NORM, lengthened), PRECISION_NORM_LOUD)
@@ -133,9 +138,7 @@ def precision_cosine(simulated: Sequence[TensorComparison], usual: float) -> flo
     turns = _turned(simulated)
     if not turns:
         return usual
-    # An error of length e across a gradient turns it to a cosine of 1 / sqrt(1 + e^2).
-    cosine = max(1 - max(turns), _LEAST_COSINE)
-    error = PRECISION_TIMES * (1 / cosine**2 - 1)
+    error = PRECISION_TIMES * _square_across(1 - max(turns))
     return min(PRECISION_USUAL_COSINE, max(PRECISION_COSINE, 1 / math.sqrt(1 + error)))
 
 
