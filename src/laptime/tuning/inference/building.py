@@ -13,11 +13,15 @@ from typing import Any
 from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
-from laptime.tuning.inference.implementation import load
+from laptime.tuning.inference.implementation import artefact_of, is_as_exported, load
+from laptime.tuning.inference.linking import link
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
 SCHEMA = "laptime.model_recipe/1"
+RECIPE = "recipe.json"
+WRITTEN = ("tuned.py", "runtime.py", RECIPE)
+"""Files that every folder has for itself."""
 TRACED = 2
 """Items in the inputs that a model is traced with at least: tracers take a size of 1 for a constant."""
 
@@ -32,6 +36,7 @@ def build(
     calibration: str,
     names: Sequence[str] | None,
     folder: str,
+    export: str,
     device: str = "cpu",
 ) -> dict[str, Any]:
     """Apply a recipe to a target, and write the folder.
@@ -39,7 +44,7 @@ def build(
     Args:
         varies, outputs, calibration: see `Draft`.
         names: keywords of its tensors where the inputs are a sample of the user's, else None.
-        device: where it is traced and will run.
+        export: see `Draft`. device: where it is traced and will run.
 
     Returns:
         `refused`: why not, or "". `form`, `seconds`.
@@ -48,6 +53,8 @@ def build(
     place = Path(folder)
     draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
     draft.settings["outputs"] = outputs
+    if is_as_exported(Recipe.from_json(recipe)):
+        draft.export = Path(export)
     if device != "cpu":
         draft.settings["device"] = device
     try:
@@ -59,8 +66,7 @@ def build(
     except Refused as refused:
         shutil.rmtree(place, ignore_errors=True)
         return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
-    tuned = form.HANDED_BACK if device == "cpu" else form.ON_CUDA
-    write_folder(place, tuned, draft.settings, target=target, recipe=recipe)
+    write_folder(place, tuned_of(draft), draft.settings, target=target, recipe=recipe)
     return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
 
 
@@ -82,11 +88,44 @@ def _draft(
     return Draft(module, inputs, varies, outputs, calibration, device=device)
 
 
+def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: str) -> None:
+    """Write the folder of a recipe from that of its artefact (`artefact_of`), whose files it shares.
+
+    Args:
+        form: of the artefact. device: where it runs.
+    """
+    about = json.loads((artefact / RECIPE).read_text(encoding="utf-8"))
+    draft = Draft(None, [], [], None, artefact, form=form, settings=about["settings"], device=device)
+    there = artefact_of(recipe)
+    for change in recipe:
+        if change not in there:
+            load(change.name).apply(draft, change.options)
+    folder.mkdir()
+    for path in artefact.iterdir():
+        if path.is_file() and path.name not in WRITTEN:
+            link(path, folder / path.name)
+    tuned = tuned_of(draft)
+    write_folder(folder, tuned, draft.settings, target=about["target"], recipe=recipe.to_json())
+
+
+def tuned_of(draft: Draft) -> str:
+    """The file of `handed_back/` that loads a draft."""
+    form = importlib.import_module(f"{__package__}.forms.{draft.form}")
+    name: str = form.HANDED_BACK if draft.device == "cpu" else form.ON_CUDA
+    return name
+
+
 def write_folder(
     folder: Path, tuned: str, settings: dict[str, Any], *, target: str, recipe: list[dict[str, Any]]
 ) -> None:
-    """Writes tuned.py, a file of `handed_back/`, and recipe.json beside the artefact."""
-    source = Path(handed_back.__path__[0]) / f"{tuned}.py"
-    shutil.copyfile(source, folder / "tuned.py")
+    """Writes tuned.py, a file of `handed_back/`, and recipe.json beside the artefact.
+
+    With huge pages tuned.py asks for these, and what loads the model is runtime.py.
+    """
+    here = Path(handed_back.__path__[0])
+    loads = "runtime.py" if settings.get("huge_pages") else "tuned.py"
+    shutil.copyfile(here / f"{tuned}.py", folder / loads)
+    if loads != "tuned.py":
+        shutil.copyfile(here / "huge_pages.py", folder / "tuned.py")
     about = {"schema": SCHEMA, "target": target, "recipe": recipe, "settings": settings}
-    (folder / "recipe.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (folder / RECIPE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

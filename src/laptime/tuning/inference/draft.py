@@ -35,6 +35,8 @@ class Draft:
         form: how it is written: a file of `forms/`. settings: of `tuned.py`, in recipe.json.
         device: where module and inputs lie, as torch names it: cpu, cuda:0.
         file: of a target that is an ONNX file, which has no module; else None.
+        export: file of the target's ONNX export that folders of one session share, there or not yet; None
+            where a change has made another module of it.
     """
 
     module: Any
@@ -46,6 +48,7 @@ class Draft:
     settings: dict[str, Any] = field(default_factory=dict)
     device: str = "cpu"
     file: Path | None = None
+    export: Path | None = None
 
 
 def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from laptime.kit.errors import LaptimeError
 from laptime.launch import fresh_call
-from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.building import derive, write_folder
+from laptime.tuning.inference.implementation import artefact_of
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
@@ -18,6 +19,14 @@ from laptime.tuning.time_accounting import TimeAccounting
 def built(recipe: Recipe) -> Recipe:
     """A recipe without the control, which changes nothing."""
     return recipe.without("identity")
+
+
+class _Artefact(NamedTuple):
+    """What `building.build` has written, whose files folders share; `refused`: why it could not, or ""."""
+
+    folder: Path
+    form: str
+    refused: str
 
 
 class Folders:
@@ -45,7 +54,7 @@ class Folders:
         self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}
-        self._refused: dict[Recipe, str] = {}
+        self._artefacts: dict[Recipe, _Artefact] = {}
 
     def adopt(self, recipe: Recipe, folder: Path, form: str) -> None:
         """Take a folder that was written before for that of a recipe."""
@@ -83,10 +92,8 @@ class Folders:
             TrialFailed: it cannot be written.
         """
         recipe = built(recipe)
-        if recipe in self._refused:
-            raise TrialFailed("refused", self._refused[recipe])
         if recipe not in self._folders:
-            folder = self._home / f"arm{len(self._folders) + len(self._refused)}"
+            folder = self._home / f"arm{len(self._folders)}"
             with self._accounting.spent_apart_on("build"):
                 self._write(recipe, folder)
             self._folders[recipe] = folder
@@ -99,14 +106,23 @@ class Folders:
             settings = {name: common[name] for name in ("target", "batch", "names", "calibration", "device")}
             write_folder(folder, "as_is", settings, target=common["target"], recipe=[])
             return
-        arguments = {**common, "recipe": recipe.to_json(), "folder": str(folder)}
-        self._accounting.trials += 1
-        try:
-            function = "laptime.tuning.inference.building:build"
-            made = fresh_call.call(function, arguments, timeout=self._request.timeout)
-        except LaptimeError as error:
-            made = {"refused": f"{error.what}: {error.why}"}
-        if made["refused"]:
-            self._refused[recipe] = made["refused"]
-            raise TrialFailed("refused", made["refused"])
-        self._forms[recipe] = made["form"]
+        artefact = self._artefact(artefact_of(recipe))
+        if artefact.refused:
+            raise TrialFailed("refused", artefact.refused)
+        derive(artefact.folder, artefact.form, folder, recipe=recipe, device=common["device"])
+        self._forms[recipe] = artefact.form
+
+    def _artefact(self, changes: Recipe) -> _Artefact:
+        """What these changes write, in a process of its own, once."""
+        if changes not in self._artefacts:
+            folder = self._home / f"artefact{len(self._artefacts)}"
+            arguments = {**self._common, "recipe": changes.to_json(), "folder": str(folder)}
+            arguments["export"] = str(self._home / "export" / "model.onnx")
+            self._accounting.trials += 1
+            try:
+                function = "laptime.tuning.inference.building:build"
+                made = fresh_call.call(function, arguments, timeout=self._request.timeout)
+            except LaptimeError as error:
+                made = {"refused": f"{error.what}: {error.why}", "form": ""}
+            self._artefacts[changes] = _Artefact(folder, made["form"], made["refused"])
+        return self._artefacts[changes]

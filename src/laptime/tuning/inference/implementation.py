@@ -19,7 +19,11 @@ and may have, with a default that `load` fills in where it does not
             facts, as of `tuning.optimization`. `other_runtime`: PyTorch does not run it
     PRIOR: float    share of SAVES that it is expected to reach. Default: 0.5
     RISKY: bool     it may make a call much slower: it is raced alone before it is raced with others
-    BUILDS: float   seconds that writing the folder takes, about. Default: 8
+    BUILDS: float   seconds that writing the artefact takes, about. Default: 8
+    SETTINGS: bool  it only changes settings of tuned.py, and `apply` looks at `draft.settings` alone: folders
+                    share the artefact. Default: False
+    HOLDS: frozenset[str]
+                    changes of settings that its artefact is written for. Default: none
     GOALS: tuple[str, ...]
             goals that it can serve. Default: all
 """
@@ -56,6 +60,8 @@ def load(name: str) -> ModuleType:
         "PRIOR": 0.5,
         "RISKY": False,
         "BUILDS": 8.0,
+        "SETTINGS": False,
+        "HOLDS": frozenset(),
         "GOALS": GOALS,
     }
     for part, default in defaults.items():
@@ -67,6 +73,17 @@ def load(name: str) -> ModuleType:
 def numerics_of(recipe: Recipe) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
     return farthest(load(name).NUMERICS for name in recipe.names)
+
+
+def artefact_of(recipe: Recipe) -> Recipe:
+    """The changes that decide what the artefact is: recipes that share them differ in settings alone."""
+    held = frozenset[str]().union(*(load(name).HOLDS for name in recipe.names))
+    return Recipe(tuple(each for each in recipe if not load(each.name).SETTINGS or each.name in held))
+
+
+def is_as_exported(recipe: Recipe) -> bool:
+    """Whether the artefact is made of the model as it is: other runtimes do the rest."""
+    return all("other_runtime" in load(name).GIVES for name in artefact_of(recipe).names)
 
 
 def find_candidates(
@@ -105,7 +122,7 @@ def find_candidates(
                 numerics=module.NUMERICS,
                 bound=module.SAVES * loop_profile.step,
                 cost=2 * block,
-                start=2 * start + module.BUILDS,
+                start=2 * start + (0.0 if len(recipe) and module.SETTINGS else module.BUILDS),
                 prior=module.PRIOR,
                 space=_line(changes),
                 needs=module.NEEDS,

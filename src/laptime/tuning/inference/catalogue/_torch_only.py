@@ -2,5 +2,5 @@
 
 NEEDS = frozenset({"!other_runtime"})
 ALL = frozenset({"inference_mode", "channels_last", "fold_batch_norm", "half_precision", "compiled"})
-ALL |= {"allocator", "huge_pages", "tf32_on", "cuda_graphs"}
+ALL |= {"allocator", "tf32_on", "cuda_graphs"}
 """Facts that another runtime replaces."""

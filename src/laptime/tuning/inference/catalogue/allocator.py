@@ -17,6 +17,7 @@ NUMERICS = "exact"
 SAVES = 0.3
 PRIOR = 0.2
 NEEDS = _torch_only.NEEDS | {"cpu", "glibc_malloc"}
+SETTINGS = True
 GOALS = ("latency", "throughput", "cost")
 
 

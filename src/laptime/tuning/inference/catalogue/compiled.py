@@ -13,6 +13,7 @@ NUMERICS = "reassociated"
 SAVES = 0.7
 NEEDS = _torch_only.NEEDS | {"gcc"}
 BUILDS = 60.0
+HOLDS = frozenset({"threads"})
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -16,6 +16,7 @@ NEEDS = compiled.NEEDS | {"cpu"}
 GIVES = frozenset({"compiled", "half_precision"})
 PACKAGES = ("torchao",)
 BUILDS = 90.0
+HOLDS = compiled.HOLDS
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -15,6 +15,7 @@ PRIOR = 0.4
 NEEDS = compiled.NEEDS
 GIVES = frozenset({"compiled"})
 BUILDS = 150.0
+HOLDS = compiled.HOLDS
 
 
 def apply(draft: Draft, options: Options) -> None:

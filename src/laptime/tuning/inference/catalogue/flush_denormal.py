@@ -13,6 +13,7 @@ NUMERICS = "reassociated"
 SAVES = 0.5
 PRIOR = 0.3
 NEEDS = frozenset({"cpu", "denormals"})
+SETTINGS = True
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -13,6 +13,7 @@ NUMERICS = "reassociated"
 SAVES = 0.3
 PRIOR = 0.05
 NEEDS = frozenset({"on_onnxruntime", "!on_openvino"})
+SETTINGS = True
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

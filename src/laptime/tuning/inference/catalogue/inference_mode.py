@@ -14,6 +14,7 @@ NUMERICS = "exact"
 SAVES = 0.15
 PRIOR = 0.1
 NEEDS = _torch_only.NEEDS
+SETTINGS = True
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -14,6 +14,7 @@ SAVES = 0.6
 PRIOR = 0.2
 RISKY = True
 NEEDS = frozenset({"cpu"})
+SETTINGS = True
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from laptime.backends._onnx.exporting import traced_program
 from laptime.kit.errors import UserCodeError
 from laptime.tuning.inference.draft import Draft, Refused
+from laptime.tuning.inference.linking import link
 
 HANDED_BACK = "onnx"
 NEEDS = ("onnxruntime",)
@@ -22,9 +22,22 @@ def write(draft: Draft, folder: Path) -> None:
     Raises:
         Refused: it cannot be exported, or not for any batch size.
     """
-    if draft.file is not None:
-        _place(draft.file, folder)
+    there = draft.file or draft.export
+    if there is not None and there.is_file():
+        _place(there, folder)
         return
+    _export(draft, folder)
+    if draft.export is not None:
+        draft.export.parent.mkdir(exist_ok=True)
+        _place(folder / "model.onnx", draft.export.parent)
+
+
+def _export(draft: Draft, folder: Path) -> None:
+    """PyTorch's export.
+
+    Raises:
+        Refused: see `write`.
+    """
     import torch
 
     traced = draft.inputs[0].shape[0] if any(draft.varies) else None
@@ -43,17 +56,17 @@ def write(draft: Draft, folder: Path) -> None:
 
 
 def _place(file: Path, folder: Path) -> None:
-    """A file of the user's, with the files that hold its weights.
+    """An ONNX file at another place, with the files that hold its weights.
 
     Raises:
         Refused: weights lie outside its folder, which no copy could find.
     """
-    _same(file, folder / "model.onnx")
+    link(file, folder / "model.onnx")
     for name in _outside(file):
         source, place = file.parent / name, folder / name
         if Path(os.path.normpath(place)).parent != folder or not source.is_file():
             raise Refused(f"its weights lie in {name}, which is not beside it")
-        _same(source, place)
+        link(source, place)
 
 
 def _outside(file: Path) -> set[str]:
@@ -65,11 +78,3 @@ def _outside(file: Path) -> set[str]:
     model = onnx.load(str(file), load_external_data=False)
     entries = [entry for each in model.graph.initializer for entry in each.external_data]
     return {entry.value for entry in entries if entry.key == "location"}
-
-
-def _same(file: Path, place: Path) -> None:
-    """The file at another place: no second copy where the disk allows it."""
-    try:
-        os.link(file, place)
-    except OSError:
-        shutil.copyfile(file, place)
