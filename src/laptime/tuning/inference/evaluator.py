@@ -57,6 +57,8 @@ LONG = 4.0
 MOST_COMPARED = 3
 """Calls that are compared at a batch size which is chosen."""
 OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
+OF_SETUPS = "chosen with instances and batch sizes"
+"""Why threads are no candidate where these are."""
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
@@ -173,9 +175,9 @@ class ModelEvaluator:
         return loop_profile
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
-        """What the catalogue has on top of a recipe."""
+        """What the catalogue has on top of a recipe; threads that go with instances are chosen later."""
         request = self.request
-        return find_candidates(
+        offered = find_candidates(
             loop_profile,
             recipe,
             goal=request.goal,
@@ -185,6 +187,10 @@ class ModelEvaluator:
             block=max(BLOCK, FEWEST * loop_profile.step),
             start=self.ready,
         )
+        if not request.has_setups:
+            return offered
+        usable = tuple(each for each in offered.usable if each.change.name != "threads")
+        return CandidateSet(usable, {"threads": OF_SETUPS, **offered.ruled_out})
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).

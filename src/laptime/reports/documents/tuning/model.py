@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laptime.analysis.quantiles import interval, quantile, samples_needed
 from laptime.kit.text import count
-from laptime.kit.units import show
+from laptime.kit.units import show, show_interval
 from laptime.records.tuning import Measured, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
@@ -128,14 +128,13 @@ def served(model: TunedModel) -> doc.Section:
 def _points(model: TunedModel, many: bool, energy: bool) -> list[doc.Row]:
     rows = []
     for point in model.points if len(model.points) > 1 else []:
-        ends = point.ci95 and (show(point.ci95[0], "s"), show(point.ci95[1], "s"))
         cells: list[doc.Cell | str] = [point.label]
         cells += [str(point.instances), str(point.batch)] if many else []
         cells += [
             doc.Cell(
                 text=show(point.latency, "s", point.ci95),
                 value=point.latency,
-                interval=f"[{ends[0]}, {ends[1]}]" if ends else "",
+                interval=show_interval(point.ci95, point.latency, "s") if point.ci95 else "",
             ),
             doc.Cell(text=show(point.throughput, "1/s"), value=point.throughput),
             doc.Cell(text=show(point.peak, "B"), value=point.peak),
