@@ -11,8 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from laptime.analysis.paired import from_few_rounds
-from laptime.tuning.loop_profile import UNKNOWN_NOISE
+from _rounds import factor
 
 LIMIT = 0.04
 """Asked for, of what `laptime tune` keeps."""
@@ -51,6 +50,4 @@ def regret(seen: Mapping[Hashable, Sequence[float]], kept: Hashable) -> Regret:
         }
         best = min(others, key=lambda at: others[at])
         logs.append(math.log(seen[kept][number] / seen[best][number]))
-    found = from_few_rounds(logs, range(rounds), UNKNOWN_NOISE)
-    ends = (math.expm1(found.lower(0.025)), math.expm1(found.upper(0.025)))
-    return Regret(math.expm1(found.mean), *ends)
+    return Regret(*(each - 1 for each in factor(logs)))

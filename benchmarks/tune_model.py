@@ -48,8 +48,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import _by_hand
+from _rounds import factor
 from _shown import head, parser, table, where, write
-from laptime.analysis.paired import from_few_rounds
 from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
 from laptime.records.tuning import Tuning
@@ -61,7 +61,6 @@ from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.session import tune_model
 from laptime.tuning.inference.setups import Setup
-from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.verbs.bench.instances import usable
@@ -324,8 +323,7 @@ def ratio(lines: Sequence[dict[str, Any]], way: str, others: Sequence[str]) -> t
         return None
     best = max(there, key=lambda other: median(by_way[other]))
     logs = [math.log(one / other) for one, other in zip(by_way[way], by_way[best], strict=True)]
-    effect = from_few_rounds(logs, range(len(logs)), UNKNOWN_NOISE)
-    return Ratio(*map(math.exp, (effect.mean, effect.lower(0.025), effect.upper(0.025)))), best
+    return Ratio(*factor(logs)), best
 
 
 def show(lines: Sequence[dict[str, Any]]) -> bool:

@@ -38,6 +38,7 @@ def build():
 CHANGES = (
     *("inference_mode", "channels_last", "fold_batch_norm", "compiled", "compiled_max_autotune"),
     *("cuda_graphs", "tf32", "bf16", "fp16", "weight_only_int8", "weight_only_int4"),
+    *("tensorrt", "tensorrt_fp16"),
 )
 
 

@@ -22,6 +22,8 @@ and may have, with a default that `load` fills in where it does not
     BUILDS: float   seconds that writing the artefact takes, about. Default: 8
     SETTINGS: bool  it only changes settings of tuned.py, and `apply` looks at `draft.settings` alone: folders
                     share the artefact. Default: False
+    AS_EXPORTED: bool
+                    its artefact is made of the module as it is. Default: whether it gives `other_runtime`
     HOLDS: frozenset[str]
                     changes of settings that its artefact is written for. Default: none
     GOALS: tuple[str, ...]
@@ -42,6 +44,8 @@ from laptime.tuning.search.evaluator import Candidate, CandidateSet
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
 GOALS = ("latency", "throughput", "memory", "cost")
+BACK = 0.1
+"""What is left of the hope of a float32 runtime where fewer bits have won: int8 comes first."""
 
 
 def load(name: str) -> ModuleType:
@@ -64,6 +68,7 @@ def load(name: str) -> ModuleType:
         "HOLDS": frozenset(),
         "GOALS": GOALS,
     }
+    defaults["AS_EXPORTED"] = "other_runtime" in getattr(module, "GIVES", ())
     for part, default in defaults.items():
         if not hasattr(module, part):
             setattr(module, part, default)
@@ -83,7 +88,7 @@ def artefact_of(recipe: Recipe) -> Recipe:
 
 def is_as_exported(recipe: Recipe) -> bool:
     """Whether the artefact is made of the model as it is: other runtimes do the rest."""
-    return all("other_runtime" in load(name).GIVES for name in artefact_of(recipe).names)
+    return all(load(name).AS_EXPORTED for name in artefact_of(recipe).names)
 
 
 def find_candidates(
@@ -123,7 +128,7 @@ def find_candidates(
                 bound=module.SAVES * loop_profile.step,
                 cost=2 * block,
                 start=2 * start + (0.0 if len(recipe) and module.SETTINGS else module.BUILDS),
-                prior=module.PRIOR,
+                prior=module.PRIOR * (BACK if _is_back(module, facts) else 1.0),
                 space=_line(changes),
                 needs=module.NEEDS,
                 gives=module.GIVES,
@@ -132,6 +137,11 @@ def find_candidates(
             )
         )
     return CandidateSet(tuple(usable), ruled_out)
+
+
+def _is_back(module: ModuleType, facts: frozenset[str]) -> bool:
+    """Whether a change takes away what computes in fewer bits now, and puts float32 in its place."""
+    return module.NUMERICS != "precision" and "half_precision" in facts & module.CONFLICTS
 
 
 def _line(changes: tuple[Change, ...]) -> tuple[Change, ...]:

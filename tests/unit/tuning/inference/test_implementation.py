@@ -102,3 +102,14 @@ def test_what_is_handed_back_is_short_and_imports_no_laptime(path: Path) -> None
     }
     uses_laptime = any(name.startswith("laptime") for name in imported)
     assert uses_laptime == (path.stem == "as_is")
+
+
+@pytest.mark.usefixtures("everything_installed")
+def test_fewer_bits_that_have_won_are_followed_by_fewer_still_not_by_float32() -> None:
+    found = offered(Recipe((Change("openvino_bf16"),)), allow=DEFAULT | {"precision"})
+    prior = {each.change.name: each.prior for each in found.usable}
+    assert max(prior["onnxruntime"], prior["openvino"]) < min(
+        prior["openvino_int8"], prior["onnxruntime_int8"]
+    )
+    assert prior["openvino"] == pytest.approx(0.1 * implementation.load("openvino").PRIOR)
+    assert {each.prior for each in offered().usable if each.change.name == "openvino"} == {0.6}

@@ -151,3 +151,54 @@ def test_int8_is_never_called_reassociated() -> None:
     assert len(names) == 5
     for name in names:
         assert implementation.load(name).NUMERICS == "precision"
+
+
+def test_operators_that_int8_spoils_stay_in_float32(tmp_path: Path) -> None:
+    """A channel 1,000 times the others counts for nothing, and in one scale for all the others are lost."""
+    pytest.importorskip("nncf")
+    openvino = pytest.importorskip("openvino")
+    from laptime.tuning.inference.forms import openvino_int8
+
+    draw = np.random.default_rng(0)
+    weights = [draw.standard_normal((16, 16)).astype(np.float32) / 4 for _ in range(4)]
+    weights[2][:, 0] *= 1000
+    weights[3][0] = 0
+    file = products(tmp_path / "spoilt.onnx", weights)
+    inputs = draw.standard_normal((64, 16)).astype(np.float32)
+    exact = inputs
+    for at, each in enumerate(weights):
+        exact = np.maximum(exact @ each, 0) if at < 3 else exact @ each
+    calls = tmp_path / "calibration.npz"
+    RecordedCalls([RecordedCall(64, [inputs], [exact])]).save(calls)
+    place = tmp_path / "int8"
+    place.mkdir()
+    openvino_int8.write(Draft(None, [], [True], None, calls, file=file), place)
+    model = openvino.Core().read_model(place / "model.xml")
+    compiled = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    error = compiled([inputs]).to_tuple()[0] - exact
+    assert np.sqrt((error**2).mean() / (exact**2).mean()) <= openvino_int8.DROP
+    kinds = [node.get_type_name() for node in model.get_ops()]
+    assert "FakeQuantize" in kinds  # the other products are still in int8
+
+
+def products(file: Path, weights: list[Array]) -> Path:
+    """Matrix products one after the other, the negative parts cut off between them."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    value, nodes, last = helper.make_tensor_value_info, [], "x"
+    for at in range(len(weights)):
+        nodes.append(helper.make_node("MatMul", [last, f"w{at}"], [f"h{at}"]))
+        nodes.append(helper.make_node("Relu", [f"h{at}"], [f"r{at}"]))
+        last = f"r{at}"
+    nodes.pop()
+    nodes[-1].output[0] = "y"
+    graph = helper.make_graph(
+        nodes,
+        "products",
+        [value("x", TensorProto.FLOAT, ["n", 16])],
+        [value("y", TensorProto.FLOAT, ["n", 16])],
+        [numpy_helper.from_array(each, f"w{at}") for at, each in enumerate(weights)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(file))
+    return file

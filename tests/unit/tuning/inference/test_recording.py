@@ -20,6 +20,7 @@ from laptime.analysis.operator_formulas import Tensor
 from laptime.records.event import ignore
 from laptime.records.roofline import Ceilings, Work
 from laptime.records.tuning import Measured, Speedup
+from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import forms, model_record, session
 from laptime.tuning.inference.recording import ceilings, onnx_runtime, openvino, pytorch, recordings
@@ -162,6 +163,16 @@ def test_both_sides_are_recorded(model: ScriptedModel, monkeypatch: pytest.Monke
     assert (both.after.word, both.after.call) == ("compute", 0.009)
 
 
+def test_a_set_that_ran_in_several_instances_only_is_timed_now(
+    model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_as(monkeypatch, ROW, ROW)
+    setup = Setup(instances=2, threads=1, batch=model.batch)
+    both = recordings.model_bounds(model, FINAL, setup, (measured(0.010), measured(0.009)))
+    assert both.after is not None
+    assert both.after.call == pytest.approx(0.010, rel=0.05)  # half of the world's 20 ms, not the two at once
+
+
 def test_where_nothing_was_kept_there_is_no_after(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +216,7 @@ def test_nothing_is_recorded_where_no_time_is_left(
 
 def test_every_form_has_a_recorder() -> None:
     names = {path.stem for path in Path(forms.__path__[0]).glob("[a-z]*.py")}
-    assert names | {"as_is"} == set(recordings.RUNTIMES)
+    assert names | {"as_is"} == set(recordings.RUNTIMES) == set(model_report.FORMS)
 
 
 def test_ceilings_of_these_cores_are_measured_where_no_paper_has_them(

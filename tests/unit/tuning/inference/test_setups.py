@@ -7,9 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from fixtures.scripted_model import ScriptedModel, World
 from laptime.pricing.promises import Promise
+from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
 from laptime.tuning.inference.limits import Limits, word
 from laptime.tuning.inference.setups import ROUNDS, Cost, Seen, Setup, Visit, chosen, table
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Recipe
 
 NOISE, TAIL, SECOND = 0.02, 0.08, 1.0
 P95 = float(np.exp(1.6449 * TAIL))
@@ -92,6 +96,16 @@ def test_what_does_not_run_is_left_out() -> None:
     best, seen = chosen([one, other], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)
     assert (best, seen[one].left) == (other, "it does not run")
     assert chosen([one], visits.get, limits=Limits(), noise=NOISE, is_over=lambda: False)[0] is None
+
+
+@pytest.mark.parametrize("options", [{"instances": [1, 2]}, {"batches": [1, 8]}, {}])
+def test_threads_are_no_candidate_where_they_are_chosen_later(options: dict[str, list[int]]) -> None:
+    model = ScriptedModel(World({}), **{"goal": "throughput", **options})
+    call = LoopProfile(step=0.02, cpus=4, facts=frozenset({"cpu"}))
+    offered = ModelEvaluator.candidates(model, call, Recipe())
+    names = {each.change.name for each in offered.usable}
+    assert ("threads" in names) == (not options)
+    assert offered.ruled_out.get("threads", "") == (OF_SETUPS if options else "")
 
 
 def test_too_few_calls_are_no_promise() -> None:

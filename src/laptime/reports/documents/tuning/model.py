@@ -15,10 +15,13 @@ FORMS = {
     "as_is": "PyTorch, as it is",
     "exported": "a graph of torch.export under PyTorch",
     "packaged": "a package compiled by AOTInductor",
+    "packaged_int8": "a package compiled by AOTInductor, in int8",
     "onnx": "ONNX Runtime",
     "onnx_int8": "ONNX Runtime, in int8",
+    "onnx_dynamic_int8": "ONNX Runtime, matrix products in int8",
     "openvino": "OpenVINO",
     "openvino_int8": "OpenVINO, in int8",
+    "tensorrt": "TensorRT",
 }
 _QUANTILES = (0.5, 0.9, 0.99)
 _LIMITS = {"slo": "SLO", "memory": "memory"}

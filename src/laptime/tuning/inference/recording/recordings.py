@@ -40,8 +40,9 @@ RUNTIMES = {
     **dict.fromkeys(("as_is", "exported", "packaged", "packaged_int8"), "pytorch"),
     **dict.fromkeys(("onnx", "onnx_int8", "onnx_dynamic_int8"), "onnx_runtime"),
     **dict.fromkeys(("openvino", "openvino_int8"), "openvino"),
+    "tensorrt": "pytorch",
 }
-"""Who runs a form."""
+"""Whose profiler sees a form."""
 
 Sides = tuple[Measured | None, Measured | None]
 """What was measured afresh of the model as it is and of the final set."""
@@ -98,9 +99,7 @@ def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) 
         TrialFailed: it does not run.
     """
     samples = measured.samples if measured is not None else [evaluator.timings[built(recipe)].seconds]
-    if not any(
-        samples
-    ):  # threads chosen with the instances: calls of several at once do not count
+    if not any(samples):  # threads chosen with the instances: calls of several at once do not count
         with evaluator.arm(recipe) as arm:
             return arm.call
     return median(chain.from_iterable(samples))
