@@ -2,7 +2,7 @@
 
 Untrained vision models with settled batch norms. Each change is written as the folder that a session would
 race and hand back, called in a process of its own, and its outputs are judged as a session judges them. At
-most 2 % may be refused. With --json FILE every answer is kept, and a second start goes on behind it.
+most 2 % may be refused. With --json FILE every answer is kept, and a second start asks what is missing there.
 
     python benchmarks/sound_changes.py                                        # folding and channels_last
     python benchmarks/sound_changes.py --changes onnxruntime,openvino,compiled --json sound.jsonl
@@ -72,10 +72,11 @@ def _word(evaluator: ModelEvaluator, change: Change) -> str:
 
 def answers(file: Path | None) -> dict[str, dict[str, str]]:
     """What the file has, by target."""
-    if file is None or not file.is_file():
-        return {}
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return {line["target"]: line["words"] for line in lines}
+    found: dict[str, dict[str, str]] = {}
+    if file is not None and file.is_file():
+        for line in map(json.loads, file.read_text().splitlines()):
+            found.setdefault(line["target"], {}).update(line["words"])
+    return found
 
 
 def show(rows: dict[str, dict[str, str]]) -> bool:
@@ -106,16 +107,18 @@ def main() -> int:
     print(", ".join(f"{name} {version(name)}" for name in PACKAGES if find_spec(name)), end="\n\n")
     rows = answers(asked.json)
     for target in asked.targets:
-        if target in rows:
+        missing = [name for name in asked.changes.split(",") if name not in rows.get(target, {})]
+        if not missing:
             continue
         try:
-            rows[target] = words_of(target, asked.changes.split(","))
+            words = words_of(target, missing)
         except (LaptimeError, TrialFailed) as error:
             print(f"{target}: {error}", file=sys.stderr)
             continue
+        rows.setdefault(target, {}).update(words)
         if asked.json is not None:
             with asked.json.open("a") as file:
-                file.write(json.dumps({"target": target, "words": rows[target]}) + "\n")
+                file.write(json.dumps({"target": target, "words": words}) + "\n")
     return int(not show(rows))
 
 

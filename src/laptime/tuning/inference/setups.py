@@ -24,6 +24,9 @@ ROUNDS = 100
 """Visits of a setup at most."""
 FEWEST = 3
 """Visits before one leaves for its figure."""
+FAR, FAR_NOISE = math.log(1.25), 6.0
+"""Log of the figure, and standard deviations of a visit, by which one leaves after two visits: its best is
+so far behind the worst of another one."""
 ALIKE = 0.02
 """Setups that are surely within this share of each other need no more rounds."""
 
@@ -157,6 +160,15 @@ def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, al
         for setup, said in words.items():
             if said == "fail":
                 running.pop(setup).left = "it breaks a limit"
+    logs = {
+        setup: [math.log(rate / cost(setup)) for rate in each.rates]
+        for setup, each in running.items()
+        if len(each.rates) >= 2
+    }
+    bar = max((min(made) for setup, made in logs.items() if words[setup] == "ok"), default=-math.inf)
+    for setup, made in logs.items():
+        if max(made) < bar - max(FAR, FAR_NOISE * noise):
+            running.pop(setup).left = "another one is far better"
     long = {setup: each for setup, each in running.items() if len(each.rates) >= FEWEST}
     effects = {setup: _effect(setup, each, cost, noise) for setup, each in long.items()}
     ends = [effect.upper(alpha) for setup, effect in effects.items() if words[setup] == "ok"]

@@ -75,6 +75,19 @@ def test_setups_that_cannot_win_are_left_early() -> None:
     assert machine.clock < 0.1 * ROUNDS * len(machine.latency)
 
 
+@pytest.mark.parametrize(("slower", "visits"), [(1.6, 2), (1.1, 3)])
+def test_what_is_far_behind_leaves_after_two_visits(slower: float, visits: int) -> None:
+    one, other, third = (Setup(1, threads, 1) for threads in (1, 2, 4))
+    rates = {one: 100.0, other: 100.0 / slower, third: 100.5}
+
+    def visit(setup: Setup) -> Visit:
+        return Visit([1 / rates[setup]] * 10, rates[setup], 1)
+
+    _, seen = chosen(list(rates), visit, limits=Limits(), noise=NOISE, is_over=lambda: False)
+    assert (len(seen[other].rates), seen[other].left != "") == (visits, True)
+    assert min(len(seen[each].rates) for each in (one, third)) >= 3
+
+
 def test_the_table_has_room_on_its_cpus() -> None:
     setups = table(6, (1, 2, 3, 8), (1,))
     assert {(each.instances, each.threads) for each in setups} == {
