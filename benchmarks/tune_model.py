@@ -187,6 +187,10 @@ def session(name: str, target: str, batch: int, budget: float, work: Path) -> Wa
     except LaptimeError as error:
         return f"{error.what}: {error.why}"
     about = {"session": {"seconds_by": tuning.seconds_by, "ended": tuning.ended, "gate": tuning.gate.word}}
+    about["session"]["ladder"] = [
+        {"label": each.label, "word": each.verdict, "speedup": each.speedup, "gate": each.gate.word}
+        for each in tuning.ladder
+    ]
     about["picked"] = ", ".join(f"{each.name} {each.options or ''}".strip() for each in tuning.recipe)
     if not place.is_dir():
         about["picked"] += " (not handed back)" if tuning.recipe else "as it is"

@@ -15,7 +15,7 @@ from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import upper_end, word
 from laptime.tuning.inference.points import label, with_front
-from laptime.tuning.inference.setups import Seen, Setup, Visit, chosen, cost_of, table
+from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
@@ -30,6 +30,17 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
     return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
 
 
+def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
+    """What there is to choose from."""
+    request = evaluator.request
+    return table(len(usable()), request.instances, request.batches or [evaluator.batch])
+
+
+def seconds_to_deploy(evaluator: ModelEvaluator) -> float:
+    """Seconds that choosing takes, about: the fewest visits of each, and one more."""
+    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + evaluator.ready)
+
+
 def deployed(
     evaluator: ModelEvaluator, recipe: Recipe, *, until: float, noise: float, say: Callable[[str], None]
 ) -> tuple[Recipe, Setup, list[Point]]:
@@ -41,8 +52,7 @@ def deployed(
     Returns:
         The recipe as it is on one instance where no setup runs and computes the same.
     """
-    request = evaluator.request
-    setups = table(len(usable()), request.instances, request.batches or [evaluator.batch])
+    request, setups = evaluator.request, setups_of(evaluator)
 
     def visit(setup: Setup) -> Visit | None:
         say(f"{setup.instances} x {setup.threads} threads, batch {setup.batch}")

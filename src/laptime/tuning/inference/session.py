@@ -25,7 +25,7 @@ from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, model_record
 from laptime.tuning.inference.confirmation import LEAST, confirmed, timed_seconds
-from laptime.tuning.inference.deployment import deployed
+from laptime.tuning.inference.deployment import deployed, seconds_to_deploy
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_cost import FinalCost, final_cost
 from laptime.tuning.inference.limits import word
@@ -47,7 +47,7 @@ from laptime.tuning.session.journal import is_over
 from laptime.tuning.session.work_folder import work_folder
 
 SETUPS = 0.25
-"""Share of the budget for instances, threads and batch sizes, where they are asked for."""
+"""Share of the budget at most for instances, threads and batch sizes, where they are asked for."""
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
@@ -129,7 +129,7 @@ class _Session:
         settings = SearchSettings(
             budget=request.budget,
             certify=request.certify,
-            reserve=lambda step: self._kept_back(step) + SETUPS * request.has_setups,
+            reserve=lambda step: self._kept_back(step) + self._for_setups(),
             goal="memory" if request.goal == "memory" else "throughput",
             unit="call",
         )
@@ -159,6 +159,12 @@ class _Session:
         kept = [Change(each.name, each.options) for each in (recorded.recipe if recorded else [])]
         budget = self._request.budget
         return min(1.0, self._cost(Recipe(tuple(kept)), step).kept_back(budget) / budget)
+
+    def _for_setups(self) -> float:
+        """Share of the budget that choosing instances, threads and batch takes."""
+        if not self._request.has_setups:
+            return 0.0
+        return min(SETUPS, seconds_to_deploy(self._evaluator) / self._request.budget)
 
     def _cost(self, recipe: Recipe, step: float) -> FinalCost:
         """What follows the search, if it ended with this set now."""

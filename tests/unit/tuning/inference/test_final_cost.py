@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from fixtures.scripted_model import ScriptedModel, World
+from laptime.records.event import ignore
+from laptime.store.live_run import LiveRun
 from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
-from laptime.tuning.inference import confirmation
+from laptime.tuning.inference import confirmation, deployment, model_record, session
+from laptime.tuning.inference.deployment import VISIT
 from laptime.tuning.inference.final_cost import FinalCost, final_cost
 from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.setups import Setup, Visit
@@ -61,3 +65,22 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
     assert pairs_within(35.0, expected=10.0) == confirmation.FEWEST
     assert pairs_within(25.0, expected=10.0) == confirmation.LEAST
     assert pairs_within(15.0, expected=10.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "share"),
+    [
+        ({"instances": [1, 2]}, 600.0, 3 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 1, 1 x 2 and 2 x 1 threads
+        ({"instances": [1, 2]}, 120.0, session.SETUPS),
+        ({}, 600.0, 0.0),
+    ],
+)
+def test_no_more_is_kept_back_for_setups_than_their_visits_take(
+    options: dict[str, Any], budget: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "usable", lambda: [0, 1])
+    model = ScriptedModel(World({}), goal="throughput", budget=budget, **options)
+    live = LiveRun("tune", ignore)
+    model_record.start(live, model.request, model)
+    made = session._Session(model.request, model, live)
+    assert made._for_setups() == pytest.approx(share)

@@ -16,7 +16,7 @@ NEEDS = frozenset({"cpu", "!onnx_file"})
 GIVES = frozenset({"other_runtime", "on_onnxruntime"})
 CONFLICTS = _torch_only.ALL
 PACKAGES = ("onnxruntime", "onnx", "onnxscript")
-BUILDS = 15.0
+BUILDS = 12.0
 
 
 def apply(draft: Draft, options: Options) -> None:

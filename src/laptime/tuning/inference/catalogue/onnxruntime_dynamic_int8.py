@@ -14,12 +14,12 @@ from laptime.tuning.optimization import Options
 TITLE = "ONNX Runtime, products in int8"
 NUMERICS = "precision"
 SAVES = 0.85
-PRIOR = 0.5
+PRIOR = 0.3
 NEEDS = onnxruntime_int8.NEEDS
 GIVES = onnxruntime_int8.GIVES
 CONFLICTS = _torch_only.ALL
 PACKAGES = onnxruntime_int8.PACKAGES
-BUILDS = 20.0
+BUILDS = 15.0
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -16,7 +16,7 @@ NEEDS = frozenset({"cpu"})
 GIVES = frozenset({"other_runtime", "on_onnxruntime", "half_precision"})
 CONFLICTS = _torch_only.ALL
 PACKAGES = ("onnxruntime", "onnx", "onnxscript")
-BUILDS = 25.0
+BUILDS = 20.0
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -16,7 +16,7 @@ NEEDS = frozenset({"cpu"})
 GIVES = frozenset({"other_runtime", "on_openvino"})
 CONFLICTS = _torch_only.ALL
 PACKAGES = ("openvino", "onnx", "onnxscript")
-BUILDS = 15.0
+BUILDS = 12.0
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -16,7 +16,7 @@ NEEDS = openvino.NEEDS | {"bf16"}
 GIVES = openvino.GIVES | {"half_precision"}
 CONFLICTS = _torch_only.ALL
 PACKAGES = openvino.PACKAGES
-BUILDS = 15.0
+BUILDS = 12.0
 
 
 def apply(draft: Draft, options: Options) -> None:

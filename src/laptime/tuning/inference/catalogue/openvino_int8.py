@@ -16,7 +16,7 @@ NEEDS = openvino.NEEDS
 GIVES = openvino.GIVES | {"half_precision"}
 CONFLICTS = _torch_only.ALL
 PACKAGES = (*openvino.PACKAGES, "nncf")
-BUILDS = 30.0
+BUILDS = 20.0
 
 
 def apply(draft: Draft, options: Options) -> None:
