@@ -132,6 +132,7 @@ class _Session:
             reserve=lambda step: self._kept_back(step) + self._for_setups(),
             goal="memory" if request.goal == "memory" else "throughput",
             unit="call",
+            follows=f"{'instances, ' if request.has_setups else ''}a gate and the final measurement",
         )
         self._say("timing the model as it is")
         self._search = ladder.search(

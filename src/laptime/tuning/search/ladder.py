@@ -296,7 +296,7 @@ def _no_time_left(state: SearchState, shortest: float) -> str:
     kept_back = min(budget, max(0.0, budget - state.leave_until))
     return (
         f"budget: a race takes at least {shortest:.0f} s, and {left:.0f} s were left "
-        f"before the {kept_back:.0f} s that a gate and the final measurement take"
+        f"before the {kept_back:.0f} s that {state.settings.follows} take"
     )
 
 

@@ -28,7 +28,8 @@ class SearchSettings:
         looks: numbers of rounds at which races are looked at; None: from the time there is.
         regrow: a rejected change is tried again when its share of the step has grown by this factor, or when
             the bottleneck of that time is none now: its gain may have been hidden behind it.
-        climb: races along one line of options at most. unit: what is timed, in words.
+        climb: races along one line of options at most. unit: what is timed, in words; follows: what `reserve`
+            is for.
         earlier_effects: what earlier sessions have shown, by name of the change; orders the candidates.
     """
 
@@ -45,6 +46,7 @@ class SearchSettings:
     climb: int = 6
     earlier_effects: Mapping[str, EarlierEffect] = field(default_factory=dict)
     unit: str = "step"
+    follows: str = "a gate and the final measurement"
 
     def reserved(self, step: float, *, is_late: bool, is_bare: bool) -> float:
         """The share of the budget that is left alone now.
