@@ -31,14 +31,18 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
 
 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
-    """What there is to choose from."""
-    request = evaluator.request
-    return table(len(usable()), request.instances, request.batches or [evaluator.batch])
+    """What there is to choose from; where throughput alone counts, none that leaves half of the CPUs idle."""
+    request, cpus = evaluator.request, len(usable())
+    every = table(cpus, request.instances, request.batches or [evaluator.batch])
+    if request.goal != "throughput" or request.limits:
+        return every
+    return [each for each in every if 2 * each.instances * each.threads > cpus]
 
 
-def seconds_to_deploy(evaluator: ModelEvaluator) -> float:
+def seconds_to_deploy(evaluator: ModelEvaluator, recipe: Recipe) -> float:
     """Seconds that choosing takes, about: the fewest visits of each, and one more."""
-    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + evaluator.ready)
+    ready = evaluator.ready_by.get(recipe, evaluator.ready)
+    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + ready)
 
 
 def deployed(

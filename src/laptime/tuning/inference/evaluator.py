@@ -27,6 +27,7 @@ from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference.arm import Arm
+from laptime.tuning.inference.arm_process import UNTIMED
 from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
@@ -184,13 +185,20 @@ class ModelEvaluator:
             allow=request.classes,
             only=tuple(request.only),
             skip=tuple(request.skip),
-            block=max(BLOCK, FEWEST * loop_profile.step),
-            start=self.ready,
+            block=max(BLOCK, FEWEST * loop_profile.step) + UNTIMED * loop_profile.step,
+            starts=self._starts(recipe),
+            rounds=OF_ONE_PROCESS,
         )
         if not request.has_setups:
             return offered
         usable = tuple(each for each in offered.usable if each.change.name != "threads")
         return CandidateSet(usable, {"threads": OF_SETUPS, **offered.ruled_out})
+
+    def _starts(self, recipe: Recipe) -> float:
+        """Seconds until the arms of a race against a recipe are ready, by those that were."""
+        incumbent = self.ready_by.get(built(recipe), self.ready)
+        others = [seconds for each, seconds in self.ready_by.items() if built(each)]
+        return incumbent + (median(others) if others else incumbent)
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).

@@ -100,13 +100,15 @@ def find_candidates(
     only: tuple[str, ...],
     skip: tuple[str, ...],
     block: float,
-    start: float,
+    starts: float,
+    rounds: int,
 ) -> CandidateSet:
     """Everything that could be tried on top of a recipe, and why the rest could not.
 
     Args:
         allow: numerics classes. only, skip: names; no `only` means all.
-        block: seconds of one side of a round. start: seconds until an arm is ready.
+        block: seconds of one side of a round. starts: seconds until both arms are ready; new ones are started
+            after so many `rounds`.
     """
     facts = loop_profile.facts.union(*(load(name).GIVES for name in recipe.names))
     usable: list[Candidate] = []
@@ -126,8 +128,8 @@ def find_candidates(
                 title=module.TITLE,
                 numerics=module.NUMERICS,
                 bound=module.SAVES * loop_profile.step,
-                cost=2 * block,
-                start=2 * start + (0.0 if len(recipe) and module.SETTINGS else module.BUILDS),
+                cost=2 * block + starts / rounds,
+                start=starts + (0.0 if len(recipe) and module.SETTINGS else module.BUILDS),
                 prior=module.PRIOR * (BACK if _is_back(module, facts) else 1.0),
                 space=_line(changes),
                 needs=module.NEEDS,

@@ -156,16 +156,21 @@ class _Session:
 
     def _kept_back(self, step: float) -> float:
         """Share of the budget that measuring afresh and handing back take; `step`: the final set's call."""
-        recorded = self._live.run().tuning
-        kept = [Change(each.name, each.options) for each in (recorded.recipe if recorded else [])]
         budget = self._request.budget
-        return min(1.0, self._cost(Recipe(tuple(kept)), step).kept_back(budget) / budget)
+        return min(1.0, self._cost(self._so_far(), step).kept_back(budget) / budget)
 
     def _for_setups(self) -> float:
         """Share of the budget that choosing instances, threads and batch takes."""
         if not self._request.has_setups:
             return 0.0
-        return min(SETUPS, seconds_to_deploy(self._evaluator) / self._request.budget)
+        return min(SETUPS, seconds_to_deploy(self._evaluator, self._so_far()) / self._request.budget)
+
+    def _so_far(self) -> Recipe:
+        """What is kept now."""
+        recorded = self._live.run().tuning
+        return Recipe(
+            tuple(Change(each.name, each.options) for each in (recorded.recipe if recorded else []))
+        )
 
     def _cost(self, recipe: Recipe, step: float) -> FinalCost:
         """What follows the search, if it ended with this set now."""

@@ -14,10 +14,12 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
 from laptime.tuning.inference import confirmation, deployment, model_record, session
 from laptime.tuning.inference.deployment import VISIT
+from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_cost import FinalCost, final_cost
 from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.setups import Setup, Visit
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Change, Recipe
 
 
 def test_a_pair_is_a_start_and_calls_of_both_sides() -> None:
@@ -70,7 +72,8 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
 @pytest.mark.parametrize(
     ("options", "budget", "share"),
     [
-        ({"instances": [1, 2]}, 600.0, 3 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 1, 1 x 2 and 2 x 1 threads
+        ({"instances": [1, 2]}, 600.0, 2 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 2 and 2 x 1 threads
+        ({"instances": [1, 2], "slo": "1s@p95"}, 600.0, 3 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 1, too
         ({"instances": [1, 2]}, 120.0, session.SETUPS),
         ({}, 600.0, 0.0),
     ],
@@ -84,3 +87,14 @@ def test_no_more_is_kept_back_for_setups_than_their_visits_take(
     model_record.start(live, model.request, model)
     made = session._Session(model.request, model, live)
     assert made._for_setups() == pytest.approx(share)
+
+
+def test_a_race_costs_its_processes_and_the_calls_that_do_not_count() -> None:
+    """Blocks of 0.4 s, two calls of 20 ms before each, and new processes every six rounds."""
+    model = ScriptedModel(World({}), goal="throughput")
+    model.ready, model.ready_by = 8.0, {Recipe((Change("onnxruntime"),)): 4.0}
+    call = LoopProfile(step=0.02, cpus=4, facts=frozenset({"cpu"}))
+    first = {each.change.name: each for each in ModelEvaluator.candidates(model, call, Recipe()).usable}
+    assert first["threads"].cost == pytest.approx(2 * (0.4 + 2 * 0.02) + (8.0 + 4.0) / 6)
+    kept = ModelEvaluator.candidates(model, call, Recipe((Change("onnxruntime"),))).usable
+    assert {each.change.name: each for each in kept}["threads"].start == pytest.approx(4.0 + 4.0)

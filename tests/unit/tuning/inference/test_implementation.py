@@ -34,7 +34,7 @@ def offered(
     skip: tuple[str, ...] = (),
 ) -> CandidateSet:
     return find_candidates(
-        profile, recipe, goal="latency", allow=allow, only=only, skip=skip, block=0.4, start=4.0
+        profile, recipe, goal="latency", allow=allow, only=only, skip=skip, block=0.4, starts=8.0, rounds=6
     )
 
 

@@ -127,7 +127,7 @@ def offered(*facts: str) -> Any:
     )
     allow = DEFAULT | {"precision"}
     return find_candidates(
-        profile, Recipe(), goal="latency", allow=allow, only=(), skip=(), block=0.4, start=4.0
+        profile, Recipe(), goal="latency", allow=allow, only=(), skip=(), block=0.4, starts=8.0, rounds=6
     )
 
 
@@ -142,7 +142,7 @@ def test_what_helps_a_cpu_alone_is_ruled_out_by_name(monkeypatch: pytest.MonkeyP
     assert {"channels_last", "inference_mode", "weight_only_int8", "weight_only_int4"} <= usable
     cpu = find_candidates(
         LoopProfile(step=0.02, facts=frozenset({"cpu"})),
-        Recipe(), goal="latency", allow=DEFAULT, only=(), skip=(), block=0.4, start=4.0,
+        Recipe(), goal="latency", allow=DEFAULT, only=(), skip=(), block=0.4, starts=8.0, rounds=6,
     )  # fmt: skip
     assert cpu.ruled_out["cuda_graphs"] == "the model is not on an NVIDIA GPU"
 
