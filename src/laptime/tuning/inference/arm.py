@@ -23,7 +23,9 @@ FIRST_CALLS = 3
 
 
 class Arm:
-    """One folder in one process; close it.
+    """One folder in one process, which has begun to load when this returns; close it.
+
+    Several load at the same time: start all of them, then `wait` for each before anything is timed.
 
     Args:
         folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
@@ -33,11 +35,7 @@ class Arm:
         timeout: seconds that any answer may take.
 
     Attributes:
-        ready: seconds from the start of the process to the first call's end. call: seconds of a call, about.
         peak: bytes of the process, at most so far; on a GPU those that it has of the device.
-
-    Raises:
-        TrialFailed: it does not load, or a call fails.
     """
 
     def __init__(
@@ -56,7 +54,8 @@ class Arm:
         program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
         program += ["arrays" if arrays else "tensors", device]
         place = folder if isolated else None  # the model as it is may be named by a relative path
-        began = time.monotonic()
+        self._began, self._loading, self._warming = time.monotonic(), 0.0, 0.0
+        self._first: list[float] = []
         with deferred_signals() as release:
             self._process = Process(
                 [sys.executable, *program], stdin=PIPE, stdout=PIPE, stderr=self._log, cwd=place
@@ -66,12 +65,46 @@ class Arm:
                     os.sched_setaffinity(self._process.pid, cpus)
             try:
                 release()
-                self._answer("loading")
-                self.call = median(self.seconds(FIRST_CALLS))
             except BaseException:
                 self.close()
                 raise
-        self.ready = time.monotonic() - began
+
+    def wait(self) -> None:
+        """Until it is loaded.
+
+        Raises:
+            TrialFailed: it does not load.
+        """
+        if not self._loading:
+            self._answer("loading")
+            self._loading = time.monotonic() - self._began
+
+    @property
+    def call(self) -> float:
+        """Seconds of a call, about: the median of its first ones.
+
+        Raises:
+            TrialFailed: it does not load, or a call fails.
+        """
+        return median(self._first_calls())
+
+    @property
+    def ready(self) -> float:
+        """Seconds that loading and the first calls take; the first one of some runtimes compiles.
+
+        Raises:
+            TrialFailed: it does not load, or a call fails.
+        """
+        self._first_calls()
+        return self._loading + self._warming
+
+    def _first_calls(self) -> list[float]:
+        if not self._first:
+            self.wait()
+            began = time.monotonic()
+            self._first = self.seconds(FIRST_CALLS)
+            self._warming = time.monotonic() - began
+        return self._first
 
     def seconds(self, calls: int) -> list[float]:
         """Seconds of each of so many calls.
@@ -86,6 +119,7 @@ class Arm:
 
     def begin(self, seconds: float) -> None:
         """Let it call for so many seconds; `finish` has to follow."""
+        self.wait()
         self._tell({"seconds": seconds})
 
     def finish(self) -> list[float]:
@@ -103,11 +137,13 @@ class Arm:
         """Write what it makes of all recorded inputs, see `arm_process.outputs`.
 
         Raises:
-            TrialFailed: its process ends.
+            TrialFailed: it does not load, its first calls fail, or its process ends.
         """
+        self._first_calls()
         return self._ask({"outputs": str(path)}, "its outputs")
 
     def _ask(self, command: dict[str, Any], what: str) -> dict[str, Any]:
+        self.wait()
         self._tell(command)
         return self._answer(what)
 

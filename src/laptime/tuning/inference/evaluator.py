@@ -7,6 +7,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from math import log
@@ -60,6 +61,8 @@ MOST_COMPARED = 3
 OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 OF_SETUPS = "chosen with instances and batch sizes"
 """Why threads are no candidate where these are."""
+LOADING_BOTH = 1.5
+"""Times the seconds of one arm that two take to load at once, before any have."""
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
@@ -195,10 +198,10 @@ class ModelEvaluator:
         return CandidateSet(usable, {"threads": OF_SETUPS, **offered.ruled_out})
 
     def _starts(self, recipe: Recipe) -> float:
-        """Seconds until the arms of a race against a recipe are ready, by those that were."""
+        """Seconds until both arms of a race are ready, by those that were; they load at the same time."""
         incumbent = self.ready_by.get(built(recipe), self.ready)
         others = [seconds for each, seconds in self.ready_by.items() if built(each)]
-        return incumbent + (median(others) if others else incumbent)
+        return max(incumbent, median(others)) if others else LOADING_BOTH * incumbent
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
@@ -209,8 +212,11 @@ class ModelEvaluator:
         coin = random.Random(len(self.timings))  # noqa: S311
         process = 0
         while True:
-            with self.accounting.spent_on("race"), self.arm(incumbent) as one, self.arm(candidate) as other:
-                sides, recipes = (one, other), (incumbent, candidate)
+            with self.accounting.spent_on("race"), ExitStack() as stack:
+                recipes = (incumbent, candidate)
+                one, other = sides = [stack.enter_context(self.arm(recipe)) for recipe in recipes]
+                for side in sides:
+                    side.wait()
                 counts = [self.calls_in_block(side.call) for side in sides]
                 self.ready_by.update({incumbent: one.ready, candidate: other.ready})
                 for _ in range(1 if fresh else OF_ONE_PROCESS):
