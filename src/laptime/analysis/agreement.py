@@ -85,6 +85,7 @@ class OutputError(Struct, frozen=True, kw_only=True):
         top1: share of rows whose largest element is at the same place; None for other outputs.
         exact: whole numbers or booleans.
         rounding: see the module; 0 where it is not known.
+        worst: place of the call whose RMS error is the largest.
     """
 
     output: int
@@ -97,6 +98,7 @@ class OutputError(Struct, frozen=True, kw_only=True):
     top1: float | None = None
     exact: bool = False
     rounding: float = 0.0
+    worst: int = 0
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -251,9 +253,12 @@ def _error(at: int, column: Sequence[tuple[Array, Array, int]], rounding: float)
             spread=_spread(column, 1.0, exact=True), exact=True,
         )  # fmt: skip
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
+    errors = list(map(_rms, apart))
+    places = [place for place, (one, _, _) in enumerate(column) if one.size]
     return OutputError(
         output=at,
-        rms=max(map(_rms, apart)) / scale,
+        rms=max(errors) / scale,
+        worst=places[errors.index(max(errors))],
         largest=absolute / scale,
         absolute=absolute,
         gain=_gain(pairs),

@@ -237,6 +237,7 @@ class OutputSameness(Struct, frozen=True, kw_only=True, omit_defaults=True):
         output: its place. rms, largest: error over the root mean square of the model's output.
         absolute: largest error, in the output's own unit. cosine: of all calls as one vector.
         top1: share of rows whose largest element is at the same place; None for other outputs.
+        worst: number of the recorded call with the largest RMS error, from 1; None: nobody looked.
     """
 
     output: int
@@ -245,6 +246,7 @@ class OutputSameness(Struct, frozen=True, kw_only=True, omit_defaults=True):
     absolute: float
     cosine: float
     top1: float | None = None
+    worst: int | None = None
 
 
 class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):

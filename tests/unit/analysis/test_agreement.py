@@ -47,6 +47,14 @@ def test_a_factor_of_50_is_told_and_fails_although_the_cosine_is_1() -> None:
     assert "3 inputs of batch 1" in sentence
 
 
+def test_the_call_with_the_largest_error_is_named() -> None:
+    empty = np.zeros((0, 3))
+    calls = [Call([empty], [empty], 0)]
+    calls += [Call([LOGITS + error], [LOGITS], 2) for error in (1e-6, 3e-6, 2e-6)]
+    (error,) = measured(calls, against="torch").outputs
+    assert error.worst == 2
+
+
 def test_top1_and_cosine_are_told_and_decide_nothing() -> None:
     ties = np.array([[1.0, 1.0 + 1e-6], [2.0, 3.0]])
     other = np.array([[1.0 + 1e-6, 1.0], [2.0, 3.0]])

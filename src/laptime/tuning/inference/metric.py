@@ -140,7 +140,7 @@ def judged(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
         return checked("metric", "fail", text)
     mean = fmean(reference)
     differences = [after - before for before, after in zip(reference, tuned, strict=True)]
-    change, allowed = fmean(differences), -MARGIN * abs(mean)
+    change, allowed = fmean(differences), 0.0 - MARGIN * abs(mean)
     reach = _reach(differences)
     told = f"{mean:.4g} as it is, {mean + change:.4g} tuned"
     if len(differences) >= _ENOUGH:

@@ -139,6 +139,7 @@ def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
             absolute=error.absolute,
             cosine=error.cosine,
             top1=error.top1,
+            worst=error.worst + 1,
         )
         for error in (agreement.outputs if agreement else [])
     ]

@@ -77,6 +77,7 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
     kinds: dict[str, doc.Kind] = {"output": "text"}
     kinds |= dict.fromkeys(("RMS error", "largest error", "absolute", "cosine"), "number")
     columns = [*doc.columns(kinds), doc.Column(title="top-1 the same", kind="number")]
+    columns += doc.columns({"worst input": "text"})
     rows = [
         doc.Row(
             cells=[
@@ -87,6 +88,7 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
                 ),
                 doc.Cell(text=f"{each.cosine:.6f}", value=each.cosine),
                 doc.Cell(text="-" if each.top1 is None else _words.percent(each.top1), value=each.top1),
+                "-" if each.worst is None else f"call {each.worst} of {model.calls}",
             ]
         )
         for each in model.outputs
