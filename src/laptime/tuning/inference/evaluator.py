@@ -203,6 +203,13 @@ class ModelEvaluator:
         others = [seconds for each, seconds in self.ready_by.items() if built(each)]
         return max(incumbent, median(others)) if others else LOADING_BOTH * incumbent
 
+    def _loading(self, recipes: Sequence[Recipe]) -> Iterator[Arm]:
+        """Their arms, all begun; on a GPU one after the other, or nobody could tell whose its memory is."""
+        for recipe in recipes:
+            yield (arm := self.arm(recipe))
+            if self.device != "cpu":
+                arm.wait()
+
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
 
@@ -215,7 +222,7 @@ class ModelEvaluator:
             with self.accounting.spent_on("race"), ExitStack() as stack:
                 recipes = (incumbent, candidate)
                 self.write(recipes)  # no arm waits for the other one's folder
-                one, other = sides = [stack.enter_context(self.arm(recipe)) for recipe in recipes]
+                one, other = sides = [stack.enter_context(each) for each in self._loading(recipes)]
                 for side in sides:
                     side.wait()
                 counts = [self.calls_in_block(side.call) for side in sides]

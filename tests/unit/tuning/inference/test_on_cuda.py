@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures.scripted_model import ScriptedArm, ScriptedModel, World
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference import arm_device, arm_process, implementation, on_cuda
@@ -26,7 +27,7 @@ from laptime.tuning.inference.forms import exported
 from laptime.tuning.inference.implementation import DEFAULT, find_candidates
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.optimization import Change, Recipe
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -178,6 +179,31 @@ def test_what_cannot_be_done_is_refused(
 def test_setups_of_processes_are_looked_for_on_the_cpu() -> None:
     assert ModelRequest(target="x", device="auto", instances=[1, 2]).place == "cpu"
     assert ModelRequest(target="x", device="auto").place == "auto"
+
+
+@pytest.mark.parametrize(
+    ("where", "order"),
+    [
+        ("cpu", ["start", "start", "wait", "wait"]),
+        ("cuda:0", ["start", "wait", "start", "wait", "wait", "wait"]),
+    ],
+)
+def test_arms_of_a_device_load_one_after_the_other(
+    where: str, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, seen = ScriptedModel(World({"good": 0.5})), list[str]()
+    model.surveyed["device"] = where
+
+    def arm(recipe: Recipe) -> ScriptedArm:
+        seen.append("start")
+        return ScriptedArm(model.world, recipe)
+
+    monkeypatch.setattr(model, "arm", arm)
+    monkeypatch.setattr(ScriptedArm, "wait", lambda self: seen.append("wait"))
+    rounds = model.race(Recipe(), Recipe((Change("good"),)))
+    assert next(rounds).ratio < 0.6
+    rounds.close()
+    assert seen == order
 
 
 # The folder
