@@ -145,7 +145,7 @@ def _draw(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work
     rates = [work.flops or 1.0 for work in every]
     ridge = max(roofs.values()) / bandwidth if roofs and bandwidth else 1.0
     x = place.x(min(intensities) / 2, 10 * max(*intensities, ridge), log=True)  # room for the names of roofs
-    y = place.y(min(rates) / 2, 2 * max(*rates, *roofs.values()), log=True)
+    y = place.y(min(rates) / 2, 2 * max([*rates, *roofs.values()]), log=True)
     factor, unit = scale(y.high, "FLOP/s")
     parts = [
         place.left_axis(y, y.labels(place.up, factor), f"{unit}, logarithmic"),
