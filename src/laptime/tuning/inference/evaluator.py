@@ -221,7 +221,7 @@ class ModelEvaluator:
         while True:
             with self.accounting.spent_on("race"), ExitStack() as stack:
                 recipes = (incumbent, candidate)
-                self.write(recipes)  # no arm waits for the other one's folder
+                self.folders.write(recipes)  # no arm waits for the other one's folder
                 one, other = sides = [stack.enter_context(each) for each in self._loading(recipes)]
                 for side in sides:
                     side.wait()
@@ -346,15 +346,6 @@ class ModelEvaluator:
     def calls_in_block(self, call: float) -> int:
         """Calls that fill a block."""
         return min(MOST, max(FEWEST, round(BLOCK / max(call, 1e-6))))
-
-    def write(self, recipes: Sequence[Recipe]) -> None:
-        """Write the folders that are missing.
-
-        Raises:
-            TrialFailed: one cannot be written.
-        """
-        for recipe in recipes:
-            self.folders.written(recipe)
 
     def arm(self, recipe: Recipe) -> Arm:
         """A recipe's folder in a new process.

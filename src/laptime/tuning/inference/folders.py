@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +99,15 @@ class Folders:
                 self._write(recipe, folder)
             self._folders[recipe] = folder
         return self._folders[recipe]
+
+    def write(self, recipes: Sequence[Recipe]) -> None:
+        """Write the folders that are missing.
+
+        Raises:
+            TrialFailed: one cannot be written.
+        """
+        for recipe in recipes:
+            self.written(recipe)
 
     def _write(self, recipe: Recipe, folder: Path) -> None:
         common = self._common
