@@ -242,19 +242,20 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
 def _error(at: int, column: Sequence[tuple[Array, Array, int]], rounding: float) -> OutputError:
     """Of one output tensor over all calls."""
     exact = all(other.dtype.kind in "biu" for _, other, _ in column)
+    places = [place for place, (one, _, _) in enumerate(column) if one.size]
     pairs = [(_flat(one), _flat(other)) for one, other, _ in column if one.size]
     apart = [_difference(one, other) for one, other in pairs]
     cosine = _cosine(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
     absolute = max(float(error.max()) for error in apart)
     if exact:
-        share = max(float(np.mean(error > 0)) for error in apart)
+        shares = [float(np.mean(error > 0)) for error in apart]
+        share = max(shares)
         return OutputError(
             output=at, rms=share, largest=share, absolute=absolute, cosine=cosine,
-            spread=_spread(column, 1.0, exact=True), exact=True,
+            spread=_spread(column, 1.0, exact=True), exact=True, worst=places[shares.index(share)],
         )  # fmt: skip
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
     errors = list(map(_rms, apart))
-    places = [place for place, (one, _, _) in enumerate(column) if one.size]
     return OutputError(
         output=at,
         rms=max(errors) / scale,

@@ -55,6 +55,13 @@ def test_the_call_with_the_largest_error_is_named() -> None:
     assert error.worst == 2
 
 
+def test_of_whole_numbers_the_call_with_most_differences_is_named() -> None:
+    numbers = np.arange(6).reshape(2, 3)
+    calls = [Call([np.where(numbers < fewer, -1, numbers)], [numbers], 2) for fewer in (0, 1, 4, 2)]
+    (error,) = measured(calls, against="torch").outputs
+    assert (error.exact, error.worst) == (True, 2)
+
+
 def test_top1_and_cosine_are_told_and_decide_nothing() -> None:
     ties = np.array([[1.0, 1.0 + 1e-6], [2.0, 3.0]])
     other = np.array([[1.0 + 1e-6, 1.0], [2.0, 3.0]])
