@@ -23,11 +23,10 @@ from typing import NamedTuple
 
 from _rounds import factor
 from _shown import head, parser, table, write
-from laptime.tuning.inference.deployment import with_threads
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.setups import Setup, with_threads
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 

@@ -24,6 +24,7 @@ from laptime.records.event import (
     TuningChanged,
 )
 from laptime.records.run import Run
+from laptime.tuning.inference import session as model_session
 from laptime.tuning.session import tune as tuning_verb
 from laptime.tuning.session import verify as verifying_verb
 
@@ -84,6 +85,25 @@ def test_the_request_has_what_was_typed(laptime: Laptime, fake: Any, tmp_path: P
     assert (asked.step_by, asked.name, asked.save, asked.patch) == ("loader", "mine", False, Path("p.patch"))
     assert asked.origins["budget"] == "flag"
     assert "dry_run" not in asked.origins
+
+
+@pytest.mark.parametrize(
+    ("line", "instances"),
+    [
+        ("", [1]),
+        ("--goal throughput", []),
+        ("--goal throughput --instances 2,4", [2, 4]),
+        ("--goal latency", [1]),
+    ],
+)
+def test_throughput_by_name_is_that_of_all_cpus(
+    line: str, instances: list[int], laptime: Laptime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who names no goal gets one callable that is faster."""
+    told = Fake(tunings.model())
+    monkeypatch.setattr(model_session, "tune_model", told)
+    laptime("tune", *line.split(), "torchvision:resnet18", "--no-save")
+    assert told.requests[0].instances == instances
 
 
 def test_names_may_be_repeated_and_listed(laptime: Laptime, fake: Any, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         goal=settings["goal"],
         batch=settings["batch"][0] if settings["batch"] else 0,
         batches=settings["batch"],
-        instances=settings["instances"] or [1],
+        instances=settings["instances"]
+        or ([] if "goal" in origins and settings["goal"] == "throughput" else [1]),
         device=settings["device"] or "auto",
         inputs=settings["inputs"],
         metric=settings["metric"],

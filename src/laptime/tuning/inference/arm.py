@@ -51,6 +51,8 @@ class Arm:
     ) -> None:
         self._timeout, self.peak = timeout, 0
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        # AOTInductor unpacks its package there, and a process that is killed does not clean up.
+        self._scratch = tempfile.TemporaryDirectory(prefix="laptime-arm-", ignore_cleanup_errors=True)
         program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
         program += ["arrays" if arrays else "tensors", device]
         place = folder if isolated else None  # the model as it is may be named by a relative path
@@ -58,7 +60,12 @@ class Arm:
         self._first: list[float] = []
         with deferred_signals() as release:
             self._process = Process(
-                [sys.executable, *program], stdin=PIPE, stdout=PIPE, stderr=self._log, cwd=place
+                [sys.executable, *program],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=self._log,
+                cwd=place,
+                env={**os.environ, "TMPDIR": self._scratch.name},
             )
             if cpus:  # before its interpreter has started a thread: all of them inherit it
                 with suppress(OSError, AttributeError):
@@ -174,6 +181,7 @@ class Arm:
             if stream is not None:
                 with suppress(BrokenPipeError):
                     stream.close()
+        self._scratch.cleanup()
 
     def __enter__(self) -> Arm:
         return self

@@ -13,7 +13,7 @@ from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.setups import Setup, Visit, cost_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import final_ab
-from laptime.verbs.bench.instances import usable
+from laptime.verbs.bench.instances import room
 
 FEWEST, MOST = 3, 9
 """Pairs of fresh processes."""
@@ -80,7 +80,7 @@ def _figure(evaluator: ModelEvaluator, visit: Visit, setup: Setup) -> float:
     """What the goal looks at, less is better: the median call, or what an item costs."""
     if evaluator.request.goal == "latency":
         return median(visit.seconds)
-    return cost_of(evaluator.request.goal, len(usable()))(setup) / visit.rate
+    return cost_of(evaluator.request.goal, room())(setup) / visit.rate
 
 
 def _knows_limits(evaluator: ModelEvaluator, visits: list[Visit]) -> bool:

@@ -1,4 +1,4 @@
-"""Instances, threads and batch sizes of the final set: `--instances 1,2`, `--batch 1,8`, `--goal cost`."""
+"""Instances, threads and batch sizes of the final set: `--goal throughput`, `--batch 1,8`, `--goal cost`."""
 
 from __future__ import annotations
 
@@ -15,34 +15,28 @@ from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import upper_end, word
 from laptime.tuning.inference.points import label, with_front
-from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table
-from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table, with_threads
+from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.verbs.bench.instances import usable
+from laptime.verbs.bench.instances import room
 
 VISIT = 3.0
 """Seconds of a visit, about; ten calls at least. Its processes are new ones, which takes as long."""
 
 
-def with_threads(recipe: Recipe, threads: int) -> Recipe:
-    """A recipe whose calls run in so many threads; 0 leaves it as it is."""
-    return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
-
-
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
     """What there is to choose from; where throughput alone counts, none that leaves half of the CPUs idle."""
-    request, cpus = evaluator.request, len(usable())
+    request, cpus = evaluator.request, room()
     every = table(cpus, request.instances, request.batches or [evaluator.batch])
-    if request.goal != "throughput" or request.limits:
+    if not request.is_throughput:
         return every
     return [each for each in every if 2 * each.instances * each.threads > cpus]
 
 
 def seconds_to_deploy(evaluator: ModelEvaluator, recipe: Recipe) -> float:
     """Seconds that choosing takes, about: the fewest visits of each, and one more."""
-    ready = evaluator.ready_by.get(recipe, evaluator.ready)
-    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + ready)
+    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + evaluator.ready_alone(recipe))
 
 
 def deployed(
@@ -72,7 +66,7 @@ def deployed(
         limits=evaluator.limits,
         noise=max(noise, LEAST_NOISE),
         is_over=lambda: evaluator.elapsed() > until,
-        cost=cost_of(request.goal, len(usable())),
+        cost=cost_of(request.goal, room()),
     )
     if best is not None and not _is_same(evaluator, with_threads(recipe, best.threads), best.batch):
         best = None

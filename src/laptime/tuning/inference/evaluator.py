@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -16,20 +15,17 @@ from statistics import mean, median
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
-from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.arm_process import UNTIMED
-from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import Word, word
@@ -37,12 +33,14 @@ from laptime.tuning.inference.metric import UserMetric
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
-from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.setups import of_race
+from laptime.tuning.inference.sides import Side, Sides
 from laptime.tuning.inference.timing import Timing
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
+from laptime.verbs.bench.instances import room
 
 BLOCK = 0.4
 """Seconds of timed calls in a block, about."""
@@ -56,8 +54,6 @@ LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 LONG = 4.0
 """Seconds of calls of one process that are timed for it, about."""
-MOST_COMPARED = 3
-"""Calls that are compared at a batch size which is chosen."""
 OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 OF_SETUPS = "chosen with instances and batch sizes"
 """Why threads are no candidate where these are."""
@@ -67,25 +63,21 @@ STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
 
 
-class ModelEvaluator:
+class ModelEvaluator(Sides):
     """Evaluates recipes of one model.
 
     Args:
         request: checked. folder: for all that is written.
 
     Attributes:
-        surveyed: see `survey.survey`. recorded: what the model as it is makes of the inputs.
-        folders: of the recipes.
         gates, agreements: by recipe. loop_profile: of the model as it is.
-        limits: that have to be kept. timings: by recipe, of whatever was timed on the way.
-        meters: of the energy of what the model runs on: CPUs and memory, or the device.
-        calls: file of the recorded calls. ready: seconds until an arm is, about; ready_by: by raced recipe.
+        limits: that have to be kept.
+        ready: seconds until a side of a race is, about; ready_by: by raced recipe, beside the other side;
+            ready_as_is: of one process of the model as it is.
 
     Raises:
         UsageError: the model cannot be tuned. LaptimeError: it does not run.
     """
-
-    meters: Sequence[energy.Meter] = ()
 
     def __init__(self, request: ModelRequest, folder: Path) -> None:
         self.request, self.folder = request, folder
@@ -97,26 +89,19 @@ class ModelEvaluator:
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
         self._began = time.perf_counter()
         self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
-        self.ready = STARTED
+        self.ready = self.ready_as_is = STARTED
         self.ready_by: dict[Recipe, float] = {}
         self.calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
+        self.request = request.on(self.device, int(self.surveyed["peak"]))
+        if self.request.is_throughput:
+            self.raced = of_race(room(), self.request.instances, self.batch)
         self.recorded = RecordedCalls.load(self.calls)
         self.meters = [meter for meter in energy.survey()[0] if meter.device == self.device]
         self.folders = Folders(folder, request, self.surveyed, self._calibration, self.accounting)
         # Now, and not when the first change has won minutes later: it may raise.
         self._metric = UserMetric(request.metric, self.recorded, self.surveyed, folder, self._call)
-
-    @property
-    def batch(self) -> int:
-        """Items in a call."""
-        return int(self.surveyed["batch"])
-
-    @property
-    def device(self) -> str:
-        """Where the model runs: cpu, cuda:0."""
-        return str(self.surveyed.get("device", "cpu"))
 
     def _survey(self) -> dict[str, Any]:
         request = self.request
@@ -151,17 +136,22 @@ class ModelEvaluator:
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """A call under a recipe, and how much blocks of calls scatter.
 
+        The call is that of one process; of several, a call's share of their time.
+
         Raises:
             TrialFailed: it does not run.
         """
-        began = self.elapsed()
-        with self.accounting.spent_on("diagnose"), self.arm(recipe) as arm:
-            self.ready = max(arm.ready, 0.1)
-            calls = self.calls_in_block(arm.call)
-            blocks = [self.figure(self.timed(recipe, arm, calls)) for _ in range(NOISE_BLOCKS)]
-            peak = arm.peak
+        began, many = self.elapsed(), self.raced.instances
+        with self.accounting.spent_on("diagnose"), self.side(recipe) as side:
+            self.ready = max(side.ready, 0.1)
+            calls = self.calls_in_block(side.call)
+            blocks = [self.figure(self.timed(recipe, side, calls)) for _ in range(NOISE_BLOCKS)]
+            step, peak = median(blocks) / many, side.peak
         noise = spread([log(after / before) for before, after in pairwise(blocks)])
-        step = median(blocks)
+        if many > 1 and self.loop_profile is None:  # as it is, it is one process
+            with self.accounting.spent_on("diagnose"), self.arm(recipe) as arm:
+                step, peak = median(arm.seconds(self.calls_in_block(arm.call))), arm.peak
+                self.ready_as_is = arm.ready
         loop_profile = LoopProfile(
             step=step,
             shares={"forward": step},
@@ -180,7 +170,7 @@ class ModelEvaluator:
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """What the catalogue has on top of a recipe; threads that go with instances are chosen later."""
-        request = self.request
+        request, call = self.request, loop_profile.step * self.raced.instances
         offered = find_candidates(
             loop_profile,
             recipe,
@@ -188,7 +178,7 @@ class ModelEvaluator:
             allow=request.classes,
             only=tuple(request.only),
             skip=tuple(request.skip),
-            block=max(BLOCK, FEWEST * loop_profile.step) + UNTIMED * loop_profile.step,
+            block=max(BLOCK, FEWEST * call) + UNTIMED * call,
             starts=self._starts(recipe),
             rounds=OF_ONE_PROCESS,
         )
@@ -197,16 +187,25 @@ class ModelEvaluator:
         usable = tuple(each for each in offered.usable if each.change.name != "threads")
         return CandidateSet(usable, {"threads": OF_SETUPS, **offered.ruled_out})
 
+    def ready_alone(self, recipe: Recipe) -> float:
+        """Seconds until a recipe is ready while nothing else loads: one process as it is, else a side.
+
+        In a race several instances of both sides have shared the CPUs when they loaded.
+        """
+        if self.raced.instances == 1:
+            return self.ready_by.get(recipe, self.ready)
+        return self.ready_by.get(recipe, 2 * self.ready) / 2 if built(recipe) else self.ready_as_is
+
     def _starts(self, recipe: Recipe) -> float:
         """Seconds until both arms of a race are ready, by those that were; they load at the same time."""
         incumbent = self.ready_by.get(built(recipe), self.ready)
         others = [seconds for each, seconds in self.ready_by.items() if built(each)]
         return max(incumbent, median(others)) if others else LOADING_BOTH * incumbent
 
-    def _loading(self, recipes: Sequence[Recipe]) -> Iterator[Arm]:
+    def _loading(self, recipes: Sequence[Recipe]) -> Iterator[Side]:
         """Their arms, all begun; on a GPU one after the other, or nobody could tell whose its memory is."""
         for recipe in recipes:
-            yield (arm := self.arm(recipe))
+            yield (arm := self.side(recipe))
             if self.device != "cpu":
                 arm.wait()
 
@@ -221,8 +220,8 @@ class ModelEvaluator:
         while True:
             with self.accounting.spent_on("race"), ExitStack() as stack:
                 recipes = (incumbent, candidate)
-                self.folders.write(recipes)  # no arm waits for the other one's folder
-                one, other = sides = [stack.enter_context(each) for each in self._loading(recipes)]
+                self.folders.write(list(map(self.as_raced, recipes)))  # no arm waits for the other one's
+                one, other = sides = [stack.push(each) for each in self._loading(recipes)]
                 for side in sides:
                     side.wait()
                 counts = [self.calls_in_block(side.call) for side in sides]
@@ -323,21 +322,7 @@ class ModelEvaluator:
             recorded.append(RecordedCall(batch, call.inputs, arrays))
         return RecordedCalls(recorded, rounding=self.recorded.rounding)
 
-    # Arms
-
-    def timed(self, recipe: Recipe, arm: Arm, calls: int) -> list[float]:
-        """Seconds of calls of an arm, which are kept.
-
-        Raises:
-            TrialFailed: one fails.
-        """
-        seconds: list[float] = []
-        readings = energy.measure(self.meters, lambda: seconds.extend(arm.seconds(calls)))
-        timing = self.timings[built(recipe)]
-        timing.seconds.extend(seconds)
-        timing.add_energy(energy.gross(readings), len(seconds))
-        timing.peak = max(timing.peak, arm.peak)
-        return seconds
+    # Figures
 
     def figure(self, seconds: list[float]) -> float:
         """What the goal looks at in a block: the median call, or the mean."""
@@ -346,53 +331,3 @@ class ModelEvaluator:
     def calls_in_block(self, call: float) -> int:
         """Calls that fill a block."""
         return min(MOST, max(FEWEST, round(BLOCK / max(call, 1e-6))))
-
-    def arm(self, recipe: Recipe) -> Arm:
-        """A recipe's folder in a new process.
-
-        Raises:
-            TrialFailed: the folder cannot be written, or does not run.
-        """
-        return self._arm_at(recipe, self.calls)
-
-    def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
-        folder = self.folders.written(recipe)
-        self.accounting.trials += 1
-        return self.arm_of(folder, calls, isolated=self.folders.is_isolated(recipe))
-
-    def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
-        """A folder in a new process, called with other recorded inputs, on some CPUs.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
-        timeout, arrays = self.request.timeout, self.folders.is_file
-        how: dict[str, Any] = {"isolated": isolated, "timeout": timeout, "arrays": arrays}
-        return Arm(folder, calls, **how, cpus=cpus, device=self.device)
-
-    def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
-        """A recipe's folder in the new processes of a setup.
-
-        Raises:
-            TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
-        """
-        self.accounting.trials += setup.instances
-        start = partial(self.arm_of, isolated=self.folders.is_isolated(recipe))
-        return Fleet(start, self.folders.written(recipe), self._calls_of(setup.batch), setup)
-
-    def _calls_of(self, batch: int) -> Path:
-        """File of recorded inputs, cut or repeated to so many items."""
-        path = self.folder / f"calls-{batch}.npz"
-        if batch == self.batch or path.is_file():
-            return path if path.is_file() else self.calls
-        if not any(self.surveyed["varies"]):
-            raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
-        own = [call for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]
-        RecordedCalls([RecordedCall(batch, self._resized(call.inputs, batch), []) for call in own]).save(path)
-        return path
-
-    def _resized(self, inputs: list[Array], batch: int) -> list[Array]:
-        return [
-            array[np.arange(batch) % len(array)] if varies else array
-            for array, varies in zip(inputs, self.surveyed["varies"], strict=True)
-        ]

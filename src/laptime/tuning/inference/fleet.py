@@ -1,4 +1,7 @@
-"""A folder in several processes at once, each on CPUs of its own (decision 0027): what a setup does."""
+"""A folder in several processes at once, each on CPUs of its own (decision 0027): what a setup does.
+
+A `Fleet` is a side of a race as an `Arm` is: it has `wait`, `call`, `ready`, `seconds` and `peak`.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ def cpus_of(setup: Setup) -> list[list[int]]:
 
 
 class Fleet:
-    """The processes of a setup; close it.
+    """The processes of a setup, which have begun to load when this returns; close it.
 
     Args:
         start: of one process. folder, calls: see `Arm`; the calls have the setup's batch size.
 
     Raises:
-        TrialFailed: one of them does not run, or there are not enough CPUs.
+        TrialFailed: there are not enough CPUs.
     """
 
     def __init__(self, start: StartArm, folder: Path, calls: Path, setup: Setup) -> None:
@@ -40,16 +43,57 @@ class Fleet:
             raise TrialFailed("refused", f"no room for {setup.instances} x {setup.threads} threads")
         with ExitStack() as stack:
             self._arms = [stack.enter_context(start(folder, calls, cpus)) for cpus in places]
-            for arm in self._arms:
-                arm.begin(0.0)  # calls that do not count: the first one of some runtimes compiles
-            for arm in self._arms:
-                arm.finish()
             self._stack = stack.pop_all()
+        self._is_ready = False
+
+    def wait(self) -> None:
+        """Until all are loaded and have made calls that do not count: the first of some runtimes compiles.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        if not self._is_ready:
+            self._called(0.0)
+            self._is_ready = True
 
     @property
     def call(self) -> float:
-        """Seconds of a call of one instance alone, about."""
+        """Seconds of a call of one instance alone, about.
+
+        Raises:
+            TrialFailed: it does not load, or a call fails.
+        """
+        self.wait()
         return self._arms[0].call
+
+    @property
+    def ready(self) -> float:
+        """Seconds until the slowest was loaded, and of the first calls.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        self.wait()
+        return max(arm.ready for arm in self._arms)
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all processes, at most so far."""
+        return sum(arm.peak for arm in self._arms)
+
+    def seconds(self, calls: int) -> list[float]:
+        """Seconds of each call of all instances, which call at the same time for as long as so many take.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        return [each for durations in self._called(calls * self.call) for each in durations]
+
+    def _called(self, seconds: float) -> list[list[float]]:
+        """Seconds of each call, by instance."""
+        for arm in self._arms:
+            arm.begin(seconds)
+        return [arm.finish() for arm in self._arms]
 
     def visit(self, seconds: float) -> Visit:
         """All instances call for so many seconds, at the same time.
@@ -57,15 +101,14 @@ class Fleet:
         The rate is the sum over instances, each over its own time: all begin and end within a call.
 
         Raises:
-            TrialFailed: a call fails.
+            TrialFailed: one of them does not run.
         """
-        for arm in self._arms:
-            arm.begin(seconds)
-        made = [arm.finish() for arm in self._arms]
+        self.wait()
+        made = self._called(seconds)
         return Visit(
             seconds=[each for durations in made for each in durations],
             rate=sum(self.setup.batch * len(durations) / sum(durations) for durations in made),
-            peak=sum(arm.peak for arm in self._arms),
+            peak=self.peak,
         )
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ and may have, with a default that `load` fills in where it does not
     BUILDS: float   seconds that writing the artefact takes, about. Default: 8
     SETTINGS: bool  it only changes settings of tuned.py, and `apply` looks at `draft.settings` alone: folders
                     share the artefact. Default: False
+    ARTEFACT: str   the change whose artefact it runs with other settings. Default: itself
     AS_EXPORTED: bool
                     its artefact is made of the module as it is. Default: whether it gives `other_runtime`
     HOLDS: frozenset[str]
@@ -66,6 +67,7 @@ def load(name: str) -> ModuleType:
         "BUILDS": 8.0,
         "SETTINGS": False,
         "HOLDS": frozenset(),
+        "ARTEFACT": name,
         "GOALS": GOALS,
     }
     defaults["AS_EXPORTED"] = "other_runtime" in getattr(module, "GIVES", ())
@@ -83,7 +85,8 @@ def numerics_of(recipe: Recipe) -> str:
 def artefact_of(recipe: Recipe) -> Recipe:
     """The changes that decide what the artefact is: recipes that share them differ in settings alone."""
     held = frozenset[str]().union(*(load(name).HOLDS for name in recipe.names))
-    return Recipe(tuple(each for each in recipe if not load(each.name).SETTINGS or each.name in held))
+    there = (each for each in recipe if not load(each.name).SETTINGS or each.name in held)
+    return Recipe(tuple(Change(load(each.name).ARTEFACT, each.options) for each in there))
 
 
 def is_as_exported(recipe: Recipe) -> bool:

@@ -47,17 +47,18 @@ def with_front(made: list[Point]) -> list[Point]:
     return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
 
 
-def _point(evaluator: ModelEvaluator, recipe: Recipe, timing: Timing, *, chosen: bool) -> Point:
-    limits, seconds = evaluator.limits, timing.seconds
+def _point(evaluator: ModelEvaluator, raced: Recipe, timing: Timing, *, chosen: bool) -> Point:
+    limits, seconds, recipe = evaluator.limits, timing.seconds, evaluator.as_raced(raced)
     return Point(
         label=label(recipe),
         recipe=applied(recipe),
+        instances=evaluator.raced.instances,
         threads=next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0),
         batch=evaluator.batch,
         latency=median(seconds),
         ci95=interval(np.array(seconds), 0.5),
         bound=upper_end(limits.slo, seconds) if limits.slo else None,
-        throughput=evaluator.batch / mean(seconds),
+        throughput=evaluator.raced.instances * evaluator.batch / mean(seconds),
         peak=timing.peak,
         energy=None if (joules := timing.joules_per_call) is None else joules / evaluator.batch,
         calls=len(seconds),

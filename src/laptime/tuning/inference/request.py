@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -12,11 +12,13 @@ from laptime.backends import onnxruntime
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
 from laptime.pricing.promises import promise
+from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Origin, Variant
 from laptime.store import writable
 from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM, load
 from laptime.tuning.inference.limits import Limits
+from laptime.verbs.bench.instances import room
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class ModelRequest:
         goal: latency: the median of calls; throughput: items per second; memory: the peak of its process;
             cost: CPU seconds that an item takes.
         batch: items in a call; 0: as the inputs are given. batches: sizes that the final set is tried with.
-        instances: numbers of processes at once that it is tried with.
+        instances: numbers of processes at once that it is tried with; none: as `on` says.
         device: as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
@@ -74,7 +76,24 @@ class ModelRequest:
     @property
     def has_setups(self) -> bool:
         """Instances, threads and batch sizes are chosen, see `deployment`."""
-        return self.goal == "cost" or self.instances != [1] or len(self.batches) > 1
+        return self.goal == "cost" or self.instances not in ([], [1]) or len(self.batches) > 1
+
+    def on(self, device: str, peak: int) -> ModelRequest:
+        """The request once its device is known: numbers of instances that nobody named are powers of two.
+
+        Args:
+            peak: bytes of a process; there is room for both sides of a race.
+        """
+        if self.instances:
+            return self
+        is_many = device == "cpu" and self.goal in ("throughput", "cost")
+        most = max(1, min(room(), available_bytes() // (2 * peak))) if is_many else 1
+        return replace(self, instances=[2**power for power in range(most.bit_length())])
+
+    @property
+    def is_throughput(self) -> bool:
+        """What counts is the throughput of all instances together, and nothing limits a call."""
+        return self.goal == "throughput" and not self.limits
 
     @property
     def place(self) -> str:
@@ -197,7 +216,7 @@ def _check_setups(request: ModelRequest) -> None:
     """Several instances and batch sizes: for goals that look at many items."""
     is_single = request.goal in ("latency", "memory")
     if is_single and request.has_setups:
-        option = "--instances" if request.instances != [1] else "several batch sizes"
+        option = "--instances" if request.instances not in ([], [1]) else "several batch sizes"
         raise UsageError(
             f"{option} and --goal {request.goal} do not go together",
             why="one call of one process is what this goal looks at",

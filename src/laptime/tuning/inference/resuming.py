@@ -26,11 +26,15 @@ _OPTIONS = ("goal", "batch", "device", "slo", "max_memory", "allow", "only", "sk
 
 
 class TimedCalls(Struct, frozen=True, kw_only=True):
-    """Calls of a folder, in seconds, and the largest peak of its processes so far, in bytes."""
+    """Calls of a folder, in seconds, and the largest peak of its processes so far, in bytes.
+
+    `instances`: of a side of the races; calls of another number of them are no part of the figure.
+    """
 
     recipe: list[Applied]
     seconds: list[float]
     peak: int
+    instances: int = 1
 
 
 def terms(request: ModelRequest) -> list[Any]:
@@ -63,7 +67,10 @@ class TimingJournal:
 
     def __init__(self, journal: SessionJournal, evaluator: ModelEvaluator) -> None:
         self._journal, self._timings = journal, evaluator.timings
+        self._instances = evaluator.raced.instances
         for kept in journal.kept(TimedCalls):
+            if kept.instances != self._instances:
+                continue
             timing = evaluator.timings[Recipe(tuple(Change(each.name, each.options) for each in kept.recipe))]
             timing.seconds.extend(kept.seconds)
             timing.peak = max(timing.peak, kept.peak)
@@ -76,7 +83,14 @@ class TimingJournal:
         for recipe, timing in self._timings.items():
             if seconds := timing.seconds[self._counts.get(recipe, 0) :]:
                 rounded = [round(each, 9) for each in seconds]
-                self._journal.keep(TimedCalls(recipe=applied(recipe), seconds=rounded, peak=timing.peak))
+                self._journal.keep(
+                    TimedCalls(
+                        recipe=applied(recipe),
+                        seconds=rounded,
+                        peak=timing.peak,
+                        instances=self._instances,
+                    )
+                )
         self._counts = _counts(self._timings)
 
 

@@ -75,6 +75,7 @@ def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
     with work_folder("tune-model") as folder:
         live.say("looking at the model", 0.0, request.budget)
         evaluator = ModelEvaluator(request, folder)
+        request = evaluator.request
         listeners.append(TimingJournal(journal, evaluator))
         model_record.start(live, request, evaluator, journal.rungs)
         session = _Session(request, evaluator, live, journal.rungs)
@@ -177,9 +178,8 @@ class _Session:
         evaluator = self._evaluator
         calls = (evaluator.loop_profile.step if evaluator.loop_profile else step), step
         seconds = [timed_seconds(evaluator, call, is_final=at == 1) for at, call in enumerate(calls)]
-        before = evaluator.ready_by.get(Recipe(), evaluator.ready)
         return final_cost(
-            (before, evaluator.ready_by.get(recipe, before)),
+            (evaluator.ready_alone(Recipe()), evaluator.ready_alone(recipe)),
             (seconds[0], seconds[1]),
             record=seconds_to_record(evaluator),
             is_gated=recipe in evaluator.gates and len(recipe) > 0,
@@ -193,7 +193,12 @@ class _Session:
         )
         model = self._tuning.model
         assert model is not None
-        others = [structs.replace(each, chosen=each.chosen and not made) for each in model.points]
+        visited = {(each.label, each.instances, each.batch) for each in made}
+        others = [
+            structs.replace(each, chosen=each.chosen and not made)
+            for each in model.points
+            if (each.label, each.instances, each.batch) not in visited
+        ]
         measured = with_front(sorted([*others, *made], key=lambda each: each.latency))
         self._set(model=structs.replace(model, points=measured))
         return recipe

@@ -17,6 +17,7 @@ from statistics import fmean
 from laptime.analysis.paired import Effect, from_few_rounds
 from laptime.records.tuning import GateCheck
 from laptime.tuning.inference.limits import Limits, distance, word
+from laptime.tuning.optimization import Change, Recipe
 
 ALPHA = 0.05
 """Chance that the best one leaves, over all setups and rounds."""
@@ -27,6 +28,8 @@ FEWEST = 3
 FAR, FAR_NOISE = math.log(1.25), 6.0
 """Log of the figure, and standard deviations of a visit, by which one leaves after two visits: its best is
 so far behind the worst of another one."""
+RACED = 8
+"""Instances of a side of a race at most: both sides load at once."""
 ALIKE = 0.02
 """Setups that are surely within this share of each other need no more rounds."""
 
@@ -89,6 +92,20 @@ def cost_of(goal: str, cpus: int) -> Cost:
     if goal != "cost":
         return lambda setup: 1.0
     return lambda setup: float(setup.instances * setup.threads or cpus)
+
+
+def of_race(cpus: int, instances: Iterable[int], batch: int) -> Setup:
+    """What both sides of a race run in where throughput counts: as many instances as there may be.
+
+    One thread waits for no other, so this is the best setup of most models; which it is, is measured later.
+    """
+    number = max((each for each in instances if each <= min(cpus, RACED)), default=1)
+    return Setup(number, cpus // number, batch) if number > 1 else Setup(batch=batch)
+
+
+def with_threads(recipe: Recipe, threads: int) -> Recipe:
+    """A recipe whose calls run in so many threads; 0 leaves it as it is."""
+    return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
 
 
 def table(cpus: int, instances: Iterable[int], batches: Iterable[int]) -> list[Setup]:

@@ -25,6 +25,7 @@ from laptime.measure.recorded_calls import (
 )
 from laptime.tuning.inference import file_reference, torch_reference
 from laptime.tuning.inference import samples as samples_of_user
+from laptime.tuning.inference.arm_device import Host
 from laptime.tuning.inference.draft import Refused
 from laptime.tuning.inference.reference import Reference, instructions
 from laptime.tuning.inference.samples import Sample
@@ -46,7 +47,8 @@ def survey(
         `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`: see `Draft`; `facts`,
         `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: keywords of the samples'
         tensors, [] by position, None without samples. `samples`: how many of the first calls are samples.
-        `device`: where the model ran; `devices`: what is known of it, as records.
+        `device`: where the model ran; `devices`: what is known of it, as records. `peak`: bytes of this
+        process.
 
     Raises:
         LaptimeError: the target cannot be loaded or called, or the samples are not what it takes.
@@ -89,6 +91,7 @@ def survey(
         "instructions": instructions(),
         "names": list(first.names) if first is not None else None,
         "samples": held,
+        "peak": Host().peak(),
     }
 
 

@@ -23,6 +23,12 @@ def usable() -> list[int]:
         return list(range(os.cpu_count() or 1))
 
 
+def room() -> int:
+    """CPUs that processes of this machine may keep busy: the usable ones, or a container's quota of them."""
+    cpus, quota = len(usable()), cgroup.cpu_quota("/")
+    return cpus if quota is None else min(cpus, max(1, int(quota)))
+
+
 def cpus_of(variant: Variant) -> list[list[int]]:
     """CPUs of each instance of a variant; [] where it runs once."""
     number = variant.options.get("instances", 1)
@@ -39,13 +45,12 @@ def variants(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Va
     """
     if not request.instances:
         return list(planned), []
-    cpus, quota = usable(), cgroup.cpu_quota("/")
-    room = len(cpus) if quota is None else min(len(cpus), max(1, int(quota)))
+    cpus = room()
     made, left_out = [], []
     for variant in planned:
         for number in request.instances:
-            threads = variant.threads or max(1, room // number)
-            if number * threads > room and number > 1:
+            threads = variant.threads or max(1, cpus // number)
+            if number * threads > cpus and number > 1:
                 left_out.append(f"{number} x {threads}")
                 continue
             # One instance stays as it is without: its threads go where the system puts them.
@@ -53,11 +58,11 @@ def variants(request: BenchRequest, planned: Sequence[Variant]) -> tuple[list[Va
             made.append(structs.replace(variant, threads=threads, options=options))
     if not made:
         raise UsageError(
-            f"{' and '.join(left_out)} threads do not fit on {count(room, 'CPU')}",
+            f"{' and '.join(left_out)} threads do not fit on {count(cpus, 'CPU')}",
             why="each instance needs CPUs of its own, or they would wait for each other",
             next="--instances 1,2 --threads 1",
         )
-    sentence = f"instances x threads left out, more than {count(room, 'usable CPU')}: {', '.join(left_out)}"
+    sentence = f"instances x threads left out, more than {count(cpus, 'usable CPU')}: {', '.join(left_out)}"
     return made, [Finding(kind="instances/left_out", sentence=sentence)] if left_out else []
 
 

@@ -81,7 +81,7 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
 def test_no_more_is_kept_back_for_setups_than_their_visits_take(
     options: dict[str, Any], budget: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deployment, "usable", lambda: [0, 1])
+    monkeypatch.setattr(deployment, "room", lambda: 2)
     model = ScriptedModel(World({}), goal="throughput", budget=budget, **options)
     live = LiveRun("tune", ignore)
     model_record.start(live, model.request, model)

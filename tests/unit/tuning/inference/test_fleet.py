@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fixtures import array_folders
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference.arm import Arm
-from laptime.tuning.inference.deployment import with_threads
 from laptime.tuning.inference.fleet import Fleet
+from laptime.tuning.inference.points import points
 from laptime.tuning.inference.request import ModelRequest, check
-from laptime.tuning.inference.setups import Setup, cost_of
+from laptime.tuning.inference.setups import Setup, cost_of, with_threads
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.verbs.bench.instances import usable
@@ -86,3 +88,38 @@ def test_what_makes_no_sense_is_refused(options: dict[str, object], what: str, t
     (tmp_path / "model.py").write_text("def build():\n    ...\n")
     with pytest.raises(UsageError, match=what):
         check(ModelRequest(target=f"{tmp_path}/model.py:build", **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(len(usable()) < 2, reason="two CPUs are needed")
+def test_several_instances_are_a_side_of_a_race(folder: Path) -> None:
+    start = partial(Arm, isolated=True, timeout=60.0, arrays=True)
+    begin = lambda place, calls, cpus: start(place, calls, cpus=cpus)  # noqa: E731
+    with Fleet(begin, folder, folder / "calls.npz", Setup(2, 1, 4)) as fleet:
+        fleet.wait()
+        assert fleet.call == pytest.approx(0.02, rel=0.5)
+        assert fleet.ready > fleet.call
+        seconds = fleet.seconds(5)
+    # Both call for as long as five calls take.
+    assert 6 <= len(seconds) <= 14
+    assert fleet.peak > 20_000_000
+
+
+@pytest.mark.skipif(len(usable()) < 2, reason="two CPUs are needed")
+def test_sides_of_a_race_run_as_they_will_be_deployed(tmp_path: Path) -> None:
+    """What is raced is the folder with the threads of its setup; the model as it is stays as it is."""
+    model = array_folders.evaluator(
+        tmp_path, {array_folders.AS_IS: "numpy.tanh(x)", "openvino": "numpy.tanh(x)"}
+    )
+    model.raced, kept = Setup(2, 1, 4), Recipe((Change("openvino"),))
+    threaded = kept.plus(Change("threads", {"value": 1}))
+    model.folders.adopt(threaded, model.folders.written(kept), "onnx")
+    assert model.as_raced(kept) == threaded
+    assert model.as_raced(Recipe()) == Recipe()
+    model.ready, model.ready_by, model.limits = 1.0, {}, model.request.limits
+    rounds = list(islice(model.race(Recipe(), kept), 2))
+    assert all(0.1 < each.ratio < 10 for each in rounds)
+    assert {len(recipe) for recipe in model.timings} == {0, 1}
+    assert min(len(timing.seconds) for timing in model.timings.values()) > 100
+    (point,) = [each for each in points(model, kept) if each.chosen]
+    assert (point.instances, point.threads) == (2, 1)
+    assert point.throughput == pytest.approx(2 * 4 / np.mean(model.timings[kept].seconds))

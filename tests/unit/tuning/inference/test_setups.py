@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.pricing.promises import Promise
+from laptime.tuning.inference import request as of_requests
 from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
 from laptime.tuning.inference.limits import Limits, word
-from laptime.tuning.inference.setups import ROUNDS, Cost, Seen, Setup, Visit, chosen, table
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.setups import ROUNDS, Cost, Seen, Setup, Visit, chosen, of_race, table
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 
@@ -120,6 +123,48 @@ def test_threads_are_no_candidate_where_they_are_chosen_later(options: dict[str,
     names = {each.change.name for each in offered.usable}
     assert ("threads" in names) == (not options)
     assert offered.ruled_out.get("threads", "") == (OF_SETUPS if options else "")
+
+
+@pytest.mark.parametrize(
+    ("goal", "device", "named", "instances"),
+    [
+        ("throughput", "cpu", [], [1, 2, 4]),
+        ("throughput", "cpu", [3], [3]),
+        ("throughput", "cuda:0", [], [1]),
+        ("latency", "cpu", [], [1]),
+    ],
+)
+def test_instances_that_nobody_named_fill_the_cpus(
+    goal: Any, device: str, named: list[int], instances: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_requests, "room", lambda: 6)
+    request = ModelRequest(target="m", goal=goal, device="auto", instances=named)
+    assert request.place == ("cpu" if named == [3] else "auto")
+    assert request.on(device, 1).instances == instances
+    assert request.on(device, 1).has_setups == (instances != [1])
+
+
+@pytest.mark.parametrize(("free", "instances"), [(9_000, [1, 2, 4]), (7_999, [1, 2]), (10, [1])])
+def test_both_sides_of_a_race_fit_into_the_memory(
+    free: int, instances: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_requests, "room", lambda: 6)
+    monkeypatch.setattr(of_requests, "available_bytes", lambda: free)
+    assert ModelRequest(target="m", instances=[]).on("cpu", 1_000).instances == instances
+
+
+@pytest.mark.parametrize(
+    ("cpus", "instances", "setup"),
+    [
+        (2, [1, 2], Setup(2, 1, 4)),
+        (6, [1, 2, 4], Setup(4, 1, 4)),
+        (64, [1, 2, 4, 8, 16], Setup(8, 8, 4)),
+        (2, [4], Setup(1, 0, 4)),
+        (8, [1], Setup(1, 0, 4)),
+    ],
+)
+def test_a_side_of_a_race_has_many_instances(cpus: int, instances: list[int], setup: Setup) -> None:
+    assert of_race(cpus, instances, 4) == setup
 
 
 def test_too_few_calls_are_no_promise() -> None:

@@ -82,6 +82,18 @@ def test_compiled_code_holds_its_threads(folders: Folders, builds: list[str]) ->
     assert builds == ["compiled", "compiled + threads=1"]
 
 
+def test_a_precision_that_the_runtime_chooses_is_a_setting(folders: Folders, builds: list[str]) -> None:
+    bf16, float32 = folders.written(recipe("openvino_bf16", THREAD)), folders.written(recipe("openvino"))
+    assert builds == ["openvino"]
+    assert (bf16 / "model.bin").stat().st_ino == (float32 / "model.bin").stat().st_ino
+    hints = [
+        folders.settings(each)["properties"].get("INFERENCE_PRECISION_HINT")
+        for each in (recipe("openvino_bf16", THREAD), recipe("openvino"))
+    ]
+    assert hints == ["bf16", None]  # the builder that is played writes none
+    assert folders.settings(recipe("openvino_bf16", THREAD))["precision"] == "bfloat16"
+
+
 def test_a_refusal_holds_for_all_settings_and_not_for_the_model_as_it_is(
     folders: Folders, builds: list[str]
 ) -> None:
@@ -121,6 +133,7 @@ def test_settings_of_pytorch_share_the_exported_graph(folders: Folders, builds: 
     ("changes", "artefact", "as_exported"),
     [
         (recipe(THREAD, "openvino", "huge_pages"), recipe("openvino"), True),
+        (recipe("openvino_bf16", THREAD), recipe("openvino"), True),
         (recipe("fold_batch_norm", "inference_mode"), recipe("fold_batch_norm"), False),
         (recipe("compiled", THREAD), recipe("compiled", THREAD), False),
         (recipe("onnxruntime_int8", "graph_optimization"), recipe("onnxruntime_int8"), True),

@@ -104,7 +104,8 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     default="",
     callback=_NUMBERS,
     metavar="N,...",
-    help="Processes of the model at once, each on CPUs of its own; the best number is chosen. [default: 1]",
+    help="Processes of the model at once, each on CPUs of its own; the best number is chosen. "
+    "[default: 1; with --goal throughput on a CPU 1, 2, 4 ... as far as CPUs and memory reach]",
 )
 @click.option(
     "--device",

@@ -17,6 +17,7 @@ GIVES = openvino.GIVES | {"half_precision"}
 CONFLICTS = _torch_only.ALL
 PACKAGES = openvino.PACKAGES
 BUILDS = 12.0
+ARTEFACT = "openvino"
 
 
 def apply(draft: Draft, options: Options) -> None:

@@ -98,8 +98,9 @@ def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) 
     Raises:
         TrialFailed: it does not run.
     """
-    samples = measured.samples if measured is not None else [evaluator.timings[built(recipe)].seconds]
-    if not any(samples):  # threads chosen with the instances: calls of several at once do not count
+    alone = evaluator.timings[built(recipe)].seconds if evaluator.raced.instances == 1 else []
+    samples = measured.samples if measured is not None else [alone]
+    if not any(samples):  # calls of several instances at once do not count
         with evaluator.arm(recipe) as arm:
             return arm.call
     return median(chain.from_iterable(samples))
