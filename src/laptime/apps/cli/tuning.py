@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 def trial_options(command: Decorated) -> Decorated:
     """`--python` and `--timeout`: how each trial process runs."""
     command = time_option("--timeout", "Time limit of one trial.", default="10m")(command)
-    help_text = "Interpreter that runs the script. [default: laptime's own]"
+    help_text = (
+        "Interpreter that runs the script; of a model NAME=PATH: where a runtime of it is installed, "
+        "openvino=.venv-ov. [default: laptime's own]"
+    )
     return click.option("--python", metavar="PATH", default="", help=help_text)(command)
 
 

@@ -11,7 +11,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
-_OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "python", "earlier")
+_OF_SCRIPTS = ("arguments", "steps", "extra", "patch", "step_by", "earlier")
 _OF_MODELS = ("batch", "device", "export", "inputs", "instances", "metric", "slo")
 _OPTIONS = {"extra": "--with", "step_by": "--step-by", "earlier": "--no-earlier"}
 
@@ -69,6 +69,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         instances=settings["instances"]
         or ([] if "goal" in origins and settings["goal"] == "throughput" else [1]),
         device=settings["device"] or "auto",
+        python=settings["python"],
         inputs=settings["inputs"],
         metric=settings["metric"],
         slo=settings["slo"],

@@ -31,6 +31,7 @@ class Arm:
         folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
         isolated: `python -I`, so that nothing of this installation's surroundings helps it.
         arrays: it is called with arrays, and needs no torch; else with tensors.
+        python: its interpreter; "": laptime's own.
         cpus: on which it runs; none: on all. device: on which its inputs lie, and which its calls wait for.
         timeout: seconds that any answer may take.
 
@@ -46,6 +47,7 @@ class Arm:
         isolated: bool,
         timeout: float,
         arrays: bool = False,
+        python: str = "",
         cpus: Sequence[int] = (),
         device: str = "cpu",
     ) -> None:
@@ -60,7 +62,7 @@ class Arm:
         self._first: list[float] = []
         with deferred_signals() as release:
             self._process = Process(
-                [sys.executable, *program],
+                [python or sys.executable, *program],
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=self._log,

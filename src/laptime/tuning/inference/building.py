@@ -13,6 +13,7 @@ from typing import Any
 from laptime import targets
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
+from laptime.tuning.inference.forms import onnx
 from laptime.tuning.inference.implementation import artefact_of, is_as_exported, load
 from laptime.tuning.inference.linking import link
 from laptime.tuning.inference.samples import first_of
@@ -38,6 +39,7 @@ def build(
     folder: str,
     export: str,
     device: str = "cpu",
+    file: str = "",
 ) -> dict[str, Any]:
     """Apply a recipe to a target, and write the folder.
 
@@ -45,13 +47,17 @@ def build(
         varies, outputs, calibration: see `Draft`.
         names: keywords of its tensors where the inputs are a sample of the user's, else None.
         export: see `Draft`. device: where it is traced and will run.
+        file: that `export` has written, where PyTorch need not be installed; else "".
 
     Returns:
         `refused`: why not, or "". `form`, `seconds`.
     """
     began = time.perf_counter()
     place = Path(folder)
-    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
+    if file:
+        draft = Draft(None, [], list(varies), outputs, Path(calibration), form="onnx", file=Path(file))
+    else:
+        draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
     draft.settings["outputs"] = outputs
     if is_as_exported(Recipe.from_json(recipe)):
         draft.export = Path(export)
@@ -68,6 +74,29 @@ def build(
         return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
     write_folder(place, tuned_of(draft), draft.settings, target=target, recipe=recipe)
     return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
+
+
+def export(
+    *,
+    target: str,
+    batch: int,
+    varies: Sequence[bool],
+    outputs: list[str] | None,
+    calibration: str,
+    names: Sequence[str] | None,
+    export: str,
+    device: str = "cpu",
+) -> dict[str, Any]:
+    """Write the target as an ONNX file, if it is not there; see `build`."""
+    place = Path(export)
+    if not place.is_file():
+        draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
+        place.parent.mkdir(exist_ok=True)
+        try:
+            onnx.write(draft, place.parent)
+        except Refused as refused:
+            return {"refused": str(refused), "form": "onnx"}
+    return {"refused": "", "form": "onnx"}
 
 
 def _draft(

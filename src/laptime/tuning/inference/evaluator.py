@@ -46,7 +46,7 @@ BLOCK = 0.4
 """Seconds of timed calls in a block, about."""
 FEWEST, MOST = 3, 200
 """Calls in a block."""
-OF_ONE_PROCESS = 6
+OF_ONE_PROCESS = 3
 """Rounds after which both sides get new processes."""
 NOISE_BLOCKS = 9
 """Blocks of the model as it is that show its noise."""
@@ -181,6 +181,7 @@ class ModelEvaluator(Sides):
             block=max(BLOCK, FEWEST * call) + UNTIMED * call,
             starts=self._starts(recipe),
             rounds=OF_ONE_PROCESS,
+            missing_of=request.interpreters.missing,
         )
         if not request.has_setups:
             return offered

@@ -53,6 +53,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
 
     Attributes:
         target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
+        python: where its runtime is installed, see `Interpreters`; "": with laptime.
         recipe: the kept changes. settings: of tuned.py. form: how it runs the model, device: where.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
         serve: instances, threads and batch of the final set. speedup: measured afresh. environment: libraries
@@ -61,6 +62,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     target: str = ""
+    python: str = ""
     inputs: str = ""
     metric: str = ""
     slo: str = ""
@@ -115,6 +117,7 @@ def hand_back(
     file = msgspec.structs.replace(
         file,
         target=_anywhere(file.target),
+        python=evaluator.folders.interpreters.text(recipe.names),
         inputs=_anywhere(evaluator.request.inputs),
         metric=_anywhere(evaluator.request.metric),
         slo=evaluator.request.slo,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from laptime.kit.errors import LaptimeError
 from laptime.launch import fresh_call
 from laptime.tuning.inference.building import derive, write_folder
-from laptime.tuning.inference.implementation import artefact_of
+from laptime.tuning.inference.implementation import artefact_of, is_as_exported
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
@@ -39,6 +39,7 @@ class Folders:
 
     Attributes:
         is_file: the target is an ONNX file: nothing of it is PyTorch's.
+        interpreters: that other packages live in.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Folders:
     ) -> None:
         self._home, self._request, self._accounting = home, request, accounting
         self.is_file = "onnx_file" in surveyed["facts"]
+        self.interpreters = request.interpreters
         self._common = {"target": request.target, "calibration": str(calibration)}
         self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
         self._folders: dict[Recipe, Path] = {}
@@ -64,6 +66,14 @@ class Folders:
     def is_isolated(self, recipe: Recipe) -> bool:
         """Whether its folder runs without laptime: all but the model as it is, in PyTorch."""
         return self.is_file or bool(built(recipe))
+
+    def python(self, recipe: Recipe) -> str:
+        """The interpreter that its folder is written and runs in; "": laptime's own."""
+        return self.interpreters.of(recipe.names)
+
+    def takes_arrays(self, recipe: Recipe) -> bool:
+        """Whether its folder is called with arrays: the target is a file, or it runs where no PyTorch is."""
+        return self.is_file or not self.interpreters.has_torch(self.python(recipe))
 
     def form(self, recipe: Recipe) -> str:
         """How a written folder runs the model: a name of `forms/`."""
@@ -127,12 +137,25 @@ class Folders:
         if changes not in self._artefacts:
             folder = self._home / f"artefact{len(self._artefacts)}"
             arguments = {**self._common, "recipe": changes.to_json(), "folder": str(folder)}
-            arguments["export"] = str(self._home / "export" / "model.onnx")
-            self._accounting.trials += 1
-            try:
-                function = "laptime.tuning.inference.building:build"
-                made = fresh_call.call(function, arguments, timeout=self._request.timeout)
-            except LaptimeError as error:
-                made = {"refused": f"{error.what}: {error.why}", "form": ""}
+            python, export = self.python(changes), self._home / "export" / "model.onnx"
+            made = {"refused": "", "form": ""}
+            if python and is_as_exported(changes) and not self.is_file:
+                # Its interpreter need not have PyTorch.
+                made = self._called("export", {**self._common, "export": str(export)})
+                arguments["file"] = str(export)
+            if not made["refused"]:
+                made = self._called("build", {**arguments, "export": str(export)}, python)
             self._artefacts[changes] = _Artefact(folder, made["form"], made["refused"])
         return self._artefacts[changes]
+
+    def _called(self, name: str, arguments: dict[str, Any], python: str = "") -> dict[str, Any]:
+        """What a function of `building` returns; that it ended is a refusal, too."""
+        self._accounting.trials += 1
+        function = f"laptime.tuning.inference.building:{name}"
+        try:
+            made: dict[str, Any] = fresh_call.call(
+                function, arguments, timeout=self._request.timeout, python=python
+            )
+        except LaptimeError as error:
+            return {"refused": f"{error.what}: {error.why}", "form": ""}
+        return made

@@ -33,6 +33,7 @@ and may have, with a default that `load` fills in where it does not
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -94,6 +95,11 @@ def is_as_exported(recipe: Recipe) -> bool:
     return all(load(name).AS_EXPORTED for name in artefact_of(recipe).names)
 
 
+def missing(packages: Iterable[str]) -> list[str]:
+    """Packages that are not installed here."""
+    return [package for package in packages if find_spec(package) is None]
+
+
 def find_candidates(
     loop_profile: LoopProfile,
     recipe: Recipe,
@@ -105,6 +111,7 @@ def find_candidates(
     block: float,
     starts: float,
     rounds: int,
+    missing_of: Callable[[str], list[str]] = lambda name: missing(load(name).PACKAGES),
 ) -> CandidateSet:
     """Everything that could be tried on top of a recipe, and why the rest could not.
 
@@ -112,13 +119,14 @@ def find_candidates(
         allow: numerics classes. only, skip: names; no `only` means all.
         block: seconds of one side of a round. starts: seconds until both arms are ready; new ones are started
             after so many `rounds`.
+        missing_of: packages that a change needs and that are not installed.
     """
     facts = loop_profile.facts.union(*(load(name).GIVES for name in recipe.names))
     usable: list[Candidate] = []
     ruled_out: dict[str, str] = {}
     for name in registry.names(ROOM):
         module = load(name)
-        why = _why_not(module, name, facts - module.GIVES, goal, allow, only, skip)
+        why = _why_not(module, name, facts - module.GIVES, goal, allow, only, skip, missing_of)
         kept = [change.options for change in recipe if change.name == name]
         options = [] if why else [each for each in module.propose(loop_profile) if each not in kept]
         if not options:
@@ -164,13 +172,13 @@ def _why_not(
     allow: frozenset[str],
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    missing_of: Callable[[str], list[str]],
 ) -> str:
     """Why a name is no candidate; "" when it is one."""
     if name in skip or (only and name not in only and name != "identity"):
         return "left out by --skip" if name in skip else "left out by --only"
-    missing = [package for package in module.PACKAGES if find_spec(package) is None]
-    if missing:
-        return f"{missing[0]} is not installed"
+    if lacks := missing_of(name):
+        return f"{lacks[0]} is not installed"
     if goal not in module.GOALS:
         return f"does not serve the goal {goal}"
     if module.NUMERICS not in allow:

@@ -28,6 +28,7 @@ _SETTINGS = (
     "batches",
     "instances",
     "device",
+    "python",
     "inputs",
     "metric",
     "slo",

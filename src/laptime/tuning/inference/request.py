@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +15,8 @@ from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Origin, Variant
 from laptime.store import writable
 from laptime.tuning.inference import user_function
-from laptime.tuning.inference.implementation import DEFAULT, ROOM, load
+from laptime.tuning.inference.implementation import DEFAULT, ROOM
+from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.limits import Limits
 from laptime.verbs.bench.instances import room
 
@@ -33,6 +33,7 @@ class ModelRequest:
         instances: numbers of processes at once that it is tried with; none: as `on` says.
         device: as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
+        python: where runtimes are installed, `openvino=.venv-ov`; see `Interpreters`.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
         slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
         budget: seconds of the session at most.
@@ -51,6 +52,7 @@ class ModelRequest:
     batches: list[int] = field(default_factory=list)
     instances: list[int] = field(default_factory=lambda: [1])
     device: str = "cpu"
+    python: str = ""
     inputs: str = ""
     metric: str = ""
     slo: str = ""
@@ -101,6 +103,15 @@ class ModelRequest:
         return "cpu" if self.device == "auto" and self.has_setups else self.device
 
     @property
+    def interpreters(self) -> Interpreters:
+        """Where runtimes are installed.
+
+        Raises:
+            UsageError, Unavailable: see `Interpreters.of_text`.
+        """
+        return Interpreters.of_text(self.python)
+
+    @property
     def limits(self) -> Limits:
         """What has to be kept.
 
@@ -139,12 +150,13 @@ def check(request: ModelRequest) -> None:
             next=f"laptime bench {request.target}",
         )
     request.limits  # noqa: B018 - reads the SLO
+    request.interpreters  # noqa: B018 - looks for them
     _check_device(request, is_file=recipe.kind == "onnx_file")
     check_functions(request)
     _check_setups(request)
     for option, names in (("--only", request.only), ("--skip", request.skip)):
         for name in names:
-            _check_change(option, name)
+            _check_change(option, name, request.interpreters)
     if request.export is not None and request.export.exists():
         raise UsageError(
             f"{request.export} exists already",
@@ -174,12 +186,12 @@ def check_functions(request: ModelRequest) -> None:
         )
 
 
-def _check_change(option: str, name: str) -> None:
+def _check_change(option: str, name: str, interpreters: Interpreters) -> None:
     """Refuse a change that there is not, and one that was asked for and cannot be made here."""
     known = registry.names(ROOM)
     if name not in known:
         raise unknown("model change", name, known, option=option, example="laptime tune --help")
-    missing = [package for package in load(name).PACKAGES if find_spec(package) is None]
+    missing = interpreters.missing(name)
     if option == "--only" and missing:
         raise Unavailable(
             f"{' and '.join(missing)} not installed",

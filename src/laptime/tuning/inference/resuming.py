@@ -21,7 +21,7 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.session.journal import SessionJournal
 
-_OPTIONS = ("goal", "batch", "device", "slo", "max_memory", "allow", "only", "skip", "certify")
+_OPTIONS = ("goal", "batch", "device", "python", "slo", "max_memory", "allow", "only", "skip", "certify")
 """What decides what the search does. Instances and batch sizes are chosen after it."""
 
 

@@ -95,17 +95,24 @@ class Sides:
     def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
         folder = self.folders.written(recipe)
         self.accounting.trials += 1
-        return self.arm_of(folder, calls, isolated=self.folders.is_isolated(recipe))
+        return self.arm_of(recipe, folder, calls)
 
-    def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
-        """A folder in a new process, called with other recorded inputs, on some CPUs.
+    def arm_of(self, recipe: Recipe, folder: Path, calls: Path, cpus: Sequence[int] = ()) -> Arm:
+        """A folder of a recipe in a new process, called with other recorded inputs, on some CPUs.
 
         Raises:
             TrialFailed: it does not run.
         """
-        timeout, arrays = self.request.timeout, self.folders.is_file
-        how: dict[str, Any] = {"isolated": isolated, "timeout": timeout, "arrays": arrays}
-        return Arm(folder, calls, **how, cpus=cpus, device=self.device)
+        return Arm(
+            folder,
+            calls,
+            isolated=self.folders.is_isolated(recipe),
+            timeout=self.request.timeout,
+            arrays=self.folders.takes_arrays(recipe),
+            python=self.folders.python(recipe),
+            cpus=cpus,
+            device=self.device,
+        )
 
     def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
         """A recipe's folder in the new processes of a setup.
@@ -114,8 +121,8 @@ class Sides:
             TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
         """
         self.accounting.trials += setup.instances
-        start = partial(self.arm_of, isolated=self.folders.is_isolated(recipe))
-        return Fleet(start, self.folders.written(recipe), self._calls_of(setup.batch), setup)
+        folder, calls = self.folders.written(recipe), self._calls_of(setup.batch)
+        return Fleet(partial(self.arm_of, recipe), folder, calls, setup)
 
     def _calls_of(self, batch: int) -> Path:
         """File of recorded inputs, cut or repeated to so many items."""

@@ -43,6 +43,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         goal=file.goal,
         batch=0 if file.inputs else file.batch,
         device=file.device,
+        python=request.python or file.python,
         inputs=file.inputs,
         metric=file.metric,
         slo=file.slo,
@@ -119,7 +120,7 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
         TrialFailed: it does not run.
     """
     now = evaluator.folder / "now.npz"
-    with evaluator.arm_of(folder, folder / "calls.npz") as arm:
+    with evaluator.arm_of(_recipe_of(file), folder, folder / "calls.npz") as arm:
         arm.outputs(now)
     with (
         np.load(now, allow_pickle=False) as ours,

@@ -90,11 +90,11 @@ def test_no_more_is_kept_back_for_setups_than_their_visits_take(
 
 
 def test_a_race_costs_its_processes_and_the_calls_that_do_not_count() -> None:
-    """Blocks of 0.4 s, two calls of 20 ms before each, and new processes every six rounds."""
+    """Blocks of 0.4 s, two calls of 20 ms before each, and new processes every three rounds."""
     model = ScriptedModel(World({}), goal="throughput")
     model.ready, model.ready_by = 8.0, {Recipe((Change("onnxruntime"),)): 4.0}
     call = LoopProfile(step=0.02, cpus=4, facts=frozenset({"cpu"}))
     first = {each.change.name: each for each in ModelEvaluator.candidates(model, call, Recipe()).usable}
-    assert first["threads"].cost == pytest.approx(2 * (0.4 + 2 * 0.02) + 8.0 / 6)  # both load at once
+    assert first["threads"].cost == pytest.approx(2 * (0.4 + 2 * 0.02) + 8.0 / 3)  # both load at once
     kept = ModelEvaluator.candidates(model, call, Recipe((Change("onnxruntime"),))).usable
     assert {each.change.name: each for each in kept}["threads"].start == pytest.approx(4.0)

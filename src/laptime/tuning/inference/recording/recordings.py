@@ -151,8 +151,9 @@ def _about(
 ) -> dict[str, Any]:
     """The answer of the program that records; see `process`."""
     is_isolated = evaluator.folders.is_isolated(recipe)
-    program = [sys.executable, "-I" if is_isolated else "-P", "-B", process.__file__]
-    kind = "arrays" if evaluator.folders.is_file else "tensors"
+    python = evaluator.folders.python(recipe) or sys.executable
+    program = [python, "-I" if is_isolated else "-P", "-B", process.__file__]
+    kind = "arrays" if evaluator.folders.takes_arrays(recipe) else "tensors"
     words = [*program, str(folder), str(evaluator.calls), kind, runtime, str(path), str(SECONDS)]
     place = folder if is_isolated else None
     with tempfile.TemporaryFile() as log, deferred_signals() as release:
