@@ -10,7 +10,7 @@ from msgspec import structs
 from laptime.kit.errors import ExitCode
 from laptime.kit.units import show
 from laptime.records.run import Run
-from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
+from laptime.records.tuning import Applied, Diagnosis, Measured, Rung, Tuning
 
 Outcome = Literal[
     "faster",
@@ -217,6 +217,12 @@ def _parts_of(parts: dict[str, float], measured: Measured | None) -> dict[str, f
 
 def _are_times(*seconds: float) -> bool:
     return all(0 < each < math.inf for each in seconds)
+
+
+def kept(tuning: Tuning) -> list[Applied]:
+    """Changes of the final set that were raced; threads that go with the instances are part of the setup."""
+    raced = {rung.name for rung in tuning.ladder}
+    return [each for each in tuning.recipe if each.name in raced or not raced]
 
 
 def tried(tuning: Tuning) -> list[Rung]:

@@ -451,3 +451,24 @@ def test_a_model_that_was_not_recorded_says_why():
 def test_a_model_that_nobody_asked_about_has_no_such_part():
     assert "What bounds a call" not in text.render(bounded(None))
     assert "bound " not in text.render(bounded(ModelBounds()), brief=True)
+
+
+def test_threads_that_were_chosen_with_the_instances_are_no_kept_change() -> None:
+    """Of one change tried two were kept, the page said."""
+    run = changed(
+        tunings.model(), recipe=[Applied(name="onnxruntime"), Applied(name="threads", options={"value": 1})]
+    )
+    assert run.tuning is not None
+    assert [each.name for each in tuned.kept(run.tuning)] == ["onnxruntime"]
+    page = html.render(run)
+    assert "of 3 tried" in page
+    kept = re.search(r"changes kept.*?>(\d+)<", page, re.IGNORECASE | re.DOTALL)
+    assert kept is not None
+    assert kept[1] == "1"
+
+
+def test_a_session_without_races_keeps_what_its_recipe_says() -> None:
+    """As `laptime verify` does."""
+    run = changed(tunings.model(), ladder=[])
+    assert run.tuning is not None
+    assert tuned.kept(run.tuning) == run.tuning.recipe

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from laptime.records.tuning import Tuning
 from laptime.tuning.inference import folder_file, implementation
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.implementation import ROOM
+from laptime.tuning.inference.recording.recordings import recorded
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import unmet_need
 from laptime.tuning.optimization import Change, Recipe
@@ -126,6 +128,35 @@ def test_a_folder_runs_elsewhere_without_laptime_bit_for_bit(
     (place / "calls.npz").unlink()
     with pytest.raises(UsageError, match="not whole"):
         folder_file.read(place / "recipe.json")
+
+
+@pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
+def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path) -> None:
+    """Another interpreter with the same packages: it writes, runs and records the folder."""
+    for package in implementation.load(name).PACKAGES:
+        pytest.importorskip(package)
+    venv.create(tmp_path / "env", with_pip=False)
+    (packages,) = (tmp_path / "env" / "lib").glob("python*/site-packages")
+    (packages / "here.pth").write_text("\n".join(each for each in sys.path if each.endswith("-packages")))
+    (tmp_path / "model.py").write_text(MODEL)
+    request = ModelRequest(
+        target=f"{tmp_path}/model.py:build", goal="latency", python=f"{name}={tmp_path / 'env'}"
+    )
+    evaluator, recipe = (
+        ModelEvaluator(request, tmp_path),
+        Recipe((Change(name), Change("threads", {"value": 1}))),
+    )
+    python = str(tmp_path / "env" / "bin" / "python")
+    assert (evaluator.folders.python(recipe), evaluator.folders.python(Recipe())) == (python, "")
+    gate = evaluator.gate(Recipe(), recipe, "reassociated")
+    assert gate.word == "passed", gate
+    with evaluator.arm(recipe) as arm:
+        arm.wait()
+        command = Path(f"/proc/{arm._process.pid}/cmdline").read_bytes().split(b"\0")
+    assert command[0].decode() == python
+    assert recorded(evaluator, recipe).rows
+    place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
+    assert folder_file.read(place / "recipe.json").python == f"{name}={python}"
 
 
 def test_rounds_of_a_race_are_pairs_of_processes(evaluators: dict[str, ModelEvaluator]) -> None:

@@ -111,7 +111,7 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     if (smallest := tuned.detectable(run)) is not None:
         note = f"of a {words.unit(tuning)}, from {words.noun(tuning)} against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
-    rows.append(("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
+    rows.append(("changes kept", str(len(tuned.kept(tuning))), f"of {len(tuned.tried(tuning))} tried"))
     return [doc.Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
 
 

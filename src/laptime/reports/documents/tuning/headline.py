@@ -58,13 +58,13 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
         case "limit broken" | "limit undecided":
             return outcome, _limits(tuning, gain), "invalid" if outcome == "limit broken" else "noisy"
         case "same" | "slower" | "unclear" if tuning.recipe:
-            changes = f"{count(len(tuning.recipe), 'change')} kept"
+            changes = f"{count(len(tuned.kept(tuning)), 'change')} kept"
             return gain, f"{changes}; {_rates(tuning)}", "invalid" if outcome == "slower" else "noisy"
     return None
 
 
 def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone]:
-    number, recipe = len(tuned.tried(tuning)), count(len(tuning.recipe), "change")
+    number, recipe = len(tuned.tried(tuning)), count(len(tuned.kept(tuning)), "change")
     match outcome:
         case "dry run":
             named = [rung for rung in tuning.ladder if rung.name != tuned.CONTROL]
@@ -76,7 +76,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "failed":
             return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
-            recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
+            recipe = f", {len(tuned.kept(tuning))} of them kept" if tuning.recipe else ""
             place = "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
             has = f", and the {place} has them" if place else ""
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"

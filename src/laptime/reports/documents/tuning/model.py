@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laptime.analysis import tuned
 from laptime.analysis.quantiles import interval, quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
@@ -170,7 +171,9 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
         rows.append(("folder", text))
     elif tuning.recipe:
-        rows.append(("folder", f"{count(len(tuning.recipe), 'change')} kept, {_no_folder(tuning, model)}"))
+        rows.append(
+            ("folder", f"{count(len(tuned.kept(tuning)), 'change')} kept, {_no_folder(tuning, model)}")
+        )
     return rows
 
 
