@@ -67,11 +67,15 @@ class Interpreters:
 
     def of(self, changes: Iterable[str]) -> str:
         """The interpreter of a folder with these changes; "": laptime's own."""
+        if not self.named:
+            return ""
         packages = chain.from_iterable(load(name).PACKAGES for name in changes)
         return next((self.named[each] for each in packages if each in self.named), "")
 
     def text(self, changes: Iterable[str]) -> str:
         """What `of_text` reads, as far as these changes need it, with absolute paths."""
+        if not self.named:
+            return ""
         packages = set(chain.from_iterable(load(name).PACKAGES for name in changes))
         return ",".join(f"{each}={self.named[each]}" for each in self.named if each in packages)
 

@@ -38,22 +38,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
     live = LiveRun("verify", emit)
     place = request.recipe.expanduser().absolute()
     file = folder_file.read(place)
-    of_model = ModelRequest(
-        target=file.target,
-        goal=file.goal,
-        batch=0 if file.inputs else file.batch,
-        device=file.device,
-        python=request.python or file.python,
-        inputs=file.inputs,
-        metric=file.metric,
-        slo=file.slo,
-        max_memory=file.max_memory,
-        budget=request.budget,
-        timeout=request.timeout,
-        name=request.name,
-        save=request.save,
-        origins=request.origins,
-    )
+    of_model = _request_of(file, request)
     check(of_model)
     recipe = _recipe_of(file)
     with work_folder("verify-model") as folder:
@@ -86,6 +71,26 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
         spent = {"trials": evaluator.accounting.trials, "seconds_by": dict(evaluator.accounting.seconds)}
         tuning = structs.replace(tuning, model=model, **fields, **spent)
         return model_record.finish(live, evaluator, tuning)
+
+
+def _request_of(file: FolderFile, request: VerifyRequest) -> ModelRequest:
+    """The options of the session that has handed the folder back, as far as they are asked again."""
+    return ModelRequest(
+        target=file.target,
+        goal=file.goal,
+        batch=0 if file.inputs else file.batch,
+        device=file.device,
+        python=request.python or file.python,
+        inputs=file.inputs,
+        metric=file.metric,
+        slo=file.slo,
+        max_memory=file.max_memory,
+        budget=request.budget,
+        timeout=request.timeout,
+        name=request.name,
+        save=request.save,
+        origins=request.origins,
+    )
 
 
 def _compared_and_timed(

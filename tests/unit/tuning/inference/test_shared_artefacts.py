@@ -33,7 +33,9 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was built, in order; the builder refuses ONNX Runtime."""
     made: list[str] = []
 
-    def build(function: str, arguments: dict[str, Any], *, timeout: float) -> dict[str, Any]:
+    def build(
+        function: str, arguments: dict[str, Any], *, timeout: float, python: str = ""
+    ) -> dict[str, Any]:
         changes, folder = Recipe.from_json(arguments["recipe"]), Path(arguments["folder"])
         made.append(str(changes))
         form = next((FORMS[name] for name in changes.names if name in FORMS), "exported")
