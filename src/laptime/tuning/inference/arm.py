@@ -17,6 +17,7 @@ from typing import Any
 
 from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
 from laptime.tuning.inference import arm_process
+from laptime.tuning.inference.arm_process import LONG
 from laptime.tuning.search.evaluator import TrialFailed
 
 FIRST_CALLS = 3
@@ -89,6 +90,16 @@ class Arm:
             self._loading = time.monotonic() - self._began
 
     @property
+    def loading(self) -> float:
+        """Seconds that loading takes.
+
+        Raises:
+            TrialFailed: it does not load.
+        """
+        self.wait()
+        return self._loading
+
+    @property
     def call(self) -> float:
         """Seconds of a call, about: the median of its first ones.
 
@@ -111,7 +122,9 @@ class Arm:
         if not self._first:
             self.wait()
             began = time.monotonic()
-            self._first = self.seconds(FIRST_CALLS)
+            self._first = self.seconds(1)
+            if self._first[0] < LONG:
+                self._first += self.seconds(FIRST_CALLS - 1)
             self._warming = time.monotonic() - began
         return self._first
 

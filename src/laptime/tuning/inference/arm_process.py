@@ -5,7 +5,7 @@
 Commands are JSON lines on standard input, answers JSON lines on what standard output was: with each the
 peak so far in bytes.
 
-    {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after two that do not count
+    {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after one or two more
     {"seconds": 2.0}   the same of as many calls as fit into 2 s
     {"outputs": PATH}  what it makes of all recorded inputs, written to PATH; how each call went
 """
@@ -23,8 +23,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-UNTIMED = 2
-"""Calls of a block that do not count: caches and threads of the other side's block are to be forgotten."""
+UNTIMED, LONG = 2, 0.2
+"""Calls of a block that do not count: caches and threads of the other side's block are to be forgotten. One
+is enough where it takes so many seconds.
+"""
 
 Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -103,9 +105,12 @@ def timed(
 
     A call begins when nothing is queued on the device, and has ended when the device has finished it.
     """
+    ended = time.perf_counter() + LONG
     for _ in range(UNTIMED):
         model(*inputs)
-    device.wait()
+        device.wait()
+        if time.perf_counter() > ended:
+            break
     seconds: list[float] = []
     until = time.perf_counter() + limit
     while len(seconds) < calls:

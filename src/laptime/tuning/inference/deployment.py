@@ -22,7 +22,9 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.verbs.bench.instances import room
 
 VISIT = 3.0
-"""Seconds of a visit, about; ten calls at least. Its processes are new ones, which takes as long."""
+"""Seconds of a visit, about. Its processes are new ones, which takes as long."""
+CALLS, WITH_LIMITS = 3, 10
+"""Calls of a visit at least: of each instance; where a quantile of them is a limit."""
 
 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
@@ -92,7 +94,7 @@ def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
     """
     visits: list[Visit] = []
     with evaluator.fleet(recipe, setup) as fleet:
-        seconds = max(VISIT, 10 * fleet.call)
+        seconds = max(VISIT, (WITH_LIMITS if evaluator.limits else CALLS) * fleet.call)
         readings = energy.measure(evaluator.meters, lambda: visits.append(fleet.visit(seconds)))
     joules, items = energy.gross(readings), len(visits[0].seconds) * setup.batch
     return replace(visits[0], joules=None if joules is None else joules / items)

@@ -25,6 +25,7 @@ from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
+from laptime.tuning.inference.arm_process import LONG as LONG_CALL
 from laptime.tuning.inference.arm_process import UNTIMED
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
@@ -45,11 +46,11 @@ from laptime.verbs.bench.instances import room
 BLOCK = 0.4
 """Seconds of timed calls in a block, about."""
 FEWEST, MOST = 3, 200
-"""Calls in a block."""
+"""Calls in a block; fewer where these take more than twice its seconds."""
 OF_ONE_PROCESS = 3
 """Rounds after which both sides get new processes."""
-NOISE_BLOCKS = 9
-"""Blocks of the model as it is that show its noise."""
+NOISE_BLOCKS, FEW_BLOCKS, NOISE_SECONDS = 9, 5, 10.0
+"""Blocks that show how much they scatter; so few where more take longer than these seconds."""
 LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 LONG = 4.0
@@ -145,7 +146,9 @@ class ModelEvaluator(Sides):
         with self.accounting.spent_on("diagnose"), self.side(recipe) as side:
             self.ready = max(side.ready, 0.1)
             calls = self.calls_in_block(side.call)
-            blocks = [self.figure(self.timed(recipe, side, calls)) for _ in range(NOISE_BLOCKS)]
+            blocks, until = list[float](), self.elapsed() + NOISE_SECONDS
+            while len(blocks) < (NOISE_BLOCKS if self.elapsed() < until else FEW_BLOCKS):
+                blocks.append(self.figure(self.timed(recipe, side, calls)))
             step, peak = median(blocks) / many, side.peak
         noise = spread([log(after / before) for before, after in pairwise(blocks)])
         if many > 1 and self.loop_profile is None:  # as it is, it is one process
@@ -178,7 +181,7 @@ class ModelEvaluator(Sides):
             allow=request.classes,
             only=tuple(request.only),
             skip=tuple(request.skip),
-            block=max(BLOCK, FEWEST * call) + UNTIMED * call,
+            block=(self.calls_in_block(call) + (UNTIMED if call < LONG_CALL else 1)) * call,
             starts=self._starts(recipe),
             rounds=OF_ONE_PROCESS,
             missing_of=request.interpreters.missing,
@@ -331,4 +334,5 @@ class ModelEvaluator(Sides):
 
     def calls_in_block(self, call: float) -> int:
         """Calls that fill a block."""
-        return min(MOST, max(FEWEST, round(BLOCK / max(call, 1e-6))))
+        call = max(call, 1e-6)
+        return min(MOST, max(1, min(FEWEST, int(2 * BLOCK / call)), round(BLOCK / call)))

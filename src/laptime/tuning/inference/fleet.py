@@ -5,6 +5,7 @@ A `Fleet` is a side of a race as an `Arm` is: it has `wait`, `call`, `ready`, `s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,7 +45,7 @@ class Fleet:
         with ExitStack() as stack:
             self._arms = [stack.enter_context(start(folder, calls, cpus)) for cpus in places]
             self._stack = stack.pop_all()
-        self._is_ready = False
+        self._warming: float | None = None
 
     def wait(self) -> None:
         """Until all are loaded and have made calls that do not count: the first of some runtimes compiles.
@@ -52,9 +53,12 @@ class Fleet:
         Raises:
             TrialFailed: one of them does not run.
         """
-        if not self._is_ready:
+        if self._warming is None:
+            for arm in self._arms:
+                arm.wait()
+            began = time.monotonic()
             self._called(0.0)
-            self._is_ready = True
+            self._warming = time.monotonic() - began
 
     @property
     def call(self) -> float:
@@ -74,7 +78,7 @@ class Fleet:
             TrialFailed: one of them does not run.
         """
         self.wait()
-        return max(arm.ready for arm in self._arms)
+        return max(arm.loading for arm in self._arms) + (self._warming or 0.0)
 
     @property
     def peak(self) -> int:

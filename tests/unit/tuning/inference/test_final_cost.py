@@ -98,3 +98,12 @@ def test_a_race_costs_its_processes_and_the_calls_that_do_not_count() -> None:
     assert first["threads"].cost == pytest.approx(2 * (0.4 + 2 * 0.02) + 8.0 / 3)  # both load at once
     kept = ModelEvaluator.candidates(model, call, Recipe((Change("onnxruntime"),))).usable
     assert {each.change.name: each for each in kept}["threads"].start == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(("call", "calls", "blocks"), [(0.02, 20, 9), (0.13, 3, 9), (0.3, 2, 9), (2.5, 1, 5)])
+def test_slow_calls_are_timed_few_times(call: float, calls: int, blocks: int) -> None:
+    """Eight sentences in BERT take seconds: 9 blocks of 3 calls, each behind two more, took a third of a session."""
+    model = ScriptedModel(World({}, call=call, noise=0.0, process=0.0, tail=0.0), goal="throughput")
+    assert model.calls_in_block(call) == calls
+    model.diagnose(Recipe())
+    assert len(model.timings[Recipe()].seconds) == calls * blocks
