@@ -102,7 +102,7 @@ def test_a_race_costs_its_processes_and_the_calls_that_do_not_count() -> None:
 
 @pytest.mark.parametrize(("call", "calls", "blocks"), [(0.02, 20, 9), (0.13, 3, 9), (0.3, 2, 9), (2.5, 1, 5)])
 def test_slow_calls_are_timed_few_times(call: float, calls: int, blocks: int) -> None:
-    """Eight sentences in BERT take seconds: 9 blocks of 3 calls, each behind two more, took a third of a session."""
+    """Nine blocks of three calls, each behind two more, took a third of a session with calls of seconds."""
     model = ScriptedModel(World({}, call=call, noise=0.0, process=0.0, tail=0.0), goal="throughput")
     assert model.calls_in_block(call) == calls
     model.diagnose(Recipe())
