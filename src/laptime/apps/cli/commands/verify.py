@@ -48,7 +48,8 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     request = verb.VerifyRequest(**settings, origins=flags(context, settings))
-    recorded = tuning.record(_check_of(request.recipe), request, save=request.save, quiet=voice.quiet)
+    check, items = _check_of(request.recipe)
+    recorded = tuning.record(check, request, save=request.save, quiet=voice.quiet, items=items)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
     code = tuning.exit_code(recorded[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
@@ -56,10 +57,10 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     return code if code == ExitCode.INTERRUPTED else delivered or code
 
 
-def _check_of(recipe: Path) -> Callable[[Any, Listener], Run]:
-    """What checks this file: that of a script, or that of a model's folder."""
+def _check_of(recipe: Path) -> tuple[Callable[[Any, Listener], Run], str]:
+    """What checks this file, that of a script or that of a model's folder; and what its rates count."""
     from laptime.tuning.inference import folder_file
     from laptime.tuning.inference.verify import verify_model
     from laptime.tuning.session import verify as verb
 
-    return verify_model if folder_file.is_one(recipe) else verb.verify
+    return (verify_model, "items") if folder_file.is_one(recipe) else (verb.verify, "")
