@@ -17,7 +17,7 @@ from typing import Any
 
 from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
 from laptime.tuning.inference import arm_process
-from laptime.tuning.inference.arm_process import LONG
+from laptime.tuning.inference.arm_process import LONG_CALL
 from laptime.tuning.search.evaluator import TrialFailed
 
 FIRST_CALLS = 3
@@ -123,7 +123,7 @@ class Arm:
             self.wait()
             began = time.monotonic()
             self._first = self.seconds(1)
-            if self._first[0] < LONG:
+            if self._first[0] < LONG_CALL:
                 self._first += self.seconds(FIRST_CALLS - 1)
             self._warming = time.monotonic() - began
         return self._first

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-UNTIMED, LONG = 2, 0.2
+UNTIMED, LONG_CALL = 2, 0.2
 """Calls of a block that do not count: caches and threads of the other side's block are to be forgotten. One
 is enough where it takes so many seconds.
 """
@@ -105,7 +105,7 @@ def timed(
 
     A call begins when nothing is queued on the device, and has ended when the device has finished it.
     """
-    ended = time.perf_counter() + LONG
+    ended = time.perf_counter() + LONG_CALL
     for _ in range(UNTIMED):
         model(*inputs)
         device.wait()

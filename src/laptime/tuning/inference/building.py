@@ -54,10 +54,7 @@ def build(
     """
     began = time.perf_counter()
     place = Path(folder)
-    if file:
-        draft = Draft(None, [], list(varies), outputs, Path(calibration), form="onnx", file=Path(file))
-    else:
-        draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
+    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device, file)
     draft.settings["outputs"] = outputs
     if is_as_exported(Recipe.from_json(recipe)):
         draft.export = Path(export)
@@ -107,9 +104,10 @@ def _draft(
     calibration: Path,
     names: Sequence[str] | None,
     device: str,
+    file: str = "",
 ) -> Draft:
-    """The target before any change."""
-    if file := targets.parse(target).file:
+    """The target before any change; `file`: its ONNX file, where that stands for it."""
+    if file := file or targets.parse(target).file:
         return Draft(None, [], varies, outputs, calibration, form="onnx", file=Path(file))
     traced = max(batch, TRACED) if any(varies) else batch
     sample = None if names is None else first_of(calibration, names)

@@ -25,8 +25,7 @@ from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.inference.arm_process import LONG as LONG_CALL
-from laptime.tuning.inference.arm_process import UNTIMED
+from laptime.tuning.inference.arm_process import LONG_CALL, UNTIMED
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import Word, word

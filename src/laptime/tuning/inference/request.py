@@ -18,6 +18,7 @@ from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM
 from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.limits import Limits
+from laptime.tuning.inference.setups import powers_of_two
 from laptime.verbs.bench.instances import room
 
 
@@ -78,7 +79,12 @@ class ModelRequest:
     @property
     def has_setups(self) -> bool:
         """Instances, threads and batch sizes are chosen, see `deployment`."""
-        return self.goal == "cost" or self.instances not in ([], [1]) or len(self.batches) > 1
+        return self.goal == "cost" or self.has_instances or len(self.batches) > 1
+
+    @property
+    def has_instances(self) -> bool:
+        """Other numbers of processes than one were named."""
+        return self.instances not in ([], [1])
 
     def on(self, device: str, peak: int) -> ModelRequest:
         """The request once its device is known: numbers of instances that nobody named are powers of two.
@@ -90,7 +96,7 @@ class ModelRequest:
             return self
         is_many = device == "cpu" and self.goal in ("throughput", "cost")
         most = max(1, min(room(), available_bytes() // (2 * peak))) if is_many else 1
-        return replace(self, instances=[2**power for power in range(most.bit_length())])
+        return replace(self, instances=powers_of_two(most))
 
     @property
     def is_throughput(self) -> bool:
@@ -150,13 +156,13 @@ def check(request: ModelRequest) -> None:
             next=f"laptime bench {request.target}",
         )
     request.limits  # noqa: B018 - reads the SLO
-    request.interpreters  # noqa: B018 - looks for them
+    interpreters = request.interpreters
     _check_device(request, is_file=recipe.kind == "onnx_file")
     check_functions(request)
     _check_setups(request)
     for option, names in (("--only", request.only), ("--skip", request.skip)):
         for name in names:
-            _check_change(option, name, request.interpreters)
+            _check_change(option, name, interpreters)
     if request.export is not None and request.export.exists():
         raise UsageError(
             f"{request.export} exists already",
@@ -228,7 +234,7 @@ def _check_setups(request: ModelRequest) -> None:
     """Several instances and batch sizes: for goals that look at many items."""
     is_single = request.goal in ("latency", "memory")
     if is_single and request.has_setups:
-        option = "--instances" if request.instances not in ([], [1]) else "several batch sizes"
+        option = "--instances" if request.has_instances else "several batch sizes"
         raise UsageError(
             f"{option} and --goal {request.goal} do not go together",
             why="one call of one process is what this goal looks at",

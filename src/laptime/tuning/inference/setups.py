@@ -108,13 +108,17 @@ def with_threads(recipe: Recipe, threads: int) -> Recipe:
     return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
 
 
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4 ... as far as `most`, at least 1, goes."""
+    return [2**power for power in range(most.bit_length())]
+
+
 def table(cpus: int, instances: Iterable[int], batches: Iterable[int]) -> list[Setup]:
     """All setups that so many CPUs have room for; threads in powers of two, and as many as there are."""
-    powers = {2**power for power in range(cpus.bit_length()) if 2**power <= cpus}
     return sorted(
         Setup(number, threads, batch)
         for number in set(instances)
-        for threads in powers | {max(1, cpus // number)}
+        for threads in {*powers_of_two(cpus), max(1, cpus // number)}
         for batch in set(batches)
         if number * threads <= cpus
     )

@@ -118,7 +118,7 @@ class Sides:
         """A recipe's folder in the new processes of a setup.
 
         Raises:
-            TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
+            TrialFailed: the folder cannot be written, or takes no such batch, or there are too few CPUs.
         """
         self.accounting.trials += setup.instances
         folder, calls = self.folders.written(recipe), self._calls_of(setup.batch)
