@@ -63,7 +63,6 @@ from laptime.tuning.inference.session import tune_model
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.verbs.bench.instances import usable
 
 MODELS = {
     "efficientnet_b0": "torchvision:efficientnet_b0",
@@ -170,12 +169,12 @@ def olive_way(name: str, target: str, batch: int, asked: argparse.Namespace, wor
 
 def session(name: str, target: str, batch: int, budget: float, work: Path) -> Way | str:
     """What a session keeps, or why it handed nothing back; the model as it is where nothing helped."""
-    place, cpus = work / name, len(usable())
+    place = work / name
     request = ModelRequest(
         target=target,
         batch=batch,
         allow=SESSIONS[name],
-        instances=[count for count in (1, 2, 4, 8, 16) if count <= cpus],
+        instances=[],  # as many as the CPUs take
         budget=budget,
         export=place,
         timeout=TIMEOUT,
@@ -188,7 +187,14 @@ def session(name: str, target: str, batch: int, budget: float, work: Path) -> Wa
         return f"{error.what}: {error.why}"
     about = {"session": {"seconds_by": tuning.seconds_by, "ended": tuning.ended, "gate": tuning.gate.word}}
     about["session"]["ladder"] = [
-        {"label": each.label, "word": each.verdict, "speedup": each.speedup, "gate": each.gate.word}
+        {
+            "label": each.label,
+            "word": each.verdict,
+            "speedup": each.speedup,
+            "gate": each.gate.word,
+            "rounds": each.rounds,
+            "seconds": each.seconds,
+        }
         for each in tuning.ladder
     ]
     about["picked"] = ", ".join(f"{each.name} {each.options or ''}".strip() for each in tuning.recipe)

@@ -23,10 +23,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-UNTIMED, LONG_CALL = 2, 0.2
-"""Calls of a block that do not count: caches and threads of the other side's block are to be forgotten. One
-is enough where it takes so many seconds.
-"""
+LONG_CALL = 0.2
+"""Seconds of a call that lets caches and threads forget whatever ran before it."""
 
 Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -98,6 +96,15 @@ def _copied(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
+def untimed(call: float) -> int:
+    """Calls of a block that do not count: what the other side's block left in caches is to be forgotten.
+
+    Args:
+        call: seconds of one.
+    """
+    return 2 if call < LONG_CALL else 1
+
+
 def timed(
     model: Model, inputs: list[Any], calls: float, limit: float = float("inf"), *, device: Any
 ) -> dict[str, Any]:
@@ -105,12 +112,11 @@ def timed(
 
     A call begins when nothing is queued on the device, and has ended when the device has finished it.
     """
-    ended = time.perf_counter() + LONG_CALL
-    for _ in range(UNTIMED):
+    made, began = 0, time.perf_counter()
+    while made < untimed(time.perf_counter() - began):
         model(*inputs)
         device.wait()
-        if time.perf_counter() > ended:
-            break
+        made += 1
     seconds: list[float] = []
     until = time.perf_counter() + limit
     while len(seconds) < calls:

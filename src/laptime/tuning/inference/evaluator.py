@@ -25,7 +25,7 @@ from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.inference.arm_process import LONG_CALL, UNTIMED
+from laptime.tuning.inference.arm_process import untimed
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import Word, word
@@ -180,7 +180,7 @@ class ModelEvaluator(Sides):
             allow=request.classes,
             only=tuple(request.only),
             skip=tuple(request.skip),
-            block=(self.calls_in_block(call) + (UNTIMED if call < LONG_CALL else 1)) * call,
+            block=(self.calls_in_block(call) + untimed(call)) * call,
             starts=self._starts(recipe),
             rounds=OF_ONE_PROCESS,
             missing_of=request.interpreters.missing,
@@ -262,7 +262,7 @@ class ModelEvaluator(Sides):
             if not self.limits or not is_open or (checks and self.elapsed() > until):
                 return checks
             with self.accounting.spent_on("measure"), self.arm(recipe) as arm:
-                self.timed(recipe, arm, max(FEWEST, min(self.limits.calls, round(LONG / arm.call))))
+                self.timed(recipe, arm, max(FEWEST, round(LONG / arm.call)))
 
     def sameness(self, candidate: Recipe) -> Gate:
         """Whether the folder computes what the model does.

@@ -2,9 +2,11 @@
 
 An SLO is judged by the interval of the percentile, from order statistics (`analysis.quantiles`): kept where
 its upper end is within, broken where its lower end is beyond, undecided between, and where too few calls were
-timed for an interval. Calls are made one after the other: how long they wait for each other under load is
-another question (`laptime load`). Memory is the largest resident set of a process that has loaded the folder
-and calls it, interpreter and libraries included; it has no interval.
+timed for an interval. Calls of a millisecond follow the level of their process: thousands are worth few
+independent ones, and get the wider interval of `analysis.shifting_level`. Calls are made one after the other:
+how long they wait for each other under load is another question (`laptime load`). Memory is the largest
+resident set of a process that has loaded the folder and calls it, interpreter and libraries included; it has
+no interval.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Literal
 
 import numpy as np
 
-from laptime.analysis.quantiles import effective_size, interval, quantile, samples_needed
+from laptime.analysis import shifting_level
+from laptime.analysis.quantiles import Floats, effective_size, quantile, samples_needed
 from laptime.analysis.summary import QUANTILES
 from laptime.kit.units import show
 from laptime.pricing.promises import Promise
@@ -66,13 +69,13 @@ def distance(checks: Sequence[GateCheck]) -> float:
 
 def upper_end(slo: Promise, seconds: Sequence[float]) -> float | None:
     """Upper end of the interval of the SLO's quantile; None where there are too few calls."""
-    ends = interval(np.array(seconds), QUANTILES[slo.quantile])
+    ends = shifting_level.interval(np.array(seconds), QUANTILES[slo.quantile])
     return ends[1] if ends else None
 
 
-def _slo(slo: Promise, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> GateCheck:
+def _slo(slo: Promise, seconds: Floats) -> GateCheck:
     q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
-    ends = interval(seconds, q) if len(seconds) else None
+    ends = shifting_level.interval(seconds, q)
     if ends is None:
         return checked("slo", "unknown", _too_few(slo.quantile, seconds, q), None, slo.limit)
     low, high = ends
@@ -85,7 +88,7 @@ def _slo(slo: Promise, seconds: np.ndarray[tuple[int], np.dtype[np.float64]]) ->
     return checked("slo", "unknown", f"{told}, {limit} lies in between", high, slo.limit)
 
 
-def _too_few(name: str, seconds: np.ndarray[tuple[int], np.dtype[np.float64]], q: float) -> str:
+def _too_few(name: str, seconds: Floats, q: float) -> str:
     """How many calls an interval would take, and what those that were timed are worth."""
     needed, timed = samples_needed(q), len(seconds)
     told = f"{name} needs {needed} independent calls, {timed} were timed"

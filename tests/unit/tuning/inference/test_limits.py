@@ -60,6 +60,15 @@ def test_an_slo_that_is_broken_is_hardly_ever_called_kept() -> None:
     assert sum(kept) <= 0.05 * len(kept)
 
 
+@pytest.mark.parametrize(("median", "outcome"), [(0.001, "ok"), (0.100, "fail"), (0.016, "unknown")])
+def test_short_calls_of_processes_that_differ_are_decided_where_the_limit_is_far(
+    median: float, outcome: str
+) -> None:
+    levels = np.repeat(np.exp([-0.02, 0.01, 0.03, 0.0, -0.01, 0.02]), 2000)
+    (check,) = SLO.checks(list(levels * calls(median, len(levels))), 0)
+    assert check.outcome == outcome, check
+
+
 def test_memory_is_held_against_the_peak() -> None:
     limits = Limits(memory=2_000_000_000)
     assert word(limits.checks([], 1_900_000_000)) == "ok"

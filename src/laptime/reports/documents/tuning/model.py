@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laptime.analysis import tuned
-from laptime.analysis.quantiles import interval, quantile, samples_needed
+from laptime.analysis import shifting_level, tuned
+from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.tuning import Measured, TunedModel, Tuning
@@ -58,9 +58,10 @@ def _quantile(side: Measured, q: float) -> doc.Cell:
     import numpy as np  # not for `laptime --help`
 
     samples = np.array([seconds for process in side.samples for seconds in process])
-    ends = interval(samples, q) if len(samples) else None
+    ends = shifting_level.interval(samples, q)
     if ends is None:
-        return doc.Cell(text="-", note=f"{samples_needed(q)} calls are needed, {len(samples)} were timed")
+        needed = f"{samples_needed(q)} independent calls are needed"
+        return doc.Cell(text="-", note=f"{needed}, {len(samples)} were timed")
     value = quantile(samples, q)
     low, high = (show(end, "s") for end in ends)
     return doc.Cell(text=show(value, "s", ends), value=value, interval=f"[{low}, {high}]")

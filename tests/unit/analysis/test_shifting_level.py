@@ -1,0 +1,58 @@
+"""The wider interval of a quantile: of many calls whose level shifts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from laptime.analysis import quantiles, shifting_level
+from laptime.analysis.quantiles import Floats
+
+CALLS, BLOCK, PROCESSES = 12_000, 200, 6
+SPREAD = 0.05
+
+
+def calls(seed: int, *, level: float = 0.02, number: int = CALLS) -> Floats:
+    """Calls of about a millisecond in processes of a level each, in blocks that drift; 2 % take longer."""
+    dice = np.random.default_rng(seed)
+    of_process = np.repeat(dice.normal(size=PROCESSES) * level, number // PROCESSES + 1)[:number]
+    of_block = np.repeat(dice.normal(size=number // BLOCK + 1) * 0.01, BLOCK)[:number]
+    scatter = SPREAD * np.abs(dice.normal(size=number))
+    longer = np.where(dice.random(number) < 0.02, 1 + dice.exponential(size=number), 1)
+    return np.asarray(1e-3 * np.exp(of_process + of_block + scatter) * longer)
+
+
+def test_it_is_the_usual_one_where_there_is_one() -> None:
+    independent = np.random.default_rng(0).lognormal(sigma=0.1, size=3000)
+    assert shifting_level.interval(independent, 0.99) == quantiles.interval(independent, 0.99)
+
+
+def test_calls_that_are_worth_few_have_one_and_it_is_far_from_a_far_limit() -> None:
+    made = calls(1)
+    assert quantiles.interval(made, 0.99) is None
+    low, high = shifting_level.interval(made, 0.99) or (0.0, 1.0)
+    assert low < quantiles.quantile(made, 0.99) < high < 4e-3
+
+
+@pytest.mark.parametrize("level", [0.02, 0.1])
+def test_it_covers_the_quantile_of_all_processes(level: float) -> None:
+    truth = float(np.quantile(np.concatenate([calls(seed, level=level) for seed in range(1000, 1200)]), 0.99))
+    intervals = [
+        ends for seed in range(100) if (ends := shifting_level.interval(calls(seed, level=level), 0.99))
+    ]
+    assert len(intervals) >= 50
+    assert sum(low <= truth <= high for low, high in intervals) >= 0.95 * len(intervals)
+
+
+@pytest.mark.parametrize(
+    "few", [calls(0, number=1990), calls(0, number=4000), np.array([])], ids=["calls", "of the tail", "none"]
+)
+def test_few_calls_have_none(few: Any) -> None:
+    assert shifting_level.interval(few, 0.99) is None
+
+
+def test_one_level_that_wanders_is_no_level_of_many() -> None:
+    wandering = 1e-3 * np.exp(np.linspace(0, 1, CALLS))
+    assert shifting_level.interval(wandering, 0.99) is None
