@@ -28,10 +28,23 @@ SAMPLES = 64
 
 
 def load_module(model_path: str) -> Any:
-    """The module; Olive calls it by its name."""
+    """The module, called by position; Olive finds this function by its name.
+
+    Of models of transformers, which give a dict and fill in arguments themselves, its exporter makes nothing.
+    """
     import torch
 
-    return torch.load(model_path, weights_only=False)
+    class Positional(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = torch.load(model_path, weights_only=False)
+            self.names = list(inputs_of(Path(model_path).parent))
+
+        def forward(self, *tensors: Any) -> Any:
+            made = self.module(**dict(zip(self.names, tensors, strict=True)))
+            return tuple(made.values()) if isinstance(made, dict) else made
+
+    return Positional().eval()
 
 
 def inputs_of(folder: Path) -> dict[str, Any]:
