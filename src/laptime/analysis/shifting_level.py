@@ -20,14 +20,15 @@ from laptime.analysis.quantiles import Floats
 from laptime.analysis.student_t import t_quantile
 
 BATCHES = 40
-FEWEST, BEYOND = 2000, 50
+FEWEST, BEYOND = 2000, 40
 """Samples, and samples beyond the quantile, below which the wider interval is unknown, too."""
 LEVELS = 3
 """Independent levels that show how far levels lie apart, at least."""
 
 
 def interval(samples: Floats, q: float) -> tuple[float, float] | None:
-    """Interval of the q-quantile in the samples' unit: the usual one, or where that is unknown a wider one.
+    """Interval of the q-quantile in the samples' unit: the usual one, or where they are worth too few for it
+    that of shifting levels.
 
     Args:
         samples: above 0, in the order of time.
@@ -35,7 +36,12 @@ def interval(samples: Floats, q: float) -> tuple[float, float] | None:
     Returns:
         None where the samples support neither.
     """
-    return (quantiles.interval(samples, q) or _wide(samples, q)) if len(samples) else None
+    if not len(samples):
+        return None
+    usual = quantiles.interval(samples, q)
+    if usual is not None and quantiles.effective_size(samples, q) >= quantiles.FEWEST_INDEPENDENT:
+        return usual
+    return _wide(samples, q) or usual
 
 
 def _wide(samples: Floats, q: float) -> tuple[float, float] | None:

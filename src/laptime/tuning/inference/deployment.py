@@ -8,8 +8,8 @@ from statistics import median
 
 import numpy as np
 
+from laptime.analysis import shifting_level
 from laptime.analysis.paired import LEAST_NOISE
-from laptime.analysis.quantiles import interval
 from laptime.probes import energy
 from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
@@ -109,7 +109,7 @@ def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, 
         threads=setup.threads,
         batch=setup.batch,
         latency=median(seen.seconds),
-        ci95=interval(np.array(seen.seconds), 0.5),
+        ci95=shifting_level.interval(np.array(seen.seconds), 0.5),
         bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
         throughput=median(seen.rates),
         energy=median(seen.joules) if seen.joules else None,

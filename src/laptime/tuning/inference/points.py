@@ -7,8 +7,8 @@ from statistics import mean, median
 import numpy as np
 from msgspec import structs
 
+from laptime.analysis import shifting_level
 from laptime.analysis.pareto import front
-from laptime.analysis.quantiles import interval
 from laptime.records.tuning import Gate, Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import distance, upper_end, word
@@ -56,7 +56,7 @@ def _point(evaluator: ModelEvaluator, raced: Recipe, timing: Timing, *, chosen: 
         threads=next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0),
         batch=evaluator.batch,
         latency=median(seconds),
-        ci95=interval(np.array(seconds), 0.5),
+        ci95=shifting_level.interval(np.array(seconds), 0.5),
         bound=upper_end(limits.slo, seconds) if limits.slo else None,
         throughput=evaluator.raced.instances * evaluator.batch / mean(seconds),
         peak=timing.peak,
