@@ -20,7 +20,7 @@ from laptime.analysis.quantiles import Floats
 from laptime.analysis.student_t import t_quantile
 
 BATCHES = 40
-FEWEST, BEYOND = 2000, 40
+FEWEST, BEYOND = 2000, 30
 """Samples, and samples beyond the quantile, below which the wider interval is unknown, too."""
 LEVELS = 3
 """Independent levels that show how far levels lie apart, at least."""

@@ -47,7 +47,7 @@ def test_it_covers_the_quantile_of_all_processes(level: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "few", [calls(0, number=1990), calls(0, number=3990), np.array([])], ids=["calls", "of the tail", "none"]
+    "few", [calls(0, number=1990), calls(0, number=2990), np.array([])], ids=["calls", "of the tail", "none"]
 )
 def test_few_calls_have_none(few: Any) -> None:
     assert shifting_level.interval(few, 0.99) is None

@@ -50,10 +50,10 @@ OF_ONE_PROCESS = 3
 """Rounds after which both sides get new processes."""
 NOISE_BLOCKS, FEW_BLOCKS, NOISE_SECONDS = 9, 5, 10.0
 """Blocks that show how much they scatter; so few where more take longer than these seconds."""
-LIMITS = 0.05
+LIMITS = 0.1
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
-LONG = 4.0
-"""Seconds of calls of one process that are timed for it, about."""
+ASKED_OF, SHORT, LONG = 6, 1.0, 4.0
+"""Processes that share the calls that the question takes, as their levels differ; seconds of calls of each."""
 OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 OF_SETUPS = "chosen with instances and batch sizes"
 """Why threads are no candidate where these are."""
@@ -262,7 +262,8 @@ class ModelEvaluator(Sides):
             if not self.limits or not is_open or (checks and self.elapsed() > until):
                 return checks
             with self.accounting.spent_on("measure"), self.arm(recipe) as arm:
-                self.timed(recipe, arm, max(FEWEST, round(LONG / arm.call)))
+                seconds = min(LONG, max(SHORT, self.limits.calls * arm.call / ASKED_OF))
+                self.timed(recipe, arm, max(FEWEST, round(seconds / arm.call)))
 
     def sameness(self, candidate: Recipe) -> Gate:
         """Whether the folder computes what the model does.
