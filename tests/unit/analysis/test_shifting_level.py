@@ -53,6 +53,9 @@ def test_few_calls_have_none(few: Any) -> None:
     assert shifting_level.interval(few, 0.99) is None
 
 
-def test_one_level_that_wanders_is_no_level_of_many() -> None:
-    wandering = 1e-3 * np.exp(np.linspace(0, 1, CALLS))
-    assert shifting_level.interval(wandering, 0.99) is None
+def test_a_clock_that_changed_once_leaves_a_wide_interval() -> None:
+    """All but the last processes took 2.1 ms a call, those 1.6 ms: as seen on a virtual machine."""
+    changed = np.where(np.arange(CALLS) < 0.6 * CALLS, 2.1, 1.6) * calls(0, level=0.01)
+    assert quantiles.interval(changed, 0.99) is None
+    low, high = shifting_level.interval(changed, 0.99) or (0.0, 1.0)
+    assert low < 1.5e-3 < 5e-3 < high < 20e-3

@@ -53,7 +53,7 @@ NOISE_BLOCKS, FEW_BLOCKS, NOISE_SECONDS = 9, 5, 10.0
 LIMITS = 0.1
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 ASKED_OF, SHORT, LONG = 6, 1.0, 4.0
-"""Processes that share the calls that the question takes, as their levels differ; seconds of calls of each."""
+"""Processes that share the calls which that takes, as their levels differ; seconds of calls of each."""
 OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 OF_SETUPS = "chosen with instances and batch sizes"
 """Why threads are no candidate where these are."""
