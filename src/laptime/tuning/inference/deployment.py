@@ -15,7 +15,7 @@ from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import upper_end, word
 from laptime.tuning.inference.points import label, with_front
-from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table, with_threads
+from laptime.tuning.inference.setups import Seen, Setup, Visit, chosen, cost_of, table, with_threads
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
@@ -23,6 +23,10 @@ from laptime.verbs.bench.instances import room
 
 VISIT = 3.0
 """Seconds of a visit, about. Its processes are new ones, which takes as long."""
+KEPT_FOR, FOR_LIMITS = 2, 4
+"""Visits of each setup that time is kept back for: after two it is known what is far better, and setups differ
+by less than runtimes that no time was left for. A limit takes more.
+"""
 CALLS, WITH_LIMITS = 3, 10
 """Calls of a visit at least: of each instance; where a quantile of them is a limit."""
 
@@ -37,8 +41,9 @@ def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
 
 
 def seconds_to_deploy(evaluator: ModelEvaluator, recipe: Recipe) -> float:
-    """Seconds that choosing takes, about: the fewest visits of each, and one more."""
-    return len(setups_of(evaluator)) * (FEWEST + 1) * (VISIT + evaluator.ready_alone(recipe))
+    """Seconds that choosing takes at least, about; what the search leaves goes into more visits."""
+    visits = FOR_LIMITS if evaluator.limits else KEPT_FOR
+    return len(setups_of(evaluator)) * visits * (VISIT + evaluator.ready_alone(recipe))
 
 
 def deployed(

@@ -27,6 +27,9 @@ LEAST_ROUNDS = 5
 CONTROLLED = TODAY.control_rounds
 """Rounds of the control below which it tells how much rounds scatter, and nothing more."""
 CONTROL_LOOKS = (6, 12, 24, 48)
+FEW_OF_CONTROL = 3
+"""Its rounds where less than the first look fits: they tell how much rounds scatter, and live in one pair of
+processes. A fourth would take another one."""
 CONTROL_SHARE = 0.08
 """Share of the budget for the control; it takes as many of its looks as fit."""
 COSTLY = 0.03
@@ -183,7 +186,7 @@ class SearchState:
         """
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.settings.budget / max(candidate.cost, 1e-9))
-            looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
+            looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (FEW_OF_CONTROL,)
             until = self.evaluator.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.settings.budget
             alpha = FAST_ALPHA
         else:

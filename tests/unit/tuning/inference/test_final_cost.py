@@ -72,9 +72,9 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
 @pytest.mark.parametrize(
     ("options", "budget", "share"),
     [
-        ({"instances": [1, 2]}, 600.0, 2 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 2 and 2 x 1 threads
+        ({"instances": [1, 2]}, 600.0, 2 * 2 * (VISIT + 3.0) / 600.0),  # 1 x 2 and 2 x 1 threads
         ({"instances": [1, 2], "slo": "1s@p95"}, 600.0, 3 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 1, too
-        ({"instances": [1, 2]}, 120.0, session.SETUPS),
+        ({"instances": [1, 2]}, 60.0, session.SETUPS),
         ({}, 600.0, 0.0),
     ],
 )
