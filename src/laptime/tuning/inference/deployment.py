@@ -24,8 +24,8 @@ from laptime.verbs.bench.instances import room
 VISIT = 3.0
 """Seconds of a visit, about. Its processes are new ones, which takes as long."""
 KEPT_FOR, FOR_LIMITS = 2, 4
-"""Visits of each setup that time is kept back for: after two it is known what is far better, and setups differ
-by less than runtimes that no time was left for. A limit takes more.
+"""Visits of each setup that time is kept back for: after two it is known what is far better, and setups are
+closer to each other than to a runtime that no time was left for. A limit takes more.
 """
 CALLS, WITH_LIMITS = 3, 10
 """Calls of a visit at least: of each instance; where a quantile of them is a limit."""
