@@ -40,8 +40,9 @@ def interval(samples: Floats, q: float) -> tuple[float, float] | None:
     """
     if not len(samples):
         return None
-    usual = quantiles.interval(samples, q)
-    if usual is not None and quantiles.effective_size(samples, q) >= quantiles.FEWEST_INDEPENDENT:
+    independent = quantiles.effective_size(samples, q)
+    usual = quantiles.interval(samples, q, effective=independent)
+    if usual is not None and independent >= quantiles.FEWEST_INDEPENDENT:
         return usual
     return _wide(samples, q) or usual
 

@@ -15,7 +15,7 @@ from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import upper_end, word
 from laptime.tuning.inference.points import label, with_front
-from laptime.tuning.inference.setups import Seen, Setup, Visit, chosen, cost_of, table, with_threads
+from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table, with_threads
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
@@ -23,7 +23,7 @@ from laptime.verbs.bench.instances import room
 
 VISIT = 3.0
 """Seconds of a visit, about. Its processes are new ones, which takes as long."""
-KEPT_FOR, FOR_LIMITS = 2, 4
+KEPT_FOR, FOR_LIMITS = 2, FEWEST + 1
 """Visits of each setup that time is kept back for: after two it is known what is far better, and setups are
 closer to each other than to a runtime that no time was left for. A limit takes more.
 """
