@@ -15,11 +15,11 @@ from functools import partial
 import numpy as np
 
 from _shown import head, parser, table, write
+from fixtures import shifting_calls
 from laptime.analysis import quantiles, shifting_level
 from laptime.analysis.quantiles import Floats
 
 Dice = np.random.Generator
-PROCESSES, BLOCK = 6, 200
 TRUTH = 200
 """Series that together give the true quantile."""
 HOLDS = 0.9
@@ -45,25 +45,18 @@ def autoregressive(dice: Dice, n: int, memory: float) -> Floats:
 
 def blocks(dice: Dice, n: int, level: float) -> Floats:
     """Every block has a level of its own; 2 % of calls take longer."""
-    return _with_tail(dice, np.repeat(dice.normal(size=n // BLOCK + 1) * level, BLOCK)[:n])
+    return shifting_calls.with_tail(dice, shifting_calls.of_blocks(dice, n, level))
 
 
 def processes(dice: Dice, n: int, level: float) -> Floats:
     """Six processes have levels of their own, blocks drift by 1 %; 2 % of calls take longer."""
-    of_process = np.repeat(dice.normal(size=PROCESSES) * level, n // PROCESSES + 1)[:n]
-    of_block = np.repeat(dice.normal(size=n // BLOCK + 1) * 0.01, BLOCK)[:n]
-    return _with_tail(dice, of_process + of_block)
+    return shifting_calls.with_tail(dice, shifting_calls.of_processes(dice, n, level))
 
 
 def bursts(dice: Dice, n: int, memory: float) -> Floats:
     """A twentieth of the time calls take twice as long, for a while."""
     slow = wandering(dice, n, memory) > 1.645
     return np.asarray(np.exp(0.05 * dice.normal(size=n)) * np.where(slow, 2.0, 1.0))
-
-
-def _with_tail(dice: Dice, logs: Floats) -> Floats:
-    longer = np.where(dice.random(len(logs)) < 0.02, 1 + dice.exponential(size=len(logs)), 1)
-    return np.asarray(np.exp(logs + 0.05 * np.abs(dice.normal(size=len(logs)))) * longer)
 
 
 Make = Callable[[Dice, int], Floats]

@@ -7,21 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fixtures import shifting_calls
 from laptime.analysis import quantiles, shifting_level
 from laptime.analysis.quantiles import Floats
 
-CALLS, BLOCK, PROCESSES = 12_000, 200, 6
-SPREAD = 0.05
+CALLS = 12_000
 
 
 def calls(seed: int, *, level: float = 0.02, number: int = CALLS) -> Floats:
-    """Calls of about a millisecond in processes of a level each, in blocks that drift; 2 % take longer."""
+    """Calls of about a millisecond in processes of a level each."""
     dice = np.random.default_rng(seed)
-    of_process = np.repeat(dice.normal(size=PROCESSES) * level, number // PROCESSES + 1)[:number]
-    of_block = np.repeat(dice.normal(size=number // BLOCK + 1) * 0.01, BLOCK)[:number]
-    scatter = SPREAD * np.abs(dice.normal(size=number))
-    longer = np.where(dice.random(number) < 0.02, 1 + dice.exponential(size=number), 1)
-    return np.asarray(1e-3 * np.exp(of_process + of_block + scatter) * longer)
+    return np.asarray(1e-3 * shifting_calls.with_tail(dice, shifting_calls.of_processes(dice, number, level)))
 
 
 def test_it_is_the_usual_one_where_there_is_one() -> None:
