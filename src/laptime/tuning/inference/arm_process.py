@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,16 +40,6 @@ def loaded(folder: Path) -> Model:
     spec.loader.exec_module(module)
     model: Model = module.load()
     return model
-
-
-def device_of(name: str) -> Any:
-    """See `arm_device`, which lies beside this file: `python -I` sees no package that it belongs to."""
-    spec = importlib.util.spec_from_file_location("arm_device", Path(__file__).with_name("arm_device.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.named(name)
 
 
 def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
@@ -158,6 +149,79 @@ def _equal(one: Any, other: Any) -> bool:
     return _array(one).tobytes() == _array(other).tobytes()
 
 
+class Host:
+    """The CPU: a call has ended when it returns; the peak is the largest resident set."""
+
+    def moved(self, inputs: list[Any]) -> list[Any]:
+        """The same inputs."""
+        return inputs
+
+    def begin(self) -> None:
+        """Nothing to note."""
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def peak(self) -> int:
+        """Bytes."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Cuda:
+    """A CUDA device: calls are queued, and end when the device has finished them.
+
+    The peak is what torch's allocator had in use at most, and what else this process has taken from the
+    driver: weights of compiled packages, arenas of other runtimes, workspaces. The driver tells free bytes
+    of all processes; so it is asked before and after what this one does, while the other side waits.
+    The context itself does not count: every process has one.
+
+    Lies when: another program takes or frees memory of the device meanwhile.
+
+    Args:
+        name: cuda:0, cuda:1 ...
+    """
+
+    def __init__(self, name: str) -> None:
+        import torch
+
+        self._torch, self._device = torch, torch.device(name)
+        torch.cuda.set_device(self._device)
+        torch.cuda.synchronize(self._device)  # makes the context, before the first reading
+        self._taken = 0
+        self.begin()
+
+    def moved(self, inputs: list[Any]) -> list[Any]:
+        """The inputs on the device, once, before anything is timed."""
+        return [each.to(self._device) for each in inputs]
+
+    def begin(self) -> None:
+        """Note the free bytes before this process does something."""
+        self._free = self._torch.cuda.mem_get_info(self._device)[0]
+
+    def wait(self) -> None:
+        """Return when the device has finished all that was queued."""
+        self._torch.cuda.synchronize(self._device)
+
+    def peak(self) -> int:
+        """Bytes so far."""
+        self.wait()
+        before = self._free
+        self.begin()
+        self._taken += before - self._free
+        cuda = self._torch.cuda
+        others = self._taken - cuda.memory_reserved(self._device)
+        return int(cuda.max_memory_allocated(self._device) + max(0, others))
+
+
+def device_named(device: str) -> Host | Cuda:
+    """What calls run on: how inputs get there, how a call is waited for, what memory it takes.
+
+    Args:
+        device: as torch names it: cpu, cuda:0.
+    """
+    return Cuda(device) if device.startswith("cuda") else Host()
+
+
 def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
     answers.write(json.dumps(answer) + "\n")
     answers.flush()
@@ -168,7 +232,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a framework prints is no answer
     folder, recorded = map(Path, sys.argv[1:3])
-    device = device_of(sys.argv[4])
+    device = device_named(sys.argv[4])
     began = time.perf_counter()
     model = loaded(folder)  # before the inputs: it may set what torch reads when it makes its first tensor
     seconds = time.perf_counter() - began

@@ -12,10 +12,9 @@ from typing import Any
 
 from laptime import targets
 from laptime.tuning.inference import handed_back
-from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
+from laptime.tuning.inference.draft import Draft, Refused, by_position, link, opened
 from laptime.tuning.inference.forms import onnx
 from laptime.tuning.inference.implementation import artefact_of, is_as_exported, load
-from laptime.tuning.inference.linking import link
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,3 +135,11 @@ def structure_of(output: Any) -> list[str] | None:
     if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
         raise Refused("its outputs are neither a tensor nor a flat tuple or dict of tensors")
     return list(output) if isinstance(output, dict) else []
+
+
+def link(file: Path, place: Path) -> None:
+    """The file at another place, too: no second copy where the disk allows it."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)

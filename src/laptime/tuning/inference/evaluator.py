@@ -29,13 +29,11 @@ from laptime.tuning.inference.arm_process import untimed
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import Word, word
-from laptime.tuning.inference.metric import UserMetric
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.sameness import outputs_in, with_checks
+from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
 from laptime.tuning.inference.setups import of_race
-from laptime.tuning.inference.sides import Side, Sides
-from laptime.tuning.inference.timing import Timing
+from laptime.tuning.inference.sides import Side, Sides, Timing
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed

@@ -24,8 +24,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
-from laptime.tuning.inference.fleet import cpus_of
-from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.setups import Setup, cpus_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import environment_of
 

@@ -14,7 +14,7 @@ from laptime.pricing.promises import promise
 from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Origin, Variant
 from laptime.store import writable
-from laptime.tuning.inference import user_function
+from laptime.tuning.inference import samples
 from laptime.tuning.inference.implementation import DEFAULT, ROOM
 from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.limits import Limits
@@ -177,7 +177,7 @@ def check_functions(request: ModelRequest) -> None:
     """`--inputs` and `--metric`: they exist, and go together."""
     for option, text in (("--inputs", request.inputs), ("--metric", request.metric)):
         if text:
-            user_function.check(option, text)
+            samples.check(option, text)
     if request.inputs and request.batch:
         raise UsageError(
             "--batch and --inputs contradict each other",

@@ -16,7 +16,7 @@ from laptime.records.event import Event, RungDecided
 from laptime.records.tuning import Applied
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.timing import Timing
+from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.session.journal import SessionJournal

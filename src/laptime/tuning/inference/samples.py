@@ -1,8 +1,9 @@
-"""Samples of the user's: inputs of one call each, from `--inputs data.py:samples`.
+"""Functions of the user's, named `FILE.py:FUNCTION`, and the samples that the one of `--inputs` gives.
 
 A sample is what a call takes: a tensor, a tuple of tensors by position, or a dict of tensors by keyword;
 NumPy arrays count as tensors. The first one is what is timed, and all that builders may look at; the others
-are held out. The function may be a generator: no more samples are drawn than are looked at.
+are held out, and what `--metric` scores. The function may be a generator: no more samples are drawn than are
+looked at.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from laptime.kit.errors import TargetError
+from laptime.kit.errors import TargetError, UsageError
 from laptime.measure.recorded_calls import Array, RecordedCalls
-from laptime.tuning.inference import user_function
+from laptime.targets import file
 
 MOST = 1000
 """Samples that are drawn at most."""
@@ -72,11 +73,11 @@ def drawn(function: str) -> Iterator[Sample]:
         TargetError: it gives no samples, or one that is no sample or not like the first.
         UserCodeError: it raised.
     """
-    given = user_function.called(function)
+    given = called(function)
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(given, "shape"):
         raise _unusable(function, f"it returned {type(given).__name__}, not a list or generator of samples")
     first: Sample | None = None
-    for number, value in enumerate(islice(user_function.guarded(function, given), MOST)):
+    for number, value in enumerate(islice(guarded(function, given), MOST)):
         sample = _sample(function, number, value)
         if first is not None and _kinds(sample) != _kinds(first):
             raise _unusable(function, f"sample {number} is {_words(sample)}, the first one {_words(first)}")
@@ -123,3 +124,47 @@ def _unusable(function: str, why: str) -> TargetError:
         why=why,
         next="yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors",
     )
+
+
+EXAMPLES = {"--inputs": "data.py:samples", "--metric": "eval.py:accuracy"}
+
+
+def check(option: str, text: str) -> None:
+    """Refuse what names no function, without running anything.
+
+    Raises:
+        UsageError: it is not written like that. TargetError: there is no such file or function.
+        UserCodeError: the file is not valid Python.
+    """
+    if not file.matches(text):
+        raise UsageError(
+            f"{option} {text} names no function",
+            why="it is written FILE.py:FUNCTION",
+            next=f"{option} {EXAMPLES[option]}",
+        )
+    file.resolve(text)
+
+
+def called(text: str, *arguments: Any) -> Any:
+    """What the function returns.
+
+    Raises:
+        TargetError: there is none. UserCodeError: it raised.
+    """
+    function = file.function(text)
+    try:
+        return function(*arguments)
+    except (Exception, SystemExit) as error:
+        raise file.raised(text, error) from error
+
+
+def guarded(text: str, values: Iterable[Any]) -> Iterator[Any]:
+    """The values of what the function returned, which may be a generator.
+
+    Raises:
+        UserCodeError: it raised.
+    """
+    try:
+        yield from values
+    except (Exception, SystemExit) as error:
+        raise file.raised(text, error) from error

@@ -24,13 +24,11 @@ from laptime.records.run import Run
 from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, model_record
-from laptime.tuning.inference.confirmation import LEAST, confirmed, timed_seconds
-from laptime.tuning.inference.deployment import deployed, seconds_to_deploy
+from laptime.tuning.inference.confirmation import LEAST, FinalCost, confirmed, final_cost, timed_seconds
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.final_cost import FinalCost, final_cost
+from laptime.tuning.inference.final_set import deployed, points, seconds_to_deploy, with_front, within_limits
 from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.model_record import diagnosis
-from laptime.tuning.inference.points import points, with_front, within_limits
 from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.resuming import TimingJournal, journal_of

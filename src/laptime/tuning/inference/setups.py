@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from laptime.analysis.paired import Effect, from_few_rounds
+from laptime.launch.instances import placed
 from laptime.records.tuning import GateCheck
 from laptime.tuning.inference.limits import Limits, distance, word
 from laptime.tuning.optimization import Change, Recipe
+from laptime.verbs.bench.instances import usable
 
 ALPHA = 0.05
 """Chance that the best one leaves, over all setups and rounds."""
@@ -106,6 +108,13 @@ def of_race(cpus: int, instances: Iterable[int], batch: int) -> Setup:
 def with_threads(recipe: Recipe, threads: int) -> Recipe:
     """A recipe whose calls run in so many threads; 0 leaves it as it is."""
     return recipe.without("threads").plus(Change("threads", {"value": threads})) if threads else recipe
+
+
+def cpus_of(setup: Setup) -> list[list[int]]:
+    """CPUs of each instance; [[]], which pins nothing, where the runtime chooses its threads."""
+    if not setup.threads:
+        return [[] for _ in range(setup.instances)]
+    return placed(setup.instances, setup.threads, usable())
 
 
 def powers_of_two(most: int) -> list[int]:

@@ -1,24 +1,185 @@
-"""Sides of a race: recipes as processes, one or as many as there are to be in the end."""
+"""Sides of a race: recipes as processes, one or as many as there are to be in the end.
+
+An `Arm` is a folder in one process, a `Fleet` the same folder in several, each on CPUs of its own (decision
+0027): both have `wait`, `call`, `ready`, `seconds` and `peak`. `Sides` starts them and keeps what was timed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laptime.measure.recorded_calls import RecordedCalls
+import numpy as np
+
+from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
 from laptime.probes import energy
-from laptime.tuning.inference import resized_calls
 from laptime.tuning.inference.arm import Arm
-from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.setups import Setup, with_threads
-from laptime.tuning.inference.timing import Timing
+from laptime.tuning.inference.setups import Setup, Visit, cpus_of, with_threads
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
+
+
+@dataclass
+class Timing:
+    """All calls of a folder that were timed.
+
+    Attributes:
+        seconds: of each call. peak: the largest of its processes, in bytes.
+        joules: of all covered devices, gross, in windows of `metered` calls together.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    peak: int = 0
+    joules: float = 0.0
+    metered: int = 0
+
+    def add_energy(self, joules: float | None, calls: int) -> None:
+        """A window of so many calls; without a reading it does not count."""
+        if joules is not None:
+            self.joules += joules
+            self.metered += calls
+
+    @property
+    def joules_per_call(self) -> float | None:
+        """None where no meter gave a reading."""
+        return self.joules / self.metered if self.metered else None
+
+
+MOST_COMPARED = 3
+"""Calls that are compared at a batch size which is chosen."""
+
+
+def _save_resized(
+    recorded: RecordedCalls, varies: Sequence[bool], *, own: int, batch: int, path: Path
+) -> None:
+    """Write the first calls of the session's own batch size with so many items, without outputs.
+
+    Args:
+        varies: by input, whether its first dimension is the batch. own: items of the session's calls.
+    """
+    calls = [call for call in recorded.calls if call.batch == own][:MOST_COMPARED]
+    RecordedCalls([RecordedCall(batch, _resized(call.inputs, varies, batch), []) for call in calls]).save(
+        path
+    )
+
+
+def _resized(inputs: Sequence[Array], varies: Sequence[bool], batch: int) -> list[Array]:
+    return [
+        array[np.arange(batch) % len(array)] if leads else array
+        for array, leads in zip(inputs, varies, strict=True)
+    ]
+
+
+StartArm = Callable[[Path, Path, Sequence[int]], Arm]
+"""Starts a folder that is called with recorded inputs, on some CPUs; on all where none are named."""
+
+
+class Fleet:
+    """The processes of a setup, which have begun to load when this returns; close it.
+
+    Args:
+        start: of one process. folder, calls: see `Arm`; the calls have the setup's batch size.
+
+    Raises:
+        TrialFailed: there are not enough CPUs.
+    """
+
+    def __init__(self, start: StartArm, folder: Path, calls: Path, setup: Setup) -> None:
+        self.setup = setup
+        places = cpus_of(setup)
+        if not places:
+            raise TrialFailed("refused", f"no room for {setup.instances} x {setup.threads} threads")
+        with ExitStack() as stack:
+            self._arms = [stack.enter_context(start(folder, calls, cpus)) for cpus in places]
+            self._stack = stack.pop_all()
+        self._warming: float | None = None
+
+    def wait(self) -> None:
+        """Until all are loaded and have made calls that do not count: the first of some runtimes compiles.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        if self._warming is None:
+            for arm in self._arms:
+                arm.wait()
+            began = time.monotonic()
+            self._called(0.0)
+            self._warming = time.monotonic() - began
+
+    @property
+    def call(self) -> float:
+        """Seconds of a call of one instance alone, about.
+
+        Raises:
+            TrialFailed: it does not load, or a call fails.
+        """
+        self.wait()
+        return self._arms[0].call
+
+    @property
+    def ready(self) -> float:
+        """Seconds until the slowest was loaded, and of the first calls.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        self.wait()
+        return max(arm.loading for arm in self._arms) + (self._warming or 0.0)
+
+    @property
+    def peak(self) -> int:
+        """Bytes of all processes, at most so far."""
+        return sum(arm.peak for arm in self._arms)
+
+    def seconds(self, calls: int) -> list[float]:
+        """Seconds of each call of all instances, which call at the same time for as long as so many take.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        return [each for durations in self._called(calls * self.call) for each in durations]
+
+    def _called(self, seconds: float) -> list[list[float]]:
+        """Seconds of each call, by instance."""
+        for arm in self._arms:
+            arm.begin(seconds)
+        return [arm.finish() for arm in self._arms]
+
+    def visit(self, seconds: float) -> Visit:
+        """All instances call for so many seconds, at the same time.
+
+        The rate is the sum over instances, each over its own time: all begin and end within a call.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        self.wait()
+        made = self._called(seconds)
+        return Visit(
+            seconds=[each for durations in made for each in durations],
+            rate=sum(self.setup.batch * len(durations) / sum(durations) for durations in made),
+            peak=self.peak,
+        )
+
+    def close(self) -> None:
+        """End all of them."""
+        self._stack.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 Side = Arm | Fleet
 """What is timed: one process, or several at once."""
@@ -131,5 +292,5 @@ class Sides:
             return path if path.is_file() else self.calls
         if not any(self.surveyed["varies"]):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
-        resized_calls.save(self.recorded, self.surveyed["varies"], own=self.batch, batch=batch, path=path)
+        _save_resized(self.recorded, self.surveyed["varies"], own=self.batch, batch=batch, path=path)
         return path

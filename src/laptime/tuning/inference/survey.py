@@ -23,11 +23,10 @@ from laptime.measure.recorded_calls import (
     record_calls,
     variation,
 )
-from laptime.tuning.inference import file_reference, torch_reference
 from laptime.tuning.inference import samples as samples_of_user
-from laptime.tuning.inference.arm_device import Host
+from laptime.tuning.inference.arm_process import Host
 from laptime.tuning.inference.draft import Refused
-from laptime.tuning.inference.reference import Reference, instructions
+from laptime.tuning.inference.reference import Reference, instructions, of_file, of_torch
 from laptime.tuning.inference.samples import Sample
 
 
@@ -55,8 +54,8 @@ def survey(
     """
     drawn = samples_of_user.drawn(samples) if samples else iter(())
     first = next(drawn, None)
-    kind = file_reference if targets.parse(target).file else torch_reference
-    reference = kind.reference(target, batch, first, device)
+    load = of_file if targets.parse(target).file else of_torch
+    reference = load(target, batch, first, device)
     run, sizes = reference.run, [reference.batch]
     if reference.any_batch:
         sizes.append(other_batch(reference.batch))

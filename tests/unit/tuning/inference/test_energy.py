@@ -11,9 +11,9 @@ import pytest
 from laptime.probes.energy import CounterMeter
 from laptime.records.tuning import Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.points import points, with_front
+from laptime.tuning.inference.final_set import points, with_front
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.timing import Timing
+from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
 
 

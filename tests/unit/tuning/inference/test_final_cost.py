@@ -12,10 +12,10 @@ from fixtures.scripted_model import ScriptedModel, World
 from laptime.records.event import ignore
 from laptime.store.live_run import LiveRun
 from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
-from laptime.tuning.inference import confirmation, deployment, model_record, session
-from laptime.tuning.inference.deployment import VISIT
+from laptime.tuning.inference import confirmation, final_set, model_record, session
+from laptime.tuning.inference.confirmation import FinalCost, final_cost
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.final_cost import FinalCost, final_cost
+from laptime.tuning.inference.final_set import VISIT
 from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.setups import Setup, Visit
 from laptime.tuning.loop_profile import LoopProfile
@@ -81,7 +81,7 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
 def test_no_more_is_kept_back_for_setups_than_their_visits_take(
     options: dict[str, Any], budget: float, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deployment, "room", lambda: 2)
+    monkeypatch.setattr(final_set, "room", lambda: 2)
     model = ScriptedModel(World({}), goal="throughput", budget=budget, **options)
     live = LiveRun("tune", ignore)
     model_record.start(live, model.request, model)

@@ -15,10 +15,10 @@ from fixtures import array_folders
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference.arm import Arm
-from laptime.tuning.inference.fleet import Fleet
-from laptime.tuning.inference.points import points
+from laptime.tuning.inference.final_set import points
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.setups import Setup, cost_of, with_threads
+from laptime.tuning.inference.sides import Fleet
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.verbs.bench.instances import usable

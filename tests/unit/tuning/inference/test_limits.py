@@ -17,11 +17,11 @@ from laptime.kit.errors import ExitCode, UsageError
 from laptime.pricing.promises import promise
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, TunedModel
-from laptime.tuning.inference import points as of_points
+from laptime.tuning.inference import final_set as of_points
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import Limits, distance, word
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.timing import Timing
+from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.time_accounting import TimeAccounting
 

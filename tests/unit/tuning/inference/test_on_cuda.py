@@ -20,7 +20,7 @@ import pytest
 from fixtures.scripted_model import ScriptedArm, ScriptedModel, World
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.tuning.inference import arm_device, arm_process, implementation, on_cuda
+from laptime.tuning.inference import arm_process, implementation, reference
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.draft import Draft, Refused
 from laptime.tuning.inference.forms import exported
@@ -69,7 +69,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 def test_a_call_is_timed_until_the_device_has_finished(device: Device) -> None:
-    answer = arm_process.timed(lambda x: device.queue(), [1], 5, device=arm_device.named("cuda:0"))
+    answer = arm_process.timed(lambda x: device.queue(), [1], 5, device=arm_process.device_named("cuda:0"))
     assert len(answer["seconds"]) == 5
     assert min(answer["seconds"]) >= 0.9 * KERNEL
     # The two calls before are not waited for within the first one that counts.
@@ -77,7 +77,7 @@ def test_a_call_is_timed_until_the_device_has_finished(device: Device) -> None:
 
 
 def test_memory_is_that_of_the_allocator_and_what_else_was_taken_from_the_driver(device: Device) -> None:
-    ours = arm_device.named("cuda:0")
+    ours = arm_process.device_named("cuda:0")
     device.free, device.reserved, device.allocated = 700, 200, 150  # 300 taken, 200 of them by the allocator
     assert ours.peak() == 150 + 100
     device.free = 400  # by the other side, while this one waits
@@ -88,7 +88,7 @@ def test_memory_is_that_of_the_allocator_and_what_else_was_taken_from_the_driver
 
 
 def test_the_cpu_has_nothing_to_wait_for() -> None:
-    host = arm_device.named("cpu")
+    host = arm_process.device_named("cpu")
     given = [object()]
     assert host.moved(given) is given
     assert host.peak() > 1 << 20
@@ -108,7 +108,7 @@ def test_what_a_device_computes_fast(
 ) -> None:
     monkeypatch.setattr(torch.version, "hip", None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    found = on_cuda.facts(torch.device("cuda:0"))
+    found = reference.facts_of_cuda(torch.device("cuda:0"))
     assert found & {"fp16", "bf16", "tf32", "cuda", "cpu"} == fast | {"cuda"}
 
 
@@ -118,8 +118,8 @@ def test_what_a_device_computes_fast(
 def test_the_default_is_a_device_that_folders_run_on(
     there: list[str], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_cuda.place, "present", lambda: there)
-    assert (on_cuda.chosen("auto"), on_cuda.chosen("cpu")) == (chosen, "cpu")
+    monkeypatch.setattr(reference.place, "present", lambda: there)
+    assert (reference.device_of("auto"), reference.device_of("cpu")) == (chosen, "cpu")
 
 
 def offered(*facts: str) -> Any:

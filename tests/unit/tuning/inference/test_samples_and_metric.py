@@ -11,7 +11,7 @@ import pytest
 
 from laptime.kit.errors import TargetError, UsageError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.tuning.inference import metric, request, samples, survey
+from laptime.tuning.inference import request, sameness, samples, survey
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
 
@@ -105,18 +105,18 @@ def scores(right: float, n: int, seed: int) -> list[float]:
 
 def test_equal_scores_pass_and_lost_ones_fail() -> None:
     before = scores(0.8, 400, seed=0)
-    assert metric.judged(before, before).outcome == "ok"
+    assert sameness.as_good(before, before).outcome == "ok"
     flipped = [0.0 if at % 10 == 0 else score for at, score in enumerate(before)]
-    assert metric.judged(before, flipped).outcome == "fail"
-    assert metric.judged(before, flipped[:-1]).outcome == "fail"
-    assert metric.judged([0.8], [0.795]).outcome == "ok"
-    assert metric.judged([0.8], [0.7]).outcome == "fail"
+    assert sameness.as_good(before, flipped).outcome == "fail"
+    assert sameness.as_good(before, flipped[:-1]).outcome == "fail"
+    assert sameness.as_good([0.8], [0.795]).outcome == "ok"
+    assert sameness.as_good([0.8], [0.7]).outcome == "fail"
 
 
 def test_few_scores_decide_nothing_where_some_differ() -> None:
     before = scores(0.8, 20, seed=1)
     after = [1 - score if at == 3 else score for at, score in enumerate(before)]
-    check = metric.judged(before, after)
+    check = sameness.as_good(before, after)
     assert check.outcome == "unknown"
     assert "more samples would decide" in check.sentence
 
@@ -126,8 +126,8 @@ def test_a_loss_of_twice_the_margin_passes_in_at_most_5_of_100() -> None:
     for seed in range(300):
         generator = np.random.default_rng(seed)
         before = generator.normal(1.0, 0.3, 500)
-        after = before - 2 * metric.MARGIN + generator.normal(0.0, 0.1, 500)
-        passed += metric.judged(list(before), list(after)).outcome == "ok"
+        after = before - 2 * sameness.MARGIN + generator.normal(0.0, 0.1, 500)
+        passed += sameness.as_good(list(before), list(after)).outcome == "ok"
     assert passed <= 15
 
 
@@ -139,10 +139,10 @@ def test_scores_come_from_outputs_as_the_model_gives_them(tmp_path: Path) -> Non
     )
     np.savez(tmp_path / "outputs.npz", **{f"{at}_0": np.full(3, at, "float32") for at in range(4)})  # type: ignore[arg-type]
     arguments = {"outputs": str(tmp_path / "outputs.npz"), "counts": [1] * 4, "structure": ["scores"]}
-    right = metric.scores(function=f"{tmp_path}/eval.py:right", **arguments)  # type: ignore[arg-type]
+    right = sameness.scores(function=f"{tmp_path}/eval.py:right", **arguments)  # type: ignore[arg-type]
     assert right == [0.0, 3.0, 6.0, 9.0]
     with pytest.raises(TargetError, match="no scores"):
-        metric.scores(function=f"{tmp_path}/eval.py:words", **arguments)  # type: ignore[arg-type]
+        sameness.scores(function=f"{tmp_path}/eval.py:words", **arguments)  # type: ignore[arg-type]
 
 
 def test_a_sample_that_holds_nan_is_refused(tmp_path: Path) -> None:
@@ -182,13 +182,15 @@ def test_a_metric_that_raises_on_tuned_outputs_fails_its_check(tmp_path: Path) -
 
     recorded = RecordedCalls([RecordedCall(1, [np.ones(1)], [np.ones(1)])] * 3)
     given = recorded, {"samples": 2, "outputs": None}, tmp_path, call
-    made = metric.UserMetric("eval.py:accuracy", *given)
+    made = sameness.UserMetric("eval.py:accuracy", *given)
     (check,) = made.checks(tmp_path / "o.npz", [1, 1, 1])
     assert (check.outcome, check.sentence) == ("fail", "eval.py:accuracy failed: ValueError: NaN")
     (check,) = made.checks(tmp_path / "o.npz", [1, "RuntimeError", 1])
     assert check.outcome == "unknown"
     assert (
-        metric.UserMetric("", recorded, {"samples": 2, "outputs": None}, tmp_path, call).checks(tmp_path, [])
+        sameness.UserMetric("", recorded, {"samples": 2, "outputs": None}, tmp_path, call).checks(
+            tmp_path, []
+        )
         == []
     )
 

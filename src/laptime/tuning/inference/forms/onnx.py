@@ -7,8 +7,7 @@ from pathlib import Path
 
 from laptime.backends._onnx.exporting import traced_program
 from laptime.kit.errors import UserCodeError
-from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.linking import link
+from laptime.tuning.inference.draft import Draft, Refused, link
 
 HANDED_BACK = "onnx"
 NEEDS = ("onnxruntime",)
