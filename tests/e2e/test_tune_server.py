@@ -16,7 +16,7 @@ from laptime.analysis import tuned
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.records.run import Run
 from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.server.session import tune_server
+from laptime.tuning.server.subject import tune_server
 
 HTTP = f"{sys.executable} -m laptime.testing.http_server --port {{port}}"
 MODEL = f"{sys.executable} -m laptime.testing.llm_server --port {{port}}"

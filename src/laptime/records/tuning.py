@@ -321,7 +321,8 @@ class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         before: its command line as it is. command: with the final flags; `{port}` stays open in both.
-        choices: values of each flag in braces, today's first. url: where requests went.
+        choices: values of each flag in braces, today's first. template: the command with its braces.
+        url: where requests went. body: file with what was sent; sent: a hash of it; headers: their names.
         load: on it, in words. figure: what the goal looks at, in words. unit: what a rate counts.
         compared: answers that were held against those of the server as it is.
         slo: promise, `ttft=300ms@p95`; "" for none. limits: whether the final flags keep it.
@@ -332,7 +333,11 @@ class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: str = ""
     command: str = ""
     choices: dict[str, list[str | int | float]] = {}
+    template: str = ""
     url: str = ""
+    body: str = ""
+    sent: str = ""
+    headers: list[str] = []
     load: str = ""
     figure: str = ""
     unit: str = "requests"

@@ -11,7 +11,7 @@ import pytest
 from fixtures import tunings
 from laptime.records.event import Listener, RunFinished, RunStarted
 from laptime.records.run import Run
-from laptime.tuning.server import session
+from laptime.tuning.server import subject as session
 from laptime.tuning.server.request import ServerRequest
 
 Laptime = Callable[..., Any]

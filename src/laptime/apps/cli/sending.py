@@ -29,12 +29,6 @@ def read_body(path: Path) -> list[str]:
     Raises:
         UsageError: it cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
-        ) from None
-    if path.suffix == ".jsonl":
-        return [line for line in text.splitlines() if line.strip()]
-    return [text]
+    from laptime.verbs.load import request  # not for `laptime --help`
+
+    return request.read_body(path)

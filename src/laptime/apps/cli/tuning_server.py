@@ -47,7 +47,7 @@ _OPTIONS = (
 _NAMES = ("server", "url", "rate", "concurrency", "body", "headers", "prompt")
 _OTHERS = (
     "program", "arguments", "module", "steps", "strict", "only", "skip", "extra", "batch", "instances",
-    "device", "inputs", "metric", "export", "max_memory", "resume", "patch", "step_by", "python",
+    "device", "inputs", "metric", "export", "max_memory", "patch", "step_by", "python",
 )  # fmt: skip
 _TYPED = {"module": "-m", "extra": "--with", "headers": "--header", "earlier": "--no-earlier"}
 
@@ -87,7 +87,7 @@ def tune(
         UsageError: an option is one of scripts or models. Others: see `tune_server`.
     """
     from laptime.tuning.server.request import ServerRequest
-    from laptime.tuning.server.session import tune_server
+    from laptime.tuning.server.subject import tune_server
 
     _refuse(settings)
     goal = settings["goal"]
@@ -100,12 +100,14 @@ def tune(
         command=settings["server"],
         **named,
         bodies=read_body(settings["body"]) if settings["body"] else [],
+        body=str(settings["body"] or ""),
         headers=[read_header(text) for text in settings["headers"]],
         slo=settings["slo"],
         goal=goal,
         differs="precision" in settings["allow"],
         budget=settings["budget"],
         certify=settings["certify"],
+        resume=settings["resume"],
         dry_run=settings["dry_run"],
         timeout=settings["timeout"],
         name=settings["name"],

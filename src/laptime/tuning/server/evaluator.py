@@ -49,6 +49,8 @@ ORDER = 0.98
 """Of its prior, by which a choice is behind the one before it in the command: the user's order counts."""
 LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the promise."""
+STARTS = 2
+"""Starts of the server as it is after which the same prompts are asked."""
 CONTROL = Change("identity")
 GENERATOR = "the load generator was late in every block, so nothing is known: is the machine busy?"
 
@@ -75,7 +77,7 @@ class ServerEvaluator:
         self.began = SystemClock.now()
         self.block = LEAST
         self._number = 0
-        self._cost = 0.0
+        self._cost = self._ending = 0.0
 
     # The contract of a search
 
@@ -170,13 +172,17 @@ class ServerEvaluator:
         """Blocks that a server gets before it is ended."""
         return MANY if self._cost > self.block else 1
 
+    def is_asked(self, recipe: Recipe) -> bool:
+        """Whether nothing has to be started to tell if a recipe's server answers the same."""
+        return len(self.answers[Recipe()]) >= STARTS and bool(self.answers[built(recipe)])
+
     def sameness(self, recipe: Recipe) -> Gate:
         """Whether the server answers what it does as it is.
 
         Raises:
             TrialFailed: it does not run.
         """
-        for asked, times in ((Recipe(), 2), (built(recipe), 1)):
+        for asked, times in ((Recipe(), STARTS), (built(recipe), 1)):
             while len(self.answers[asked]) < times:
                 with self.accounting.spent_on("gate"), self.visit(asked):
                     pass
@@ -226,13 +232,15 @@ class ServerEvaluator:
         self.accounting.trials += 1
         with visiting(self.request, values_of(recipe), self.folder) as visit:
             self.ready[recipe].append(visit.ready)
-            if len(self.answers[recipe]) < (1 if len(recipe) else 2):
+            if len(self.answers[recipe]) < (1 if len(recipe) else STARTS):
                 self.answers[recipe].append(visit.outputs())
             warm = visit.block(self.numbers(1)[0], WARM_UP * self.block, self.began)
             if not self._cost:
                 self.block = self._length(warm)
-            self._cost = max(0.1, self.elapsed() - began)
+            self._cost = max(0.1, self.elapsed() - began + self._ending)
             yield visit
+            ended = self.elapsed()
+        self._ending = self.elapsed() - ended
 
     def _length(self, warm: Case) -> float:
         """Seconds of a block: so many requests, and no more than the budget allows."""

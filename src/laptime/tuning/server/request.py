@@ -25,12 +25,14 @@ class ServerRequest:
         command: the server's, with choices in braces, see `template`.
         url: where requests go, perhaps with `{port}`.
         rate: requests per second, at random (Poisson); 0: `concurrency` users, who wait for their answers.
-        bodies, headers: of the requests. prompt, output: tokens of a language model's.
+        bodies, headers: of the requests. body: file that the bodies are from, "" for none.
+        prompt, output: tokens of a language model's.
         slo: promises, `ttft=300ms@p95`, that the tuned server has to keep under this load; "": none.
         goal: throughput: answers (of a language model: output tokens) per second; latency: the mean of what
             the SLO promises, of a whole answer where it says nothing or several things.
         differs: outputs may differ, as long as they are as long: `--allow precision`.
         budget: seconds of the session at most. certify: error rates that hold for the whole session.
+        resume: go on with the last session of the same command and load.
         dry_run: list what would be tried, and how long that takes.
         timeout: seconds until a server has to be ready.
     """
@@ -40,6 +42,7 @@ class ServerRequest:
     rate: float = 0.0
     concurrency: int = 0
     bodies: list[str] = field(default_factory=list)
+    body: str = ""
     headers: list[tuple[str, str]] = field(default_factory=list)
     prompt: int = 128
     output: int = 64
@@ -48,6 +51,7 @@ class ServerRequest:
     differs: bool = False
     budget: float = 600.0
     certify: bool = False
+    resume: bool = False
     dry_run: bool = False
     timeout: float = 600.0
     name: str = ""

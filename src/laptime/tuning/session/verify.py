@@ -37,12 +37,14 @@ class VerifyRequest:
         budget: seconds at most.
         python: interpreter to run the script with; "": laptime's own.
         timeout: seconds that one trial may take at most.
+        headers: of the requests to a server; their values are not stored.
     """
 
-    recipe: Path
+    recipe: Path = Path()
     budget: float = 300.0
     python: str = ""
     timeout: float = 600.0
+    headers: list[tuple[str, str]] = field(default_factory=list)
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = field(default_factory=dict)
@@ -116,19 +118,18 @@ def _since_then(
     file: RecipeFile, speedup: Speedup | None, now: dict[str, Any], *, is_edited: bool
 ) -> Finding:
     """The gain then and now, and what has changed in between."""
-    gain_then = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
-    gain_now = f"{speedup.value:.2f}x" if speedup else "not measured"
-    differences = [name for name, value in file.environment.items() if now.get(name) != value]
-    if is_edited:
-        differences.append("the script")
-    changes = f"changed since then: {', '.join(differences)}" if differences else "nothing has changed since"
+    changed = [name for name, value in file.environment.items() if now.get(name) != value]
+    return gain_since_then(file.speedup, speedup, [*changed, *["the script"] * is_edited])
+
+
+def gain_since_then(was: Speedup | None, now: Speedup | None, changed: list[str]) -> Finding:
+    """The gain then and now, and what has changed in between."""
+    gain_then = f"{was.value:.2f}x" if was else "no measured gain"
+    gain_now = f"{now.value:.2f}x" if now else "not measured"
+    changes = f"changed since then: {', '.join(changed)}" if changed else "nothing has changed since"
     return Finding(
         kind="tune/verified",
         severity="info",
         sentence=f"the recipe's gain was {gain_then}, it is {gain_now}; {changes}",
-        evidence={
-            "was": file.speedup.value if file.speedup else None,
-            "is": speedup.value if speedup else None,
-            "changed": differences,
-        },
+        evidence={"was": was.value if was else None, "is": now.value if now else None, "changed": changed},
     )

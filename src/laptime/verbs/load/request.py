@@ -244,3 +244,20 @@ def typed_command(target: str) -> list[str]:
             kept.append(shown(word) if word == target else word)
         hide = word in ("--header", "-H")
     return kept
+
+
+def read_body(path: Path) -> list[str]:
+    """The file as one body; of JSON lines (.jsonl) each is one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
+        ) from None
+    if path.suffix == ".jsonl":
+        return [line for line in text.splitlines() if line.strip()]
+    return [text]

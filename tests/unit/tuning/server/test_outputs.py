@@ -44,6 +44,25 @@ def test_texts_that_vary_by_themselves_are_left_out() -> None:
     assert gate([SAME, texts("x", "z")], texts("q", "q", tokens=1), differs=False).word == "failed"
 
 
+def test_an_id_that_grows_by_a_digit_is_no_other_answer() -> None:
+    """`{"sum": 7, "id": 9}` and `{"sum": 7, "id": 10}` differ in length, and in nothing that counts."""
+
+    def answer(number: int, *, total: int = 7, length: int = 18) -> Answers:
+        return [{"status": 200, "length": length, "sum": total, "id": number}]
+
+    made = gate([answer(8), answer(9)], answer(10, length=19), differs=False)
+    assert made.word == "passed"
+    assert made.checks[1].sentence == "1 answer came out the same: status, sum"
+    assert gate([answer(8), answer(9)], answer(10, total=8), differs=False).word == "failed"
+
+
+def test_the_length_of_what_is_no_document_counts() -> None:
+    whole = [[{"status": 200, "length": 5, "body": body}] for body in (b"plain", b"white", b"plainer")]
+    assert gate(whole[:2], whole[1], differs=False).word == "passed"
+    longer = [{**whole[2][0], "length": 7}]
+    assert gate(whole[:2], longer, differs=False).word == "failed"
+
+
 def test_where_nothing_repeats_itself_nothing_is_known() -> None:
     made = gate([[{"id": 1}], [{"id": 2}]], [{"id": 3}], differs=False)
     assert made.word == "undecided"

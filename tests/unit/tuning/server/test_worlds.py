@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from math import isnan
@@ -17,10 +18,12 @@ from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.server import confirmation, session
+from laptime.tuning.server import subject
 from laptime.tuning.server.evaluator import ServerEvaluator, values_of
-from laptime.tuning.server.session import _generator_check
+from laptime.tuning.server.subject import ServerSubject
 from laptime.tuning.server.template import Value
+from laptime.tuning.session import session
+from laptime.tuning.session.afresh import Pair, gain, measured_pairs, ratios
 
 USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
 
@@ -28,6 +31,20 @@ USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
 def searched(factors: Mapping[str, Mapping[Value, float]], seed: int, *, certify: bool) -> SearchResult:
     settings = SearchSettings(budget=3600.0, certify=certify, reserve=lambda step: 0.2)
     return ladder.search(ScriptedServer(World(factors, seed)), settings)
+
+
+def _pairs(evaluator: ScriptedServer, result: SearchResult) -> list[Pair]:
+    made = ServerSubject(evaluator)
+    *_, pairs = measured_pairs(
+        lambda number: made.pair(result.recipe, number),
+        result.noise,
+        most=made.MOST_PAIRS,
+        elapsed=evaluator.elapsed,
+        until=3600.0,
+        end=math.inf,
+        expected=0.0,
+    )
+    return pairs
 
 
 def test_servers_scripts_and_models_share_one_search() -> None:
@@ -42,17 +59,15 @@ def test_where_nothing_helps_hardly_anything_is_kept() -> None:
 
 def test_what_a_fast_session_keeps_by_luck_is_not_called_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --certify one of eight useless flags may be kept; the gain after fresh starts refutes it."""
-    monkeypatch.setattr(confirmation, "rate", lambda case: 1.0)  # these blocks hold no requests
+    monkeypatch.setattr(subject, "rate", lambda case: 1.0)  # these blocks hold no requests
     words = []
     for seed in range(60):
         evaluator = ScriptedServer(World(USELESS, seed))
         settings = SearchSettings(budget=3600.0, reserve=lambda step: 0.2)
         result = ladder.search(evaluator, settings)
         if len(result.recipe):
-            *_, (_, _, gain, _) = confirmation.confirmed(
-                evaluator, result.recipe, until=3600.0, noise=result.noise
-            )
-            words.append(gain.word if gain else "none")
+            found = gain(ratios(_pairs(evaluator, result)), result.noise)
+            words.append(found.word if found else "none")
     assert words, "nothing was kept: the test shows nothing"
     assert words.count("faster") <= 3
 
@@ -111,6 +126,6 @@ def test_what_the_generator_did_wrong_is_kept_for_the_report(monkeypatch: pytest
     monkeypatch.setattr(server, "visit", lambda recipe: nullcontext(Lost()))
     assert all(map(isnan, ServerEvaluator.measured(server, Recipe(), [1, 2])))
     assert server.cases[Recipe()] == []
-    (check,) = _generator_check(server)
+    (check,) = ServerSubject(server).checks()
     assert check.sentence == "2 of 2 blocks say nothing of the server: the generator stood still 3 times"
     assert (check.outcome, check.next) == ("warn", fault.next)

@@ -148,7 +148,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     is_flag=True,
     help="Keep the error rate over all candidates and looks together; slower.",
 )
-@click.option("--resume", is_flag=True, help="Continue the last session of the same script or model.")
+@click.option("--resume", is_flag=True, help="Continue the last session of the same script, model or server.")
 @off_option(
     "--no-earlier",
     "earlier",

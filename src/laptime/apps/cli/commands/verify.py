@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,27 @@ from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import flags, report_options, store_options, voice_options
+from laptime.apps.cli.sending import read_header
 from laptime.kit.errors import ExitCode
 
 if TYPE_CHECKING:
     from laptime.records.event import Listener
     from laptime.records.run import Run
+    from laptime.tuning.session.verify import VerifyRequest
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 
 @click.command("verify")
-@click.argument("recipe", metavar="RECIPE", type=click.Path(path_type=Path))
+@click.argument("recipe", metavar="RECIPE|RUN", type=click.Path(path_type=Path))
 @time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.", default="5m")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Of the requests to a server: values are not stored.",
+)
 @tuning.trial_options
 @store_options
 @report_options
@@ -36,19 +46,24 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     folder. verify times the script with and without the recipe in new processes and compares outputs, losses,
     gradients and weights of a few steps again; of a model it compares the outputs.
 
+    RUN is a stored session, as for `laptime show`: the only way for a server, which is started as it was and
+    with the final flags, and asked and loaded again.
+
     Exit codes: 0 still faster and is the same, 1 not any more, 3 undecided.
 
     \b
     laptime verify train.laptime.json
     laptime verify --budget 2m train.laptime.json -o verified.html
     laptime verify FOLDER/recipe.json
+    laptime verify last
     """
     from laptime.tuning.session import verify as verb
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
+    settings["headers"] = [read_header(text) for text in settings["headers"]]
     request = verb.VerifyRequest(**settings, origins=flags(context, settings))
-    check, items = _check_of(request.recipe)
+    check, request, items = _check_of(request)
     recorded = tuning.record(check, request, save=request.save, quiet=voice.quiet, items=items)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
     code = tuning.exit_code(recorded[0])
@@ -57,10 +72,23 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     return code if code == ExitCode.INTERRUPTED else delivered or code
 
 
-def _check_of(recipe: Path) -> tuple[Callable[[Any, Listener], Run], str]:
-    """What checks this file, that of a script or that of a model's folder; and what its rates count."""
+def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
+    """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
+
+    Raises:
+        UsageError: there is no such file, and no run answers to the word.
+    """
+    from laptime.store import lookup
     from laptime.tuning.inference import folder_file
     from laptime.tuning.inference.verify import verify_model
+    from laptime.tuning.server.subject import verify_server
     from laptime.tuning.session import verify as verb
 
-    return (verify_model, "items") if folder_file.is_one(recipe) else (verb.verify, "")
+    word = str(request.recipe)
+    if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:
+        run = lookup.load(word)
+        if run.tuning is None or run.tuning.server is not None or not run.tuning.recipe_path:
+            return (lambda asked, emit: verify_server(run, asked, emit)), request, ""
+        request = replace(request, recipe=Path(run.tuning.recipe_path))
+    is_model = folder_file.is_one(request.recipe)
+    return (verify_model, request, "items") if is_model else (verb.verify, request, "")

@@ -236,12 +236,14 @@ def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
 def _of_server(run: Run, tuning: Tuning, server: TunedServer, outcome: tuned.Outcome) -> list[str]:
     is_open = outcome in _OPEN or (outcome == "nothing" and tuning.ended == "budget")
     lacked = next((check.next for check in run.checks if check.name == "generator"), "")
-    if is_open and lacked:  # more time would not help
+    if is_open and lacked and outcome != "interrupted":  # more time would not help
         return [f"{_again(run)}   # {lacked}"]
-    if is_open and math.isfinite(tuning.budget):
-        more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
-        return [_again(run, "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
-    return [_words.printable(server.command)] if outcome == "faster" else []
+    if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
+        more = [] if outcome == "interrupted" else ["--budget", _enough(tuning, outcome)]
+        return [_again(run, "--resume", *more)]
+    if outcome != "faster":
+        return []
+    return [_words.printable(server.command), *([f"laptime verify {run.id}"] if run.verb == "tune" else [])]
 
 
 def _again(run: Run, *options: str) -> str:

@@ -1,0 +1,337 @@
+"""One session of `laptime tune`, whatever is tuned; what differs is its `Subject`.
+
+    as it is ── candidates ── ladder (race, gate, keep or drop, diagnose again) ── leave one out
+                                                                                       │
+        Run <── handed back <── as it is and the final set measured afresh, in turns <─┘
+
+After Ctrl-C at any moment what is known so far is the result. Each decision is in the journal when it is
+made, and `--resume` goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from laptime.analysis.tuned import CONTROL, DRY
+from laptime.kit.units import show
+from laptime.probes.others import OthersMeter
+from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided
+from laptime.records.finding import Finding
+from laptime.records.run import Run
+from laptime.records.shortfall import Shortfall
+from laptime.records.tuning import Gate, GateWord, Rung, Tuning
+from laptime.store.live_run import LiveRun
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.search import ladder
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
+from laptime.tuning.search.rungs import untried_rung
+from laptime.tuning.search.settings import SearchSettings
+from laptime.tuning.session import afresh
+from laptime.tuning.session.afresh import CAUTION, LEAST
+from laptime.tuning.session.journal import SessionJournal, is_over
+from laptime.tuning.session.record import Record
+from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.work_folder import work_folder
+
+BETWEEN = 0.25
+"""Share of the budget at most for what is chosen between the search and the pairs."""
+
+
+def run_session(journal: SessionJournal, make: Callable[[Path], Subject], emit: Listener) -> Run:
+    """Tune a subject: search, measure, hand back.
+
+    Args:
+        make: the subject, in the session's work folder. emit: gets every event: decisions, progress.
+
+    Returns:
+        The run; its `tuning` has the ladder, the gain, the gate, and why it ended.
+    """
+    subjects: list[Subject] = []
+
+    def both(event: Event) -> None:
+        journal(event)
+        if isinstance(event, RungDecided):
+            subjects[0].keep(journal)
+        emit(event)
+
+    live, others = LiveRun("tune", both), OthersMeter()
+    with work_folder("tune") as folder, closing(make(folder)) as subject:
+        subjects.append(subject)
+        subject.recall(journal)
+        session = Session(subject, live, journal.rungs)
+        session.run()
+        run = session.over(complaint=journal.complaint, others=others.cpus())
+    if is_over(run):
+        journal.over()
+    return run
+
+
+def run_verification(
+    make: Callable[[Path], Subject],
+    recipe: Recipe,
+    since_then: Callable[[Record], Finding],
+    emit: Listener,
+    **fields: Any,
+) -> Run:
+    """Measure and gate an earlier result again: the run, of verb `verify`.
+
+    Args:
+        make: as of `run_session`. recipe: the earlier final set. since_then: the earlier gain beside today's.
+        fields: of the tuning.
+    """
+    live, others = LiveRun("verify", emit), OthersMeter()
+    with work_folder("verify") as folder, closing(make(folder)) as subject:
+        session = Session(subject, live)
+        session.verify(recipe, **fields)
+        live(FindingAdded(since_then(session)))
+        return session.over(others=others.cpus())
+
+
+class Session(Record):
+    """One session; as a `Record` it is what is known so far."""
+
+    def __init__(self, subject: Subject, live: LiveRun, earlier: Sequence[Rung] = ()) -> None:
+        """`earlier`: rungs of the session that is resumed."""
+        super().__init__(live, subject.request, subject.evaluator.elapsed, **subject.tuning_fields())
+        self.subject = subject
+        self._earlier = earlier
+        self._is_diagnosed = self._is_complete = False
+        self.start(subject.PLAN, earlier, subject.run_fields())
+
+    def run(self) -> Tuning:
+        """Search, then measure, then hand back.
+
+        Raises:
+            LaptimeError: it does not run as it is, or cannot be tuned.
+            KeyboardInterrupt: before anything was known.
+        """
+        try:
+            self.say(self.subject.BEGINS)
+            if self.request.dry_run:
+                self._dry_run()
+            else:
+                self._tune()
+        except TrialFailed as failed:
+            raise self.subject.refusal(failed.kind, failed.why) from failed
+        except KeyboardInterrupt as stopped:
+            if not self._is_diagnosed:
+                raise
+            self.status = "interrupted"
+            if isinstance(stopped, SearchInterrupted):
+                self.search = stopped.result
+            if self.search is not None:
+                self.subject.hand_back_so_far(self, self.search)
+        self._record()
+        return self.tuning
+
+    # The search
+
+    def _tune(self) -> None:
+        subject = self.subject
+        search = ladder.search(
+            subject.evaluator,
+            self.settings(),
+            lambda rung: self.live(RungDecided(subject.decided(rung))),
+            earlier=self._earlier,
+            on_race=lambda candidate: self.say(subject.trying(candidate, self._labels())),
+            on_diagnosis=self._on_diagnosis,
+        )
+        self.search = search
+        self.search = search = subject.chosen(self, search)
+        if len(search.recipe):
+            self._measure_final(search)
+        else:
+            self.set(shortfall=self._shortfall_of_races(search))
+        subject.finish(self, search)
+        self._is_complete = True
+
+    def settings(self) -> SearchSettings:
+        """What a search leaves of the budget to what follows it, by what that costs."""
+        request, subject = self.request, self.subject
+        budget: float = request.budget
+
+        def between() -> float:
+            return min(BETWEEN, subject.seconds_between(self.kept) / budget)
+
+        return SearchSettings(
+            budget=budget,
+            certify=request.certify,
+            goal="memory" if request.goal == "memory" else "throughput",
+            reserve=lambda step: (
+                min(1.0, subject.cost(self.kept, step).kept_back(budget) / budget) + between()
+            ),
+            late_reserve=lambda step: CAUTION * subject.cost(self.kept, step).least / budget,
+            bare_reserve=lambda step: subject.cost(self.kept, step).bare / budget,
+            earlier_effects=subject.earlier,
+            unit=subject.UNIT,
+            follows=subject.follows,
+        )
+
+    @property
+    def kept(self) -> Recipe:
+        """What is kept now."""
+        recorded = self.live.run().tuning
+        return Recipe(
+            tuple(Change(each.name, each.options) for each in (recorded.recipe if recorded else []))
+        )
+
+    def _labels(self) -> str:
+        recorded = self.live.run().tuning
+        return ", ".join(rung.label for rung in recorded.ladder if rung.kept) if recorded else ""
+
+    def _on_diagnosis(self, recipe: Recipe, profile: LoopProfile) -> None:
+        if not self._is_diagnosed:
+            self.subject.diagnosed(profile)
+        self._is_diagnosed = True
+        self.live(Diagnosed(self.subject.diagnosis(recipe, profile)))
+
+    def _dry_run(self) -> None:
+        subject = self.subject
+        profile = subject.evaluator.diagnose(Recipe())
+        self._on_diagnosis(Recipe(), profile)
+        plans = ladder.planned(subject.evaluator, profile, self.settings())
+        self.set(
+            before=subject.diagnosis(Recipe(), profile),
+            ladder=subject.planned([_planned(candidate, seconds) for candidate, seconds in plans], profile),
+            ruled_out=subject.evaluator.candidates(profile, Recipe()).ruled_out,
+            ended=DRY,
+        )
+
+    # After it
+
+    def _measure_final(self, search: SearchResult) -> None:
+        subject, recipe = self.subject, search.recipe
+        self.say("the gate of the whole set")
+        self.set(gate=self._gate(recipe, "undecided"))
+        subject.written(self, recipe)
+        try:
+            self._measure(recipe, search.noise, search.after.step)
+        except TrialFailed as failed:
+            self.set(gate=Gate(word="undecided", reason=f"it failed when measured afresh: {failed.why}"))
+        subject.hand_back(self, search)
+
+    def verify(self, recipe: Recipe, **fields: Any) -> None:
+        """Gate and measure an earlier final set as it is now.
+
+        Args:
+            fields: of the record.
+
+        Raises:
+            LaptimeError: it does not run as it is.
+        """
+        subject, broken = self.subject, "it does not run any more: "
+        self.say(subject.BEGINS)
+        try:
+            profile = subject.evaluator.diagnose(Recipe())
+        except TrialFailed as failed:
+            raise subject.refusal(failed.kind, failed.why) from failed
+        self._on_diagnosis(Recipe(), profile)
+        self.set(before=subject.diagnosis(Recipe(), profile), ended="complete", **fields)
+        self.set(recipe=applied(recipe))
+        self.say("the gate of the earlier result")
+        self.set(gate=self._gate(recipe, "failed", broken))
+        try:
+            self._measure(recipe, profile.noise, profile.step)
+        except TrialFailed as failed:
+            self.set(gate=Gate(word="failed", reason=broken + failed.why))
+        self._record_spent()
+
+    def _gate(self, recipe: Recipe, broken: GateWord, lead: str = "") -> Gate:
+        """The gate of a whole recipe; of one that does not run the word `broken`, with the reason."""
+        try:
+            return self.subject.gate(recipe)
+        except TrialFailed as failed:
+            return Gate(word=broken, reason=lead + failed.why)
+
+    def _measure(self, recipe: Recipe, noise: float, step: float) -> None:
+        """Measure the gain afresh; the record is whole after every pair.
+
+        Raises:
+            TrialFailed: one of the sides does not run.
+        """
+        subject, budget = self.subject, self.request.budget
+        self.say(subject.AFRESH)
+        cost, began = subject.cost(recipe, step), self.elapsed()
+        try:
+            for pairs in afresh.measured_pairs(
+                lambda number: subject.pair(recipe, number),
+                noise,
+                most=subject.MOST_PAIRS,
+                elapsed=self.elapsed,
+                until=budget - cost.hand_back - cost.check - cost.record,
+                end=budget - cost.hand_back,
+                expected=cost.pair,
+                is_decided=subject.is_decided,
+            ):
+                baseline, final = (afresh.speed(side, noise) for side in zip(*pairs, strict=True))
+                self.set(baseline=baseline, final=final, speedup=afresh.gain(afresh.ratios(pairs), noise))
+                subject.measured(self)
+        except TrialFailed as failed:
+            if failed.kind != "budget":
+                raise
+        if self.tuning.speedup is None:
+            self.set(shortfall=cost.shortfall(began, budget))
+        if self.tuning.baseline is not None and self.tuning.final is not None:
+            self.live(GainMeasured(self.tuning.baseline, self.tuning.final))
+
+    def _shortfall_of_races(self, search: SearchResult) -> Shortfall | None:
+        """What the first race lacked; None where one was run, or nothing was worth one."""
+        if not search.shortest or any(rung.rounds for rung in search.ladder if rung.name != CONTROL):
+            return None
+        cost, began = self.subject.cost(search.recipe, search.after.step), self.elapsed()
+        needs, budget = search.shortest + cost.bare, self.request.budget
+        return afresh.shortfall(
+            "race", "no change could be tried", needs, began, budget - began, LEAST * cost.pair
+        )
+
+    # The record
+
+    def _record(self) -> None:
+        """Fill the record: of a whole session, or of what is known."""
+        search, recorded, subject = self.search, self.live.run().tuning or self.tuning, self.subject
+        if search is not None:
+            self.set(
+                before=recorded.before,
+                after=subject.diagnosis_after(self, search),
+                ladder=subject.ladder(search.ladder, self),
+                ruled_out=search.ruled_out,
+                recipe=applied(search.recipe),
+                ended=search.ended if self._is_complete else "interrupted",
+                why_ended=search.why_ended if self._is_complete else "",
+            )
+        elif self.tuning.ended != DRY:
+            names = ("before", "after", "ladder", "recipe")
+            self.set(**{name: getattr(recorded, name) for name in names})
+        self._record_spent()
+
+    def _record_spent(self) -> None:
+        accounting = self.subject.evaluator.accounting
+        self.set(trials=accounting.trials, seconds_by=dict(accounting.seconds))
+        self.subject.recorded(self)
+
+    def over(self, *, complaint: str = "", others: float | None = None) -> Run:
+        """Report the record; the run. For the arguments see `Record.finish`."""
+        subject = self.subject
+        return self.finish(
+            subject.environment(),
+            subject.axes(),
+            subject.METRIC,
+            subject.PROBE,
+            subject.checks(),
+            complaint=complaint,
+            others=others,
+        )
+
+
+def _planned(candidate: Candidate, seconds: float) -> Rung:
+    """The rung of a candidate in a dry run."""
+    reason = f"would be tried, about {show(seconds, 's')}"
+    return structs.replace(untried_rung(candidate), seconds=seconds, reason=reason)
