@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ def guests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Guests]:
 def test_every_room_of_the_registry_is_a_package() -> None:
     for room in registry.ROOMS:
         assert isinstance(registry.names(room), tuple)
+
+
+def test_a_room_in_two_places_has_every_name_once() -> None:
+    assert {"text", "asv"} <= set(registry.names("reports"))
+    assert registry.load("reports", "text").__name__ == "laptime.reports.formats.text"
+    assert registry.load("reports", "asv").__name__ == "laptime.edges.formats.asv"
+    for packages in registry.ROOMS.values():
+        stems = [path.stem for package in packages.split() for path in files(package).iterdir()]
+        public = [stem for stem in stems if not stem.startswith("_")]
+        assert len(public) == len(set(public)), packages
 
 
 def test_names_are_sorted_and_leave_private_files_out() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laptime.callbacks._step_times import SharedStepTimes
+from laptime.edges.callbacks import SharedStepTimes
 
 if TYPE_CHECKING:
     Callback = object

@@ -22,9 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from laptime.suites.perfzero.report import Metric, Report, encode
-
-VARIABLE = "TEST_REPORT_FILE_PREFIX"
+from laptime.edges.perfzero.report import Metric, Report, encode
+from laptime.edges.perfzero.schema import REPORT_VARIABLE
 
 
 class Benchmark:
@@ -60,7 +59,7 @@ class Benchmark:
             extras={k: v if isinstance(v, str) else float(v) for k, v in (extras or {}).items()},
             metrics=[_metric(each) for each in metrics or ()],
         )
-        prefix = os.environ.get(VARIABLE)
+        prefix = os.environ.get(REPORT_VARIABLE)
         if prefix is None:
             sys.stdout.write(f"{report}\n")  # as TensorFlow does
             return

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from laptime.kit.errors import LaptimeError, unknown
 
-ROOMS = {
+ROOMS = {  # packages, one or several, by the word for what they hold
     "targets": "laptime.targets",
     "backends": "laptime.backends",
     "probes": "laptime.probes",
@@ -24,25 +24,25 @@ ROOMS = {
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
     "model_changes": "laptime.tuning.inference.catalogue",
-    "imports": "laptime.store.imports",
-    "reports": "laptime.reports.formats",
-    "exports": "laptime.exports",
+    "imports": "laptime.edges.imports",
+    "reports": "laptime.reports.formats laptime.edges.formats",
+    "exports": "laptime.edges.exports",
     "commands": "laptime.apps.cli.commands",
     "suite_commands": "laptime.apps.cli.suite_commands",
 }
 
 
 @cache
-def _own_modules(room: str) -> tuple[str, ...]:
-    stems = []
-    for entry in files(ROOMS[room]).iterdir():
-        stem, dot, suffix = entry.name.partition(".")
-        if stem.startswith("_"):
-            continue
-        is_package = not dot and entry.is_dir() and entry.joinpath("__init__.py").is_file()
-        if suffix == "py" or is_package:
-            stems.append(stem)
-    return tuple(sorted(stems))
+def _own_modules(room: str) -> dict[str, str]:
+    """Module by name of the extension."""
+    modules = {}
+    for package in ROOMS[room].split():
+        for entry in files(package).iterdir():
+            stem, dot, suffix = entry.name.partition(".")
+            is_package = not dot and entry.is_dir() and entry.joinpath("__init__.py").is_file()
+            if not stem.startswith("_") and (suffix == "py" or is_package):
+                modules[stem] = f"{package}.{stem}"
+    return modules
 
 
 @cache
@@ -67,7 +67,7 @@ def load(room: str, name: str) -> ModuleType:
         raise unknown(_word(room), name, names(room))
     try:
         if stem in _own_modules(room):
-            return importlib.import_module(f"{ROOMS[room]}.{stem}")
+            return importlib.import_module(_own_modules(room)[stem])
         module = _guests(room)[stem].load()
         if not isinstance(module, ModuleType):
             raise TypeError(f"the entry point names a {type(module).__name__}, not a module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laptime.exports import Point, Record, opened
+from laptime.edges.exports import Point, Record, opened
 from laptime.testing.conformance import documented, need, takes
 
 

@@ -11,8 +11,9 @@ from msgspec import structs
 from fixtures import runs
 from laptime.analysis.budgets import judge
 from laptime.analysis.summary import summarize
+from laptime.edges.formats import perfzero
 from laptime.records.run import Run
-from laptime.reports.formats import csv, html, markdown, perfzero, text
+from laptime.reports.formats import csv, html, markdown, text
 from laptime.reports.formats import json as as_json
 
 RECEIPT: dict[str, Any] = {

@@ -33,7 +33,7 @@ def command(voice: Voice, /, name: str, reference: str, place: str) -> None:
     laptime export prometheus last --to /var/lib/node_exporter/laptime.prom
     laptime export mlflow baseline --to http://127.0.0.1:5000
     """
-    from laptime import exports  # not for `laptime --help`
+    from laptime.edges import exports  # not for `laptime --help`
     from laptime.store import lookup
 
     seen_by = exports.send(lookup.load(reference), name, place)

@@ -10,9 +10,10 @@ from msgspec import structs
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import voice_options
+from laptime.edges import imports
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
-from laptime.store import files, folder, imports
+from laptime.store import files, folder
 
 
 @click.command("import")

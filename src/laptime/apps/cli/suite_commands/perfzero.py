@@ -60,7 +60,7 @@ _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 
 def perfzero_options(command: Decorated) -> Decorated:
     """PerfZero's flags, and hidden ones for those that are ignored or refused with a sentence."""
-    from laptime.suites.perfzero.flags import IGNORED, REFUSED
+    from laptime.edges.perfzero.flags import IGNORED, REFUSED
 
     for name in (*IGNORED, *REFUSED):
         command = click.option(
@@ -73,7 +73,7 @@ def perfzero_options(command: Decorated) -> Decorated:
 
 def _not_here(context: click.Context, option: click.Parameter, value: tuple[str, ...]) -> None:
     """Say that a flag is without effect, or refuse it; an empty value asks for nothing."""
-    from laptime.suites.perfzero.flags import IGNORED, refuse
+    from laptime.edges.perfzero.flags import IGNORED, refuse
 
     if not any(value):
         return
@@ -111,9 +111,9 @@ def command(
     laptime suite perfzero --benchmark_methods=bench.Tiny.benchmark_add --python_path=.
     laptime suite perfzero --benchmark_methods=bench.Tiny.filter:benchmark_ --benchmark_num_trials=5
     """
-    from laptime.suites.perfzero.flags import Flags
-    from laptime.suites.perfzero.prepare import prepare, there
-    from laptime.suites.perfzero.run import exit_code
+    from laptime.edges.perfzero.flags import Flags
+    from laptime.edges.perfzero.prepare import prepare, there
+    from laptime.edges.perfzero.run import exit_code
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
@@ -136,7 +136,7 @@ def command(
 
 def _carried_out(flags: Any, *, save: bool, voice: Voice) -> tuple[Run, list[LaptimeError]]:
     """Run it, watched and kept."""
-    from laptime.suites.perfzero.run import perfzero
+    from laptime.edges.perfzero.run import perfzero
 
     faults: list[LaptimeError] = []
 

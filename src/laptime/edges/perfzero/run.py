@@ -1,0 +1,197 @@
+"""All of it: every method, trial after trial, each in a process of its own; written first, sent after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from laptime.analysis import budgets
+from laptime.edges.perfzero import process, record, report, schema, summary, trust, uploads, verdict
+from laptime.edges.perfzero.flags import Flags, constructor_arguments, tpu, windows
+from laptime.edges.perfzero.methods import Method
+from laptime.edges.perfzero.prepare import Say, prepare
+from laptime.edges.perfzero.remote import is_url, local
+from laptime.edges.perfzero.summary import Conditions
+from laptime.edges.perfzero.verdict import Outcome
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.records.case import Case
+from laptime.records.event import (
+    CaseAdded,
+    CaseChanged,
+    EnvironmentChanged,
+    FindingAdded,
+    Listener,
+    VerdictsReached,
+)
+from laptime.records.plan import Setting
+from laptime.records.run import Run, Subject
+from laptime.store.folder import write_whole
+from laptime.store.live_run import LiveRun
+
+
+def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
+    """Run what the flags ask for; the run, and what could not be sent where it should.
+
+    Raises:
+        UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing.
+    """
+    return _PerfZeroRun(prepare(flags, say=say), LiveRun("suite", emit)).run()
+
+
+def exit_code(run: Run) -> ExitCode:
+    """Interrupted; a method that failed; a bound that was broken; what cannot be decided; or fine."""
+    told = [case.details["perfzero"]["laptime"]["verdict"] for case in run.cases if case.details]
+    states = {state for each in told for state in each["states"]}
+    bounds = {each.word for each in run.verdicts}
+    if run.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    if states - verdict.MEASURED - verdict.IMPOSSIBLE:
+        return ExitCode.USER_CODE
+    if "broken" in bounds:
+        return ExitCode.NO
+    return ExitCode.UNDECIDED if states & verdict.IMPOSSIBLE or "undecided" in bounds else ExitCode.OK
+
+
+class _PerfZeroRun:
+    """One run of `laptime suite perfzero`."""
+
+    def __init__(self, conditions: Conditions, live: LiveRun) -> None:
+        self._conditions, self._live = conditions, live
+        self._flags: Flags = conditions.flags
+        self._trials: dict[Method, list[Outcome]] = {method: [] for method in conditions.methods}
+        self._faults: list[LaptimeError] = []
+
+    def run(self) -> tuple[Run, list[LaptimeError]]:
+        """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
+        self._live.start(
+            name=self._flags.name,
+            subjects=[Subject(target=method.name, source="perfzero") for method in self._conditions.methods],
+            environment=self._conditions.environment,
+            plan={name: Setting(value=value) for name, value in structs.asdict(self._flags).items()},
+        )
+        status = "complete"
+        turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._conditions.methods]
+        try:
+            for index, method in enumerate(turns):
+                self._turn(method, index, len(turns))
+        except KeyboardInterrupt:
+            status = "interrupted"
+        self._judge()
+        return self._live.finish(status), self._faults
+
+    def _judge(self) -> None:
+        """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
+        verdicts = [
+            each for method, trials in self._trials.items() for each in record.verdicts(method, trials)
+        ]
+        if verdicts:
+            self._live(VerdictsReached(verdicts))
+        for each in verdicts:
+            if each.word != "kept":
+                self._live(FindingAdded(budgets.finding(each)))
+
+    def _turn(self, method: Method, index: int, turns: int) -> None:
+        trials = self._trials[method]
+        if not trials:
+            self._live(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
+        remaining = self._live.seconds / index * (turns - index) if index else 0.0
+        name = f"{method.cls.rpartition('.')[2]}.{method.method}"
+
+        def tick(seconds: float) -> None:
+            left = max(0.0, remaining - seconds)
+            self._live.say(f"{name}, {seconds:.0f} s", index / turns, left)
+
+        tick(0.0)
+        folder = self._folder(method, len(trials) + 1, only=turns == 1)
+        ended = self._process(method, folder, tick)
+        trials.append(verdict.judge(ended, *report.read(folder)))
+        if versions := summary.framework_version(ended):
+            # Known only now: without it, runs of two versions would share a history.
+            self._live(EnvironmentChanged(self._live.run().environment.extended(libraries=versions)))
+        self._live(CaseChanged(self._written(method, folder)))
+        self._faults += uploads.send(folder, self._conditions)
+
+    def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
+        flags, place = self._flags, str(folder.resolve())
+        scratch = flags.scratch_gcs_url
+        request: dict[str, Any] = {
+            "do": "run",
+            "class": method.cls,
+            "method": method.method,
+            "python_path": self._conditions.python_path,
+            "class_type": flags.benchmark_class_type,
+            "constructor": constructor_arguments(flags),
+            "output_dir": _scratch(scratch, folder.name) if scratch else place,
+            "root_data_dir": flags.root_data_dir,
+            "tpu": tpu(flags),
+            "profile": windows(flags),
+            "profile_folder": f"{place}/profiler_data",
+        }
+        environ = {schema.REPORT_VARIABLE: f"{place}/{schema.REPORT_PREFIX}"}
+        if key := flags.gcloud_key_file_url:
+            environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(Path(key.removeprefix("file://")).resolve())
+        if scratch and not is_url(scratch):
+            Path(request["output_dir"]).mkdir(parents=True, exist_ok=True)
+        return process.run(
+            request,
+            folder,
+            python=flags.python,
+            timeout=flags.timeout,
+            environ=environ,
+            echo=flags.debug,
+            tick=tick,
+        )
+
+    def _written(self, method: Method, folder: Path) -> Case:
+        """Put the summary and the curve on disk; the case as it stands."""
+        trials = self._trials[method]
+        checks = trust.checks(trials, virtual=bool(self._conditions.environment.virtual))
+        document = summary.summary(method, folder, trials, self._conditions, checks)
+        points = summary.curve(trials[-1].ended)
+        lines = b"".join(msgspec.json.encode(point) + b"\n" for point in points)
+        try:
+            write_whole(folder / summary.NAME, schema.text(document).encode())
+            write_whole(folder / summary.CURVE, lines)
+        except OSError as error:
+            why = error.strerror or str(error)
+            fault = UsageError(
+                f"{folder} takes no results", why=why, next="the run is stored: laptime show last"
+            )
+            self._faults.append(fault)
+        return record.case(method, trials, folder, document, points, checks)
+
+    def _folder(self, method: Method, trial: int, *, only: bool) -> Path:
+        """A new folder for one trial of one method; one that exists is never written into.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        stem = self._flags.execution_id or f"{datetime.now(UTC):%Y-%m-%d-%H-%M-%S-%f}"
+        if not only:
+            stem = f"{stem}-{method.cls.rpartition('.')[2]}.{method.method}-{trial}"
+        root = Path(self._flags.workspace) / "output"
+        number = 1
+        while True:
+            folder = root / (stem[:200] + (f"-again{number}" if number > 1 else ""))
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                number += 1
+            except OSError as error:
+                raise UsageError(
+                    f"{folder} cannot be made",
+                    why=error.strerror or str(error),
+                    next="--workspace=ANOTHER/FOLDER",
+                ) from error
+            else:
+                return folder
+
+
+def _scratch(where: str, name: str) -> str:
+    """What a class gets as output_dir: a folder under a URL, or a path on this machine, `file://` or not."""
+    return f"{where.rstrip('/')}/{name}" if is_url(where) else str(local(where).resolve() / name)

@@ -1,0 +1,228 @@
+"""perfzero_summary.json: PerfZero's keys and types; what is ours stands under `laptime` and nowhere else.
+
+Its readers: Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks
+looks up execution_label without asking whether it is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.edges.perfzero.flags import Flags
+from laptime.edges.perfzero.methods import Method
+from laptime.edges.perfzero.process import Ended
+from laptime.edges.perfzero.report import Report
+from laptime.edges.perfzero.repos import Repo
+from laptime.edges.perfzero.schema import system_info
+from laptime.edges.perfzero.verdict import Outcome, spreads
+from laptime.kit.package import __version__
+from laptime.records.check import Check, trust
+from laptime.records.environment import Environment
+
+NAME = "perfzero_summary.json"
+CURVE = "process_info.log"
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """What is the same for all methods of a run.
+
+    Attributes:
+        python_path: folders for the benchmarks' sys.path, absolute.
+        repos: as they are checked out, by name.
+        timing: seconds of preparing, by step.
+    """
+
+    flags: Flags
+    methods: list[Method]
+    python_path: list[str]
+    environment: Environment
+    repos: dict[str, Repo]
+    timing: dict[str, float]
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """A line of process_info.log: seconds since the method began, bytes, bytes, percent of one CPU."""
+
+    time: float
+    rss: int
+    vms: int
+    cpu_percent: float
+
+
+def summary(
+    method: Method, folder: Path, trials: list[Outcome], conditions: Conditions, checks: list[Check]
+) -> dict[str, Any]:
+    """The document of the last of these trials; the ones before it serve the intervals."""
+    last, flags = trials[-1], conditions.flags
+    framework = _framework(last.ended)
+    if flags.ml_framework_build_label is not None:
+        framework["build_label"] = flags.ml_framework_build_label
+    labels = {"platform_name": flags.platform_name, "system_name": flags.system_name}
+    names = {name: label for name, label in labels.items() if label is not None}
+    return {
+        "execution_id": folder.name,
+        "execution_timestamp": _began(last.ended),
+        "benchmark_result": _result(method, last, len(trials)),
+        "benchmark_info": _info(last, conditions, folder),
+        "setup_info": {},
+        "ml_framework_info": framework,
+        "system_info": system_info(conditions.environment, names),
+        "process_info": process_info(last.ended),
+        "laptime": _ours(method, trials, conditions, checks),
+    }
+
+
+def _result(method: Method, outcome: Outcome, trial: int) -> dict[str, Any]:
+    report = outcome.report or Report(wall_time=-1.0)
+    return {
+        "name": method.name,
+        "wall_time": report.wall_time,
+        "succeeded": outcome.state == "passed",
+        "extras": [{"name": name, "value": value} for name, value in report.extras.items()],
+        "metrics": msgspec.to_builtins(report.metrics),
+        "trial_id": trial,
+    }
+
+
+def _info(outcome: Outcome, conditions: Conditions, folder: Path) -> dict[str, Any]:
+    flags = conditions.flags
+    info: dict[str, Any] = {
+        "harness_name": "perfzero",
+        "harness_info": {},
+        "has_exception": outcome.state in ("raised", "crashed", "hung", "reported_twice"),
+        "execution_label": flags.execution_label or "",
+    }
+    if flags.output_gcs_url:
+        info["output_url"] = f"{flags.output_gcs_url.rstrip('/')}/{folder.name}/"
+    if variables := {name: text for name, text in os.environ.items() if name.startswith("PERFZERO_")}:
+        info["env_vars"] = variables
+    info["flags"] = flags.as_given()
+    info["site_package_info"] = {
+        name: {"url": repo.url, "branch": repo.branch, "hash": repo.hash}
+        for name, repo in conditions.repos.items()
+    }
+    return info
+
+
+def _framework(ended: Ended) -> dict[str, str]:
+    """The framework that the benchmark had loaded when last seen."""
+    frameworks = [event["framework"] for event in ended.events if event.get("framework")]
+    return dict(frameworks[-1]) if frameworks else {"name": "none", "version": "", "build_version": ""}
+
+
+def framework_version(ended: Ended) -> dict[str, str]:
+    """The version of that framework, by its name; empty where none was loaded."""
+    framework = _framework(ended)
+    return {framework["name"]: framework["version"]} if framework.get("version") else {}
+
+
+def _began(ended: Ended) -> float:
+    """When the method began, or what came last before it; the process's start when nothing was told."""
+    event = ended.event("started") or ended.event("constructed") or (ended.events or [{}])[0]
+    return float(event.get("unix", 0.0))
+
+
+def process_info(ended: Ended) -> dict[str, int | float]:
+    """Highest figures while the method ran, from what it told at its start and end, and from the looks.
+
+    Keys of what was not measured are left out: a zero would be a lie.
+    """
+    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    if start is None:
+        return {}
+    ends = [event for event in (start, end) if event is not None]
+    first, last = float(start["unix"]), float(end["unix"]) if end else float("inf")
+    inside = [look for look in ended.looks if first <= look.unix <= last]
+    # The mark of the highest resident set was reset at the start, so it has every peak, however short.
+    rss = [look.rss for look in inside] + [
+        int(event[key]) for event in ends for key in ("rss", "peak") if key in event
+    ]
+    vms = [look.vms for look in inside] + [int(event["vms"]) for event in ends if "vms" in event]
+    # The first look's window began before the method did.
+    cpu = [look.cpu for look in inside[1:]]
+    if end is not None and "clock" in start:
+        cpu.append(_mean_percent(start, end))
+    figures: dict[str, Sequence[float]] = {"max_rss": rss, "max_vms": vms, "max_cpu_percent": cpu}
+    return {name: max(values) for name, values in figures.items() if values}
+
+
+def curve(ended: Ended) -> list[Point]:
+    """The process over time; times before 0 are importing and building.
+
+    What it told at the method's start and end has no window of its own: its CPU time is that of the look
+    before, at the end of a method too short for a look the mean of the method.
+    """
+    zero = _began(ended)
+    points = [
+        Point(time=each.unix - zero, rss=each.rss, vms=each.vms, cpu_percent=each.cpu) for each in ended.looks
+    ]
+    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    if start is None:
+        return points
+    mean = _mean_percent(start, end)
+    for event in (start, end):
+        if event is not None and "rss" in event:
+            time = float(event["unix"]) - zero
+            before = [each.cpu_percent for each in points if 0 < each.time < time]
+            before = before or [each.cpu_percent for each in points if each.time < 0 and event is start]
+            percent = before[-1] if before else mean
+            points.append(Point(time=time, rss=event["rss"], vms=event["vms"], cpu_percent=percent))
+    return sorted(points, key=lambda point: point.time)
+
+
+def _mean_percent(start: dict[str, Any], end: dict[str, Any] | None) -> float:
+    """CPU time of the method over its wall time, percent of one CPU; 0 when it had no end.
+
+    The clock was read before the CPU time at the start and behind it at the end: no more than there is.
+    """
+    seconds = float(end["clock"]) - float(start["clock"]) if end and "clock" in start else 0.0
+    return 100.0 * (float(end["cpu"]) - float(start["cpu"])) / seconds if end and seconds > 0 else 0.0
+
+
+def _ours(
+    method: Method, trials: list[Outcome], conditions: Conditions, checks: list[Check]
+) -> dict[str, Any]:
+    last = trials[-1]
+    ended, environment = last.ended, conditions.environment
+    return {
+        "version": __version__,
+        "class": method.cls,
+        "method": method.method,
+        "verdict": {
+            "word": last.state,
+            "sentence": last.sentence,
+            "states": [each.state for each in trials],
+            "trust": trust(checks) if checks else "invalid",
+            "reasons": [each.sentence for each in checks if each.outcome in ("fail", "warn")],
+        },
+        "metrics": {name: msgspec.to_builtins(spread) for name, spread in spreads(trials).items()},
+        "reports": [
+            {**structs.asdict(report), "metrics": msgspec.to_builtins(report.metrics)}
+            for report in ([last.report] if last.report else []) + last.others
+        ],
+        "name_overridden": last.renamed,
+        "wall_time_in_seconds": False if last.units_doubtful else None,
+        "process": {
+            "status": ended.status,
+            "seconds": ended.seconds,
+            "printed": ended.printed,
+            "import_seconds": _seconds(ended, "imported"),
+            "constructor_seconds": _seconds(ended, "constructed"),
+            "method_seconds": _seconds(ended, "ended"),
+        },
+        "profiler": [event for event in ended.events if str(event.get("event")).startswith("profile")],
+        "preparing": conditions.timing,
+        "repositories": {name: repo.dirty for name, repo in conditions.repos.items()},
+        "environment": {"fingerprint": environment.fingerprint, **msgspec.to_builtins(environment)},
+    }
+
+
+def _seconds(ended: Ended, name: str) -> float | None:
+    event = ended.event(name)
+    return float(event["seconds"]) if event and "seconds" in event else None
