@@ -45,7 +45,7 @@ QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.
 def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """All statistics of a case by tag, in the order people want them."""
     stats: list[Stat] = []
-    for series in case.series:
+    for series in case.samples:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
@@ -144,7 +144,7 @@ def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
         return {}
     return {
         series.regime or "": _throughput(case, series, constants)
-        for series in case.series
+        for series in case.samples
         if series.metric.tag == "latency" and series.samples
     }
 

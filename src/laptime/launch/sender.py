@@ -23,7 +23,6 @@ from laptime.loadgen.driver import Driver
 from laptime.loadgen.endpoint import Client
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import (
-    Answer,
     Answers,
     Close,
     Endpoint,
@@ -41,6 +40,7 @@ from laptime.loadgen.messages import (
 )
 from laptime.loadgen.streams import client_of
 from laptime.measure.failures import failure_of
+from laptime.records.requests import Answer
 
 EVERY = 0.25
 """Seconds between two messages with answers."""

@@ -213,6 +213,9 @@ def _share(level: Level, at: int, senders: int) -> Level:
         limit=None if level.limit is None else max(1, _part(level.limit, at, senders)),
         users=users,
         requests=None if level.requests is None else _part(level.requests, at, senders),
+        first=level.first + at,
+        step=senders,
+        sender=at,
     )
 
 

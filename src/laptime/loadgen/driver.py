@@ -7,17 +7,35 @@ because others are slow. What waits for its turn does so inside its latency.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from typing import NamedTuple
+
+from msgspec import structs
 
 from laptime.loadgen.endpoint import Client
-from laptime.loadgen.messages import Answer, Level
+from laptime.loadgen.messages import Level
 from laptime.loadgen.timer import Timer
+from laptime.records.requests import Answer
 
 BEAT = 0.02
 """Seconds between two beats of a loop that is awake."""
 STALL = 0.005
 """A beat that comes so much too late is a stall: answers were there, and nobody read the clock."""
+
+
+class _UnderWay(NamedTuple):
+    """A request without an answer: the first of a conversation, or one that follows."""
+
+    number: int
+    turn: int
+    due: float
+    woken: float
+
+    @classmethod
+    def after(cls, answer: Answer) -> _UnderWay:
+        """The turn that follows on an answer."""
+        return cls(answer.number + 1, answer.turn + 1, answer.end, answer.end)
 
 
 class Driver:
@@ -44,7 +62,7 @@ class Driver:
         self._client, self._level, self._now, self._report = client, level, now, report
         self._make_timer = make_timer
         self._turns = asyncio.Semaphore(level.limit) if level.limit else None
-        self._tasks: dict[asyncio.Task[None], tuple[int, float, float]] = {}
+        self._tasks: dict[asyncio.Task[None], _UnderWay] = {}
         self._next = 0
         self._sent_all = asyncio.Event()
         self._end = level.begin + level.end
@@ -92,39 +110,42 @@ class Driver:
 
     def _begin(self, index: int, due: float, woken: float) -> None:
         task = asyncio.create_task(self._one(index, due, woken))
-        self._tasks[task] = (index, due, woken)
+        self._tasks[task] = _UnderWay(index * self._level.turns, 0, due, woken)
         task.add_done_callback(self._tasks.pop)
 
     async def _one(self, index: int, due: float, woken: float) -> None:
         async with self._turns or nullcontext():
             async for answer in self._client.conversation(index, due, woken):
-                self._report(answer)
+                self._tell(answer)
                 if task := asyncio.current_task():
-                    self._tasks[task] = (index, answer.end, answer.end)  # where a next turn is given up
+                    self._tasks[task] = _UnderWay.after(answer)
+
+    def _tell(self, answer: Answer) -> None:
+        self._report(structs.replace(answer, sender=self._level.sender) if self._level.sender else answer)
 
     async def _by_users(self) -> None:
         """As many users as asked for, each sends when its last request was answered."""
         level = self._level
         await asyncio.sleep(max(0.0, level.begin - self._now()))
-        numbers = iter(range(level.first, level.first + (level.requests or 10**9)))
+        numbers = iter(range(level.first, level.first + level.step * (level.requests or 10**9), level.step))
         users = [asyncio.create_task(self._user(numbers)) for _ in range(level.users)]
         _, late = await asyncio.wait(users, timeout=max(0.0, self._end + level.patience - self._now()))
         for user in late:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
 
-    async def _user(self, numbers: object) -> None:
+    async def _user(self, numbers: Iterator[int]) -> None:
         while (due := self._now()) < self._end:
-            index = next(numbers, None)  # type: ignore[call-overload]
+            index = next(numbers, None)
             if index is None:
                 return
+            next_one = _UnderWay(index * self._level.turns, 0, due, due)
             try:
                 async for answer in self._client.conversation(index, due, due):
-                    self._report(answer)
-                    due = answer.end
+                    self._tell(answer)
+                    next_one = _UnderWay.after(answer)
             except asyncio.CancelledError:
-                now = self._now()
-                self._report(Answer(index, due, due, due, 0.0, now, "unanswered", "given up"))
+                self._report(self._level.given_up(*next_one, self._now()))
                 raise
 
     async def _give_up(self) -> None:
@@ -134,8 +155,8 @@ class Driver:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         now = self._now()
-        for index, due, woken in left.values():
-            self._report(Answer(index, due, woken, woken, 0.0, now, "unanswered", "given up"))
+        for request in left.values():
+            self._report(self._level.given_up(*request, now))
 
     async def _beat(self) -> None:
         while True:

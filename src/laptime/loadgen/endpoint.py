@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from laptime.loadgen.connection import Broken, Pool, Reply, Request, request
-from laptime.loadgen.messages import Answer, Endpoint
+from laptime.loadgen.messages import Endpoint
+from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
 
@@ -65,7 +66,7 @@ class HttpClient:
         """The answer, with what the reply says."""
         error, detail = fault(reply)
         return Answer(
-            answer.index,
+            answer.number,
             answer.due,
             answer.woken,
             answer.sent,

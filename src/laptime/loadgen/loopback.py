@@ -14,8 +14,9 @@ import msgspec
 from msgspec import structs
 
 from laptime.loadgen.driver import Driver
-from laptime.loadgen.messages import Answer, Endpoint, Level, SelfTest, SelfTested
+from laptime.loadgen.messages import Endpoint, Level, SelfTest, SelfTested
 from laptime.loadgen.streams import DONE, client_of
+from laptime.records.requests import Answer
 
 _LEAD, _PATIENCE = 0.01, 1.0
 _WHOLE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\n\r\n{"ok": true}'

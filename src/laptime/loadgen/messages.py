@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
+from laptime.records.requests import Answer
 
 
 class Endpoint(Struct, frozen=True, tag="endpoint"):
@@ -51,10 +52,13 @@ class Level(Struct, frozen=True, tag="level"):
     Attributes:
         begin: when the first request may go.
         due: when each request is due, from `begin` on; [] where users send one after another.
-        index: number of each request in the whole level.
+        index: number of each of them in the whole level.
         limit: requests that may be under way at once; None: any number.
         users: so many send one request after another, from `begin` until `end`.
-        requests: so many at most, of all users together. first: number of the first request of users.
+        requests: so many at most, of all users together. first: number of the first request of users; the
+            next ones are `step` apart, because other senders send those between them.
+        turns: requests of a conversation: the one with number n has the requests from n * turns on.
+        sender: number of the process that carries this out.
         patience: seconds after the last request was due until waiting for answers ends.
     """
 
@@ -66,7 +70,16 @@ class Level(Struct, frozen=True, tag="level"):
     users: int = 0
     requests: int | None = None
     first: int = 0
+    step: int = 1
+    turns: int = 1
+    sender: int = 0
     patience: float = 30.0
+
+    def given_up(self, number: int, turn: int, due: float, woken: float, at: float) -> Answer:
+        """The row of a request that nobody waits for any more."""
+        return Answer(
+            number, due, woken, woken, 0.0, at, "unanswered", "given up", turn=turn, sender=self.sender
+        )
 
 
 class SelfTest(Struct, frozen=True, tag="self_test"):
@@ -92,38 +105,6 @@ class Close(Struct, frozen=True, tag="close"):
 Command = Endpoint | Program | Level | SelfTest | Stop | Close
 
 
-class Answer(Struct, frozen=True, array_like=True):
-    """What is known of one request.
-
-    Attributes:
-        index: number in its level.
-        due: when it was to be sent; of users: when the one before was answered.
-        woken: when the sender turned to it. sent: when it was written: before, it waited for its turn.
-        first: when the first byte of the answer's body (a language model: the first token) came; 0: none did.
-        end: when the last came, or when it failed.
-        error: its kind, "" where none; `detail` in words.
-        status: of HTTP; 0: none came.
-        size: bytes of the answer's body.
-        chunks: when each chunk with a token came, from `sent` on.
-        usage: tokens in and out as the server counts them, cached ones; [] where it did not.
-        turn: of its conversation, from 0 on.
-    """
-
-    index: int
-    due: float
-    woken: float
-    sent: float
-    first: float
-    end: float
-    error: str = ""
-    detail: str = ""
-    status: int = 0
-    size: int = 0
-    chunks: list[float] = []
-    usage: list[int] = []
-    turn: int = 0
-
-
 class Opened(Struct, frozen=True, tag="opened"):
     """The target answers. `facts`: what is known of it."""
 
@@ -131,7 +112,7 @@ class Opened(Struct, frozen=True, tag="opened"):
 
 
 class Answers(Struct, frozen=True, tag="answers"):
-    """Requests that ended since the last message."""
+    """Rows of the requests that ended since the last message."""
 
     answers: list[Answer]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laptime.kit.clock import Clock
-from laptime.loadgen.messages import Answer, Level
+from laptime.loadgen.messages import Level
+from laptime.records.requests import Answer
 
 SPIN = 0.0005
 """Seconds before a request is due from which on it is waited for without sleeping: a sleep ends late."""
@@ -39,15 +40,15 @@ def drive(
         # While the call before it was made nobody could wake up: that is waiting, not lateness.
         turn = max(due, ready)
         if woken > last:
-            report(Answer(index, due, due, woken, 0.0, woken, "unanswered", "given up"))
+            report(level.given_up(level.first + index, 0, due, due, woken))
         else:
-            report(_called(index, due, due + max(0.0, woken - turn), woken, call, clock))
+            report(_called(level.first + index, due, due + max(0.0, woken - turn), woken, call, clock))
         ready = clock.now()
         index += 1
 
 
 def _called(
-    index: int, due: float, woken: float, sent: float, call: Callable[[], object], clock: Clock
+    number: int, due: float, woken: float, sent: float, call: Callable[[], object], clock: Clock
 ) -> Answer:
     error = detail = ""
     try:
@@ -55,7 +56,7 @@ def _called(
     except Exception as raised:  # the user's code: whatever it raises is one kind of error
         error, detail = type(raised).__name__, str(raised)
     end = clock.now()
-    return Answer(index, due, woken, sent, end, end, error, detail)
+    return Answer(number, due, woken, sent, end, end, error, detail)
 
 
 def _wait(due: float, clock: Clock) -> None:

@@ -16,8 +16,6 @@ from laptime.analysis.stat import Stat
 from laptime.kit.errors import unknown
 from laptime.kit.units import show
 from laptime.pricing import promises as pricing
-from laptime.records.case import Case
-from laptime.records.load import TPOT, TTFT
 
 METRICS = ("latency", "ttft", "itl", "tpot")
 
@@ -101,7 +99,7 @@ def _stat(promise: Promise, stats: LevelStats) -> Stat | None:
     return series[promise.metric].get(promise.quantile)
 
 
-def goodput(wanted: list[Promise], case: Case, stats: LevelStats) -> tuple[float, float, float] | None:
+def goodput(wanted: list[Promise], stats: LevelStats) -> tuple[float, float, float] | None:
     """Requests per second whose own times kept every limit, and its interval; None of a queue that grows.
 
     The ITL of a request is its TPOT. One that failed keeps nothing; one without a time between tokens breaks
@@ -110,24 +108,18 @@ def goodput(wanted: list[Promise], case: Case, stats: LevelStats) -> tuple[float
     rate = stats.answered.value
     if stats.balance.grows or rate is None:
         return None
-    due, latency = stats.requests.due[stats.steady :], stats.requests.latency[stats.steady :]
-    keeps = np.isfinite(latency)
+    rows = stats.requests.since(stats.steady)
+    keeps = np.isfinite(rows.latency)
     per_answer = rate / float(keeps.mean())
     for promise in wanted:
-        if promise.metric == "latency":
-            keeps = keeps & (latency <= promise.limit)
-            continue
-        series = case.find((TTFT if promise.metric == "ttft" else TPOT).tag, stats.facts.regime)
-        if series is None:
-            continue
-        slow = {at for at, value in zip(series.at, series.samples, strict=True) if value > promise.limit}
-        keeps = keeps & ~np.isin(due, list(slow))
+        own = {"latency": rows.latency, "ttft": rows.ttft}.get(promise.metric, rows.tpot)
+        keeps &= ~(own > promise.limit)
     share = float(keeps.mean())
     around = mean_interval(keeps.astype(float))
     if around is None:
         return None
     # Where all are alike their spread says nothing: three requests more or less could have gone otherwise.
-    doubt = 3 / effective_size_of_mean(latency[np.isfinite(latency)])
+    doubt = 3 / effective_size_of_mean(rows.latency[np.isfinite(rows.latency)])
     low = around[0] if share < 1 else max(0.0, 1 - doubt)
     high = min(1.0, around[1]) if share > 0 else min(1.0, doubt)
     return share * per_answer, low * per_answer, high * per_answer

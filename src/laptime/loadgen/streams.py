@@ -16,7 +16,8 @@ from msgspec import Struct, structs
 
 from laptime.loadgen.connection import Clock, Reply, request
 from laptime.loadgen.endpoint import HttpClient
-from laptime.loadgen.messages import Answer, Endpoint
+from laptime.loadgen.messages import Endpoint
+from laptime.records.requests import Answer
 
 DONE = b"[DONE]"
 
@@ -90,7 +91,7 @@ class ConversationClient(StreamClient):
             data = msgspec.json.encode(body)
             asked = request(endpoint.method, urlsplit(endpoint.url), endpoint.headers, data)
             answer, reply = await self.exchange(asked, index, due, self._now() if turn else woken)
-            yield structs.replace(answer, turn=turn)
+            yield structs.replace(answer, number=index * endpoint.turns + turn, turn=turn)
             if answer.error or reply is None:
                 return
             due = reply.end

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from laptime.records.metric import Metric
+from laptime.records.requests import LATENCY as LATENCY
 
-LATENCY = Metric(
-    tag="latency",
-    unit="s",
-    title="latency",
-    better="lower",
-    meaning="Time of one call with one batch, in the regime named beside it.",
-    lies_when="Compared across regimes, batch sizes, dtypes or machines.",
-)
 CPU_TIME = Metric(
     tag="disturbance/cpu",
     unit="s",

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from laptime.records.check import Check, Trust, trust
+from laptime.records.requests import Requests
 from laptime.records.series import Series
 
 Status = Literal["ok", "failed", "skipped", "interrupted"]
@@ -48,6 +49,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         axes: every axis value that holds for this case (batch, dtype, device, threads, ...).
         status: ok, failed (see `failure`), skipped, interrupted (what was measured is kept).
         series: raw samples, one entry for each (metric tag, regime).
+        requests: of a level of load, a row each; their columns are read like series (`samples`, `find`).
         checks: whether these numbers can be trusted.
         details: receipts and facts that are no series (FLOPs by operator, memory split, model facts).
     """
@@ -58,6 +60,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Status = "ok"
     failure: Failure | None = None
     series: list[Series] = []
+    requests: Requests | None = None
     checks: list[Check] = []
     artifacts: list[Artifact] = []
     details: dict[str, Any] = {}
@@ -85,9 +88,17 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Items that all instances work on at the same time."""
         return self.batch * self.instances
 
+    @property
+    def samples(self) -> list[Series]:
+        """All that was measured: the series, and the columns of the requests."""
+        return [*self.series, *(self.requests.series if self.requests else [])]
+
     def find(self, tag: str, regime: str | None = None) -> Series | None:
-        """The series of one metric and regime, or None."""
-        return next((s for s in self.series if s.key == (tag, regime)), None)
+        """The samples of one metric and regime, or None."""
+        found = next((s for s in self.series if s.key == (tag, regime)), None)
+        if found is None and self.requests is not None and self.requests.regime == regime:
+            return self.requests.find(tag)
+        return found
 
     def with_series(self, more: Series) -> Case:
         """This case with samples added to the series they belong to."""
@@ -97,6 +108,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 joined[index] = present.extended(more)
                 return structs.replace(self, series=joined)
         return structs.replace(self, series=[*self.series, more])
+
+    def with_requests(self, more: Requests) -> Case:
+        """This case with more rows behind those of its requests."""
+        return structs.replace(self, requests=self.requests.extended(more) if self.requests else more)
 
 
 def case_key(target: str, axes: dict[str, Axis]) -> str:

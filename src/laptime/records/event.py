@@ -17,6 +17,7 @@ from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.profile import Profile
+from laptime.records.requests import Requests
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.records.tuning import Applied, Diagnosis, Rung, Tuning
@@ -41,6 +42,13 @@ class Measured(Struct, frozen=True, tag="measured"):
 
     key: str
     series: Series
+
+
+class RequestsEnded(Struct, frozen=True, tag="requests_ended"):
+    """Requests of one case, a level of load, were answered or failed."""
+
+    key: str
+    requests: Requests
 
 
 class CaseChanged(Struct, frozen=True, tag="case_changed"):
@@ -142,6 +150,7 @@ Event = (
     RunStarted
     | CaseAdded
     | Measured
+    | RequestsEnded
     | CaseChanged
     | EnvironmentChanged
     | PlanChanged
@@ -183,6 +192,8 @@ class RunBuilder:
                 self._cases[case.key] = case
             case Measured(key, series):
                 self._cases[key] = self._cases[key].with_series(series)
+            case RequestsEnded(key, requests):
+                self._cases[key] = self._cases[key].with_requests(requests)
             case EnvironmentChanged(environment, subjects):
                 self._change(environment=environment, **({"subjects": subjects} if subjects else {}))
             case FindingAdded(finding):

@@ -18,35 +18,6 @@ AT_ONCE = "at once"
 
 DETAIL = "load"
 
-LATE = Metric(
-    tag="load/late",
-    unit="s",
-    title="sent late",
-    better="lower",
-    meaning="From when a request was due until the sender turned to it: the generator's own fault.",
-)
-TURN = Metric(
-    tag="load/turn",
-    unit="s",
-    title="waiting for a turn",
-    better="lower",
-    meaning="From when a request was due until it was sent, since so many others were under way. Part of its "
-    "latency.",
-)
-FIRST = Metric(
-    tag="load/first_byte",
-    unit="s",
-    title="first byte",
-    better="lower",
-    meaning="From when a request was due until the first byte of the answer's body came.",
-)
-FAILED = Metric(
-    tag="load/failed",
-    unit="s",
-    title="failed requests",
-    better="lower",
-    meaning="From when a request was due until it had surely failed.",
-)
 ANSWERED = Metric(
     tag="load/answered",
     unit="1/s",
@@ -54,43 +25,6 @@ ANSWERED = Metric(
     better="higher",
     meaning="Whole answers per second, from when the first request that counts was due.",
 )
-
-
-TTFT = Metric(
-    tag="load/ttft",
-    unit="s",
-    title="time to first token",
-    better="lower",
-    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
-)
-TPOT = Metric(
-    tag="load/tpot",
-    unit="s",
-    title="time per output token",
-    better="lower",
-    meaning="(last token - first token) / (tokens - 1) of a request",
-)
-GAP = Metric(
-    tag="load/inter_chunk",
-    unit="s",
-    title="between chunks",
-    better="lower",
-    meaning="From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
-    lies_when="A server sends several tokens in a chunk; the level says whether it did.",
-)
-TOKENS_IN = Metric(
-    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
-)
-TOKENS_OUT = Metric(
-    tag="load/tokens_out", unit="1", title="output tokens", meaning="Of an answer, by the server's usage."
-)
-
-
-TURN_NUMBER = Metric(
-    tag="load/turn_number", unit="1", title="turn", meaning="Of its conversation, from 1 on, as each TTFT."
-)
-
-
 AT_SLO_RATE = Metric(
     tag=AT_SLO,
     unit="1/s",
@@ -211,17 +145,12 @@ def details(level: Level) -> dict[str, Any]:
 
 def seen_here(case: Case, level: Level) -> ServerCounts:
     """What was counted here of the answered requests of a level; `ttft` counts from sending."""
-
-    def samples(metric: Metric) -> list[float]:
-        series = case.find(metric.tag, level.regime)
-        return series.samples if series else []
-
-    first = samples(TTFT)
-    waited = sum(samples(LATE)) + sum(samples(TURN))
+    whole = [row for row in case.requests.rows() if row.is_whole] if case.requests else []
+    first = [row.first - row.sent for row in whole if row.is_streamed]
     return ServerCounts(
         requests=level.answered,
-        prompt=round(sum(samples(TOKENS_IN))),
-        output=round(sum(samples(TOKENS_OUT))),
+        prompt=sum(row.usage[0] for row in whole if row.usage),
+        output=sum(row.usage[1] for row in whole if row.usage),
         first_tokens=len(first),
-        ttft=(sum(first) - waited) / len(first) if first else None,
+        ttft=sum(first) / len(first) if first else None,
     )

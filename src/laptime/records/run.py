@@ -2,6 +2,7 @@
 
 Format history (schema):
     laptime.run/1   first version
+    laptime.run/2   a level of load has a table of its requests instead of a series for each of their times
 
 Rules: new fields have defaults; nothing is renamed or retyped; unknown fields are ignored on reading.
 """
@@ -24,7 +25,7 @@ from laptime.records.profile import Profile
 from laptime.records.tuning import Tuning
 from laptime.records.verdict import Verdict
 
-SCHEMA = "laptime.run/1"
+SCHEMA = "laptime.run/2"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
 
 

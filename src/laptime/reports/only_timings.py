@@ -33,7 +33,7 @@ def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
     timed = [
         (case, series)
         for case in run.cases
-        for series in case.series
+        for series in case.samples
         if series.metric.tag == "latency" and series.samples and case.status != "failed"
     ]
     if not timed:

@@ -26,6 +26,7 @@ from laptime.records.event import (
     Measured,
     ProfileMade,
     Progress,
+    RequestsEnded,
     RunBuilder,
     RunFinished,
     RunStarted,
@@ -34,6 +35,7 @@ from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import encode
 
+_MEASURED = (Measured, RequestsEnded, CaseChanged, ProfileMade, Diagnosed)
 COMPRESS_ABOVE = 1_000_000
 """Bytes of JSON from which a finished run is stored gzipped."""
 
@@ -75,7 +77,9 @@ class Journal:
             if isinstance(event, Progress):
                 return
             self._append(event)
-            self._measured |= isinstance(event, Measured | CaseChanged | ProfileMade | Diagnosed)
+            self._measured |= isinstance(
+                event, Measured | RequestsEnded | CaseChanged | ProfileMade | Diagnosed
+            )
             if isinstance(event, RunFinished):
                 self._finish()
 

@@ -15,7 +15,7 @@ from laptime.records.check import Check
 from laptime.records.event import Event, RunBuilder
 from laptime.records.run import Run
 from laptime.store.encoding import decode
-from laptime.store.schema import DAMAGE, Opening, damaged, version_of
+from laptime.store.schema import CURRENT, DAMAGE, Opening, current, damaged, version_of
 
 _EVENT: Decoder[Event] = Decoder(Event, strict=False)
 
@@ -44,18 +44,18 @@ def read_journal(data: bytes, path: Path) -> Run:
         UsageError: not even the beginning can be read, or a newer laptime wrote it.
     """
     builder = RunBuilder()
-    lost = 0
+    lost, version = 0, CURRENT
     for number, line in enumerate(data.split(b"\n")):
         if not line:
             continue
         try:
             if number == 0:
-                version_of(decode(line, Opening).run, path)
+                version = version_of(decode(line, Opening).run, path)
             builder(_EVENT.decode(line))
         except (*DAMAGE, KeyError):
             lost += 1
     try:
-        run = builder.run()
+        run = current(builder.run(), version)
     except ValueError as error:
         raise damaged(path, f"the journal holds {count(lost, 'line')}, and none begins a run") from error
     if run.status != "running":

@@ -1,6 +1,7 @@
 """Run files of every version so far.
 
-`UPGRADES[n]` turns a document of version n into one of version n + 1; reading an old file walks the chain.
+`UPGRADES[n]` turns a document of version n into one of version n + 1: reading a file that is older than
+`NATIVE` walks the chain.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from laptime.kit.errors import UsageError
 from laptime.records.run import SCHEMA, Run
 from laptime.store.encoding import decode
+from laptime.store.older_loads import with_rows
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -24,6 +26,10 @@ DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 _NAME, _, _version = SCHEMA.rpartition("/")
 CURRENT = int(_version)
+
+
+NATIVE = 1
+"""From this version on a document is read as it is; what its run lacks is made of it (`current`)."""
 
 
 class Head(msgspec.Struct):
@@ -47,14 +53,19 @@ def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRA
     """
     try:
         version = version_of(decode(data, Head), path)
-        if version == CURRENT:
-            return decode(data, Run)
+        if version >= NATIVE:
+            return current(decode(data, Run), version)
         document = msgspec.json.decode(data)
-        for step in range(version, CURRENT):
+        for step in range(version, NATIVE):
             document = upgrades[step](document)
-        return msgspec.convert(document, Run, strict=False)
+        return current(msgspec.convert(document, Run, strict=False), NATIVE)
     except (*DAMAGE, LookupError, TypeError) as error:  # the last two: an upgrade met damage
         raise damaged(path, error) from error
+
+
+def current(run: Run, version: int) -> Run:
+    """A run that was read from a file of this version, as the current one has it."""
+    return run if version >= CURRENT else with_rows(run)
 
 
 def version_of(head: Head, path: Path) -> int:

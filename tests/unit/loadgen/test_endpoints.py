@@ -21,7 +21,7 @@ pytest.importorskip("aiohttp")
 from fixtures.scripted_servers import served
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.kit.errors import UsageError
-from laptime.records.event import Event, Measured
+from laptime.records.event import Event, RequestsEnded
 from laptime.records.run import Run
 from laptime.testing import http_server, llm_server
 from laptime.verbs.load import LoadRequest, load
@@ -140,7 +140,7 @@ def test_a_sender_that_stands_still_is_called_late_never_a_slow_server() -> None
 
     def stop(event: Event) -> None:
         """Stop the sender for a second in the middle."""
-        if isinstance(event, Measured) and not stopped:
+        if isinstance(event, RequestsEnded) and not stopped:
             stopped.append(sender())
             os.kill(stopped[0], signal.SIGSTOP)
             time.sleep(1.0)

@@ -7,7 +7,8 @@ import time
 from collections.abc import AsyncIterator
 
 from laptime.loadgen.driver import Driver
-from laptime.loadgen.messages import Answer, Level
+from laptime.loadgen.messages import Level
+from laptime.records.requests import Answer
 
 
 class Instant:
@@ -28,4 +29,4 @@ def test_requests_of_users_are_numbered_from_the_first() -> None:
     answers: list[Answer] = []
     level = Level(begin=time.perf_counter(), end=60.0, users=2, requests=5, first=97)
     asyncio.run(Driver(Instant(), level, now=time.perf_counter, report=answers.append).run())
-    assert sorted(answer.index for answer in answers) == [97, 98, 99, 100, 101]
+    assert sorted(answer.number for answer in answers) == [97, 98, 99, 100, 101]

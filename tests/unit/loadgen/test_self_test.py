@@ -19,6 +19,7 @@ from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
 from laptime.records.case import Case
 from laptime.records.load import Alone, details, level_of
+from laptime.records.requests import Requests
 from laptime.testing import http_server
 from laptime.verbs.load import LoadRequest, generator, load
 
@@ -79,10 +80,13 @@ def test_a_rate_that_senders_cannot_send_at_all_is_invalid_and_says_what_to_do()
 
 
 def with_lateness(case: Case, seconds: list[float]) -> Case:
-    late = next(each for each in case.series if each.metric.tag == "load/late")
-    samples = seconds + [0.0] * (len(late.samples) - len(seconds))
-    others = [each for each in case.series if each is not late]
-    return structs.replace(case, series=[*others, structs.replace(late, samples=samples)])
+    assert case.requests is not None
+    behind = seconds + [0.0] * (len(case.requests) - len(seconds))
+    rows = [
+        structs.replace(row, woken=row.due + late)
+        for row, late in zip(case.requests.rows(), behind, strict=True)
+    ]
+    return structs.replace(case, requests=Requests.of(rows, case.requests.regime))
 
 
 def test_lateness_is_told_apart_by_where_it_comes_from() -> None:

@@ -104,7 +104,7 @@ def test_journal_that_begins_no_run_is_damaged(root: Path, content: bytes) -> No
 
 def test_journal_of_a_newer_version_is_refused(root: Path, make_events: Events) -> None:
     path = write(make_events()[:-1], root)
-    path.write_bytes(path.read_bytes().replace(b"laptime.run/1", b"laptime.run/9"))
+    path.write_bytes(path.read_bytes().replace(b"laptime.run/2", b"laptime.run/9"))
     with pytest.raises(UsageError, match="newer laptime"):
         files.read(path)
 

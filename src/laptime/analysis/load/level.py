@@ -1,4 +1,8 @@
-"""One level of load in numbers."""
+"""One level of load in numbers: its requests in order of arrival, whether the queue grows, latencies, tokens.
+
+Requests are not independent: one that waits makes those behind it wait, too. Whatever has an interval here
+has it from batch means in order of arrival (`batch_means`).
+"""
 
 from __future__ import annotations
 
@@ -8,24 +12,30 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.load.balance import Balance, balance
 from laptime.analysis.load.batch_means import mean_interval, quantile_interval, worth
-from laptime.analysis.load.tokens import Tokens, tokens
 from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
+from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
-from laptime.records.load import ANSWERED, AT_ONCE, FAILED, LATE, TURN, Level, level_of
+from laptime.records.load import ANSWERED, AT_ONCE, Level, level_of
+from laptime.records.metric import Metric
+from laptime.records.requests import GAP, TPOT, TTFT, Requests
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+SLICES = 20
+_SURE = 0.99
 
 
-class Requests(NamedTuple):
-    """The requests of a level in order of arrival; all times in seconds.
+class Rows(NamedTuple):
+    """The requests of a level in order of arrival, a column each; all times in seconds.
 
     Attributes:
         due: since the run started. latency: infinite where the request failed. late, turn: nan where it did.
         end: when it ended, well or not, since the run started.
+        ttft, tpot: nan where there was none. turns: number in its conversation, from 1 on.
+        prompt, output: tokens; nan where the server did not count them.
+        gaps: seconds between chunks, request by request; it alone has not one value for each.
     """
 
     due: Floats
@@ -33,6 +43,54 @@ class Requests(NamedTuple):
     end: Floats
     late: Floats
     turn: Floats
+    ttft: Floats
+    tpot: Floats
+    turns: Floats
+    prompt: Floats
+    output: Floats
+    gaps: Floats
+
+    def since(self, first: int) -> Rows:
+        """From this row on; gaps are those of all."""
+        cut = {name: column[first:] for name, column in self._asdict().items() if name != "gaps"}
+        return self._replace(**cut)
+
+
+class Balance(NamedTuple):
+    """What came and what went: a queue that surely grows has no latency but the length of the window.
+
+    Attributes:
+        grows: the queue surely grew through the window.
+        growth: requests per second that came more than went.
+        waiting: requests under way when the last one was due.
+    """
+
+    grows: bool
+    growth: float
+    waiting: int
+
+
+class Tokens(NamedTuple):
+    """Of one level, in order of arrival from the first request that counts.
+
+    Attributes:
+        ttft, tpot: by name of the quantile. gap: between chunks; these are tokens where `exact`.
+        exact: every chunk held one token, by the server's counts.
+        sent, got: tokens per second in and out. prompt, output: tokens of a request, on average.
+        short: share of the answers that are shorter than was asked for.
+        by_turn: median TTFT of each turn of conversations; [] where there are none.
+    """
+
+    ttft: dict[str, Stat]
+    tpot: dict[str, Stat]
+    gap: dict[str, Stat]
+    exact: bool
+    sent: float
+    got: float
+    prompt: float
+    output: float
+    short: float
+    by_turn: list[Stat]
 
 
 class LevelStats(NamedTuple):
@@ -52,7 +110,7 @@ class LevelStats(NamedTuple):
     """
 
     facts: Level
-    requests: Requests
+    requests: Rows
     steady: int
     balance: Balance
     answered: Stat
@@ -63,24 +121,6 @@ class LevelStats(NamedTuple):
     tokens: Tokens | None = None
 
 
-def requests_of(case: Case, facts: Level) -> Requests:
-    """All requests of a level, in order of arrival."""
-    answered, failed = case.find("latency", facts.regime), case.find(FAILED.tag, facts.regime)
-    late, turn = (case.find(metric.tag, facts.regime) for metric in (LATE, TURN))
-    good = np.asarray(answered.samples if answered else [])
-    bad = np.asarray(failed.samples if failed else [])
-    due = np.concatenate([answered.at if answered else [], failed.at if failed else []])
-    order = np.argsort(due, kind="stable")
-    nothing = np.full(len(bad), np.nan)
-    return Requests(
-        due=due[order],
-        latency=np.concatenate([good, np.full(len(bad), np.inf)])[order],
-        end=(due + np.concatenate([good, bad]))[order],
-        late=np.concatenate([late.samples if late else np.zeros(len(good)), nothing])[order],
-        turn=np.concatenate([turn.samples if turn else np.zeros(len(good)), nothing])[order],
-    )
-
-
 def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     """The numbers of a case that is a level of load and has answers; else None.
 
@@ -88,9 +128,9 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         level: of the intervals.
     """
     facts = level_of(case)
-    if facts is None:
+    if facts is None or case.requests is None:
         return None
-    requests = requests_of(case, facts)
+    requests = rows_of(case.requests)
     whole = np.isfinite(requests.latency)
     if not whole.any():
         return None
@@ -112,17 +152,74 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         late=float(np.quantile(requests.late[whole], 0.99)),
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
-        tokens=_tokens(case, facts, float(requests.due[start]), answered.value or 0.0),
+        tokens=_tokens(requests, facts, start, answered.value or 0.0),
     )
 
 
-def _tokens(case: Case, facts: Level, steady: float, answered: float) -> Tokens | None:
-    """Where all requests are due at once a TTFT is the place in the queue."""
-    made = tokens(case, facts, steady, answered)
-    return made._replace(ttft={}, by_turn=[]) if made and facts.arrivals == AT_ONCE else made
+def rows_of(requests: Requests) -> Rows:
+    """A level's requests in order of arrival: by when each was due, then by number."""
+    order = np.lexsort((requests.number, requests.due))
+    due, woken, sent, first, end = (
+        np.asarray(getattr(requests, name), dtype=float)[order]
+        for name in ("due", "woken", "sent", "first", "end")
+    )
+    whole = np.asarray([not error for error in requests.column("error")], dtype=bool)[order]
+    usage, chunks = ([requests.column(name)[at] for at in order] for name in ("usage", "chunks"))
+    prompt, output = (
+        np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
+    )
+    streamed = whole & np.asarray([bool(each) for each in chunks], dtype=bool)
+    return Rows(
+        due=due,
+        latency=np.where(whole, end - due, np.inf),
+        end=end,
+        late=np.where(whole, woken - due, np.nan),
+        turn=np.where(whole, sent - woken, np.nan),
+        ttft=np.where(streamed, first - due, np.nan),
+        tpot=(end - first) / np.where(output > 1, output - 1, np.nan),
+        turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
+        prompt=prompt,
+        output=output,
+        gaps=np.concatenate(
+            [[], *(np.diff(each) for each, is_told in zip(chunks, streamed, strict=True) if is_told)]
+        ),
+    )
 
 
-def _answered(requests: Requests, start: int, weighed: Balance, *, by_answers: bool) -> Stat:
+def balance(due: Floats, end: Floats) -> Balance:
+    """Of requests by when each was due and ended, in order of due, in seconds.
+
+    Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
+    that is so of every server, while the first answers are under way, but latency does not grow then.
+    """
+    last = float(due[-1]) if len(due) else 0.0
+    waiting = int((end > last).sum())
+    slices = min(SLICES, len(due) // 3)
+    if slices < 5 or last <= due[0]:
+        return Balance(False, 0.0, waiting)
+    edges = np.linspace(float(due[0]), last, slices + 1)
+    net = (np.histogram(due, edges)[0] - np.histogram(end, edges)[0]).astype(float)
+    growth = float(net.sum()) / (last - float(due[0]))
+    return Balance(_is_above_zero(net) and _rises(end - due), growth, waiting)
+
+
+def _is_above_zero(net: Floats) -> bool:
+    error = float(net.std(ddof=1)) / math.sqrt(len(net))
+    return float(net.mean()) > t_quantile(_SURE, len(net) - 1) * error
+
+
+def _rises(latency: Floats) -> bool:
+    """Whether latencies go up with time: a line through the means of ten groups says so."""
+    groups = [float(part.mean()) for part in np.array_split(latency, min(10, len(latency) // 2))]
+    x = np.arange(len(groups)) - (len(groups) - 1) / 2
+    y = np.asarray(groups) - float(np.mean(groups))
+    slope = float(x @ y) / float(x @ x)
+    left = y - slope * x
+    error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
+    return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+
+
+def _answered(requests: Rows, start: int, weighed: Balance, *, by_answers: bool) -> Stat:
     """Whole answers per second while requests came.
 
     Args:
@@ -186,3 +283,66 @@ def _stat(
         better="lower",
         note=note,
     )
+
+
+def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
+    """The tokens of a level; None where there are none.
+
+    Args:
+        rows: in order of arrival. steady: of the first that counts. answered: answers per second.
+    """
+    if facts.asked is None or np.isnan(rows.ttft).all():
+        return None
+    prompt, output = _known(rows.prompt), _known(rows.output)
+    counted = bool(len(output)) and not facts.uncounted
+    return Tokens(
+        ttft=_quantiles(_known(rows.ttft[steady:]), TTFT),
+        tpot=_quantiles(_known(rows.tpot[steady:]), TPOT),
+        gap=_quantiles(rows.gaps, GAP),
+        exact=counted and facts.chunks == int(output.sum()),
+        sent=float(prompt.mean()) * answered if len(prompt) else 0.0,
+        got=float(output.mean()) * answered if len(output) else 0.0,
+        prompt=float(prompt.mean()) if len(prompt) else 0.0,
+        output=float(output.mean()) if len(output) else 0.0,
+        short=float((output < facts.asked[1]).mean()) if len(output) else 0.0,
+        by_turn=_by_turn(rows, facts, steady),
+    )
+
+
+def _tokens(requests: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
+    """Where all requests are due at once a TTFT is the place in the queue."""
+    made = tokens(requests, facts, steady, answered)
+    return made._replace(ttft={}, by_turn=[]) if made and facts.arrivals == AT_ONCE else made
+
+
+def _by_turn(rows: Rows, facts: Level, steady: int) -> list[Stat]:
+    """In order of arrival, each turn for itself."""
+    if facts.turns == 1:
+        return []
+    turns, first = rows.turns[steady:], rows.ttft[steady:]
+    made = [_quantiles(_known(first[turns == turn]), TTFT) for turn in range(1, facts.turns + 1)]
+    return [stats["median"] for stats in made if stats]
+
+
+def _known(values: Floats) -> Floats:
+    known: Floats = values[~np.isnan(values)]
+    return known
+
+
+def _quantiles(values: Floats, metric: Metric) -> dict[str, Stat]:
+    if not len(values):
+        return {}
+    stats = {}
+    for name, q in (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
+        ci95 = quantile_interval(values, q)
+        value = float(np.quantile(values, q)) if ci95 is not None or name == "median" else None
+        stats[name] = Stat(
+            tag=f"{metric.tag}/{name}",
+            title=f"{name} {metric.title}",
+            unit=metric.unit,
+            value=value,
+            ci95=ci95,
+            n=len(values),
+            better="lower",
+        )
+    return stats

@@ -17,8 +17,8 @@ from laptime.edges.imports import _records
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
 from laptime.records.check import Check
-from laptime.records.load import TPOT, TTFT
 from laptime.records.regime import Regime
+from laptime.records.requests import TPOT, TTFT
 from laptime.records.series import Series
 
 _SHOWN = 0.05

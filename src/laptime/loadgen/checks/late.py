@@ -31,7 +31,7 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("late", "ok", words)
     share = f"more than {LIMIT:.0%} of the smallest latency told, {show(smallest, 's')}"
     if len(stats.requests.due) < HUNDRED:
-        part, name = worst(case, stats, lambda due, took, late: late)
+        part, name = worst(stats, lambda due, took, late: late)
         latest = float(np.nanmax(stats.requests.late))
         words = (
             f"of {len(stats.requests.due)} requests the latest was sent {show(latest, 's')} after its time"

@@ -32,7 +32,7 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
             most = np.maximum(most, overlap)
         return most
 
-    share, name = worst(case, stats, lost)
+    share, name = worst(stats, lost)
     if share <= ZERO:
         return None
     longest = show(max(seconds for _, seconds in stalls), "s")

@@ -248,7 +248,7 @@ class ServerEvaluator:
         if request.rate:
             wanted = REQUESTS / request.rate
         else:
-            series = next(each for each in warm.series if each.metric.tag == LATENCY.tag)
+            series = next(each for each in warm.samples if each.metric.tag == LATENCY.tag)
             wanted = WAVES * fmean(series.samples)
         return max(LEAST, min(wanted, MOST * request.budget))
 

@@ -8,9 +8,8 @@ from statistics import fmean
 
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.loadgen.promise import judged, promises
-from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
-from laptime.records.load import GAP, TPOT, TTFT
+from laptime.records.requests import GAP, LATENCY, TPOT, TTFT
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
@@ -39,7 +38,7 @@ def figure(case: Case, name: str) -> float:
     if name == "throughput":
         return 1 / rate(case)
     samples = [
-        value for each in case.series if each.metric.tag == _SERIES[name].tag for value in each.samples
+        value for each in case.samples if each.metric.tag == _SERIES[name].tag for value in each.samples
     ]
     if not samples:
         raise TrialFailed("crashed", f"no answer had a {TITLES[name].removeprefix('mean ')}")
@@ -66,7 +65,7 @@ def counts_tokens(stats: LevelStats | None) -> bool:
 
 def pooled(cases: Sequence[Case]) -> Case:
     """All requests of several blocks as one level, in order of their time."""
-    return reduce(lambda whole, case: reduce(Case.with_series, case.series, whole), cases)
+    return reduce(lambda whole, case: whole.with_requests(case.requests) if case.requests else whole, cases)
 
 
 def limits(slo: str, cases: Sequence[Case]) -> list[GateCheck]:

@@ -19,8 +19,9 @@ from laptime.kit.clock import SystemClock
 from laptime.kit.text import count
 from laptime.loadgen.connection import Reply
 from laptime.loadgen.endpoint import HttpClient
-from laptime.loadgen.messages import Answer, Endpoint
+from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.streams import client_of, spoken
+from laptime.records.requests import Answer
 from laptime.records.tuning import Gate, GateCheck, Numerics
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -13,29 +12,13 @@ from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen import checks
-from laptime.loadgen.messages import Answer, Answers, LevelDone
+from laptime.loadgen.messages import Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput, judged, promises
-from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
-from laptime.records.event import CaseAdded, CaseChanged, Measured, Progress
-from laptime.records.load import (
-    ANSWERED,
-    FAILED,
-    FIRST,
-    GAP,
-    LATE,
-    TOKENS_IN,
-    TOKENS_OUT,
-    TPOT,
-    TTFT,
-    TURN,
-    TURN_NUMBER,
-    Errors,
-    Level,
-    details,
-)
-from laptime.records.metric import Metric
+from laptime.records.event import CaseAdded, CaseChanged, Progress, RequestsEnded
+from laptime.records.load import ANSWERED, Errors, Level, details
+from laptime.records.requests import Answer, Requests
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.looks import Looks
@@ -75,11 +58,8 @@ class LevelRun:
         self._metrics, self._looks = metrics, looks
         (self._from, self._to), self._after = share, after
         self._errors: dict[str, Errors] = {}
-        self._answered = self._failed = 0
-        self._sizes: list[int] = []
-        self._last = 0.0
-        self._chunks = self._uncounted = self._cached = 0
-        self._cpu = 0.0
+        self._answered = 0
+        self._last = self._cpu = 0.0
         self._stalls: list[list[float]] = []
 
     def carry_out(self, senders: Senders, order: Order) -> Case:
@@ -121,91 +101,53 @@ class LevelRun:
 
     def _progress(self, begin: float, order: Order) -> None:
         gone = max(0.0, SystemClock.now() - begin)
+        failed = sum(each.count for each in self._errors.values())
         if expected := order.requests or (0 if order.end else len(order.due)):
-            done = min(1.0, (self._answered + self._failed) / expected)
+            done = min(1.0, (self._answered + failed) / expected)
             left = gone * (1 - done) / done if done else 0.0
         else:
             done, left = min(1.0, gone / order.end) if order.end else 1.0, max(0.0, order.end - gone)
-        text = f"{label(self._facts)}: {self._answered} answered" + (
-            f", {self._failed} failed" if self._failed else ""
-        )
+        text = f"{label(self._facts)}: {self._answered} answered" + (f", {failed} failed" if failed else "")
         self._live(Progress(self._from + (self._to - self._from) * done, left + self._after, text))
 
     def _take(self, answers: Sequence[Answer]) -> None:
-        good = [answer for answer in answers if not answer.error]
-        bad = [answer for answer in answers if answer.error]
         self._last = max([self._last, *(answer.end for answer in answers)])
-        self._answered += len(good)
-        self._failed += len(bad)
-        for answer in bad:
-            known = self._errors.get(answer.error)
-            self._errors[answer.error] = Errors(
-                kind=answer.error,
-                count=known.count + 1 if known else 1,
-                example=known.example if known else answer.detail,
+        for answer in answers:
+            if answer.is_whole:
+                self._answered += 1
+                continue
+            known = self._errors.get(answer.error) or Errors(
+                kind=answer.error, count=0, example=answer.detail
             )
-        sizes = [answer.size for answer in good]
-        self._sizes = [min([*sizes, *self._sizes]), max([*sizes, *self._sizes])] if sizes else self._sizes
-        self._measured(LATENCY, good, [answer.end - answer.due for answer in good])
-        self._measured(LATE, good, [answer.woken - answer.due for answer in good])
-        self._measured(TURN, good, [answer.sent - answer.woken for answer in good])
-        self._measured(FIRST, good, [answer.first - answer.due for answer in good])
-        if self._facts.asked is not None:
-            self._take_tokens(good)
-        self._measured(FAILED, bad, [answer.end - answer.due for answer in bad])
-
-    def _take_tokens(self, good: Sequence[Answer]) -> None:
-        """What a language model's answers tell besides."""
-        counted = [answer for answer in good if answer.usage]
-        many = [answer for answer in counted if answer.usage[1] > 1]
-        gaps = [(answer, after - before) for answer in good for before, after in pairwise(answer.chunks)]
-        self._chunks += sum(len(answer.chunks) for answer in good)
-        self._uncounted += len(good) - len(counted)
-        self._cached += sum(answer.usage[2] for answer in counted)
-        self._measured(TTFT, good, [answer.first - answer.due for answer in good])
-        if self._facts.turns > 1:
-            self._measured(TURN_NUMBER, good, [answer.turn + 1 for answer in good])
-        self._measured(TPOT, many, [(each.end - each.first) / (each.usage[1] - 1) for each in many])
-        self._measured(GAP, [answer for answer, _ in gaps], [seconds for _, seconds in gaps])
-        self._measured(TOKENS_IN, counted, [answer.usage[0] for answer in counted])
-        self._measured(TOKENS_OUT, counted, [answer.usage[1] for answer in counted])
-
-    def _measured(self, metric: Metric, answers: Sequence[Answer], values: Sequence[float]) -> None:
-        if not answers:
-            return
-        series = Series(
-            metric=metric,
-            regime=self._facts.regime,
-            samples=[round(value, 7) for value in values],
-            at=[round(answer.due - self._began, 7) for answer in answers]
-            if metric in (LATENCY, FAILED, TTFT, TPOT)
-            else [],
-            probe="client",
-            clock="perf_counter",
-        )
-        self._live(Measured(self._case.key, series))
+            self._errors[answer.error] = structs.replace(known, count=known.count + 1)
+        rows = Requests.of(answers, self._facts.regime, self._began)
+        self._live(RequestsEnded(self._case.key, rows))
 
     def _finish(self, status: str) -> Case:
         window = self._facts.window
         if self._facts.kind == "closed" and self._last:
             window = min(window, self._last - self._began - self._facts.begin)
-        sent = self._answered + self._failed
+        case = self._live.case(self._case.key)
+        rows = case.requests.rows() if case.requests else []
+        whole = [row for row in rows if row.is_whole]
+        counted = [row for row in whole if row.usage]
+        sizes = [row.size for row in whole]
         facts = structs.replace(
             self._facts,
-            scheduled=sent if self._facts.ended else self._facts.scheduled,
+            scheduled=len(rows) if self._facts.ended else self._facts.scheduled,
             ended=self._facts.ended or ("limit" if self._looks and status == "ok" else ""),
             window=round(window, 4),
-            answered=self._answered,
-            failed=self._failed,
+            answered=len(whole),
+            failed=len(rows) - len(whole),
             cpu=round(self._cpu, 4),
             stalls=[[round(at, 4), round(seconds, 4)] for at, seconds in self._stalls],
             errors=sorted(self._errors.values(), key=lambda each: -each.count),
-            chunks=self._chunks,
-            uncounted=self._uncounted,
-            cached=self._cached,
-            sizes=(self._sizes[0], self._sizes[1]) if self._sizes else None,
+            chunks=sum(len(row.chunks) for row in whole),
+            uncounted=len(whole) - len(counted) if self._facts.asked else 0,
+            cached=sum(row.usage[2] for row in counted),
+            sizes=(min(sizes), max(sizes)) if sizes else None,
         )
-        case = structs.replace(self._live.case(self._case.key), details=details(facts), status=status)
+        case = structs.replace(case, details=details(facts), status=status)
         stats = level_stats(case)
         if stats is not None and stats.answered.value:
             case = case.with_series(Series(metric=ANSWERED, samples=[stats.answered.value]))
@@ -213,7 +155,7 @@ class LevelRun:
         if facts.slo:
             verdict = judged(promises(facts.slo), stats)
             word = "undecided" if case.trust == "invalid" and stats is not None else verdict.word
-            good = goodput(promises(facts.slo), case, stats) if stats else None
+            good = goodput(promises(facts.slo), stats) if stats else None
             facts = structs.replace(facts, kept=word, said=verdict.sentence, goodput=good)
             case = structs.replace(case, details=details(facts))
         self._live(CaseChanged(case))

@@ -105,6 +105,7 @@ def _scheduled(
         due=list(due),
         index=list(range(len(due))),
         limit=limit,
+        turns=request.turns,
         patience=request.timeout + 1,
     )
     return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
@@ -125,7 +126,12 @@ def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axi
         window=seconds,
     )
     order = Order(
-        begin=0.0, end=seconds, users=users, requests=_conversations(request), patience=request.timeout + 1
+        begin=0.0,
+        end=seconds,
+        users=users,
+        requests=_conversations(request),
+        turns=request.turns,
+        patience=request.timeout + 1,
     )
     return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
 

@@ -18,7 +18,6 @@ import numpy as np
 from laptime.analysis.load.level import QUANTILES, LevelStats, level_stats
 from laptime.loadgen.promise import Promise, judged
 from laptime.records.case import Case
-from laptime.records.load import GAP, TPOT, TTFT
 
 CLOSE = 1.06
 """Ratio of two rates between which the rough search stops."""
@@ -30,7 +29,6 @@ SURE = 0.90
 """Of a two-sided interval, whose upper end is the upper limit at 95 %: 5 % of the claims may be wrong."""
 SHORTEST, FEWEST = 2.0, 200
 """Seconds and requests of a rough level."""
-_SERIES = {"ttft": TTFT.tag, "tpot": TPOT.tag, "itl": GAP.tag}
 
 Measure = Callable[[float, float], Case]
 """Carries out a level of so many requests per second, for so many seconds."""
@@ -96,7 +94,7 @@ class _Search:
         return (
             stats is not None
             and verdict.word != "broken"
-            and all(_point(promise, case, stats) <= promise.limit for promise in self._wanted)
+            and all(_point(promise, stats) <= promise.limit for promise in self._wanted)
         )
 
     def proven(self, rate: float) -> Peak:
@@ -120,10 +118,12 @@ class _Search:
         return Peak(None, self._broken, None, sentence, advice)
 
 
-def _point(promise: Promise, case: Case, stats: LevelStats) -> float:
+def _point(promise: Promise, stats: LevelStats) -> float:
     """The quantile as the requests have it, whether or not they are enough for an interval."""
     q = QUANTILES[promise.quantile]
+    rows = stats.requests
     if promise.metric == "latency":
-        return float(np.quantile(stats.requests.latency[stats.steady :], q, method="higher"))
-    series = case.find(_SERIES[promise.metric], stats.facts.regime)
-    return float(np.quantile(series.samples, q)) if series and series.samples else math.inf
+        return float(np.quantile(rows.latency[stats.steady :], q, method="higher"))
+    own = {"ttft": rows.ttft, "tpot": rows.tpot, "itl": rows.gaps}[promise.metric]
+    known = own[~np.isnan(own)]
+    return float(np.quantile(known, q)) if len(known) else math.inf

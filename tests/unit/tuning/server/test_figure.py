@@ -9,6 +9,7 @@ from msgspec import structs
 
 from fixtures.virtual_load import constant, exponential, level
 from laptime.records.case import Case
+from laptime.records.requests import Requests
 from laptime.tuning.inference.limits import word
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.figure import figure, limits, pooled, rate
@@ -22,12 +23,10 @@ def blocks(count: int, seed: int, seconds: float = 10.0, arrivals: float = 25.0)
     made = []
     for at in range(count):
         case = level(arrivals, seconds, exponential(0.02, 1000 * seed + at), 100 * seed + at)
-        first = min(each for series in case.series for each in series.at or [math.inf])
-        series = [
-            structs.replace(each, at=[time - first + 2 * seconds * at for time in each.at])
-            for each in case.series
-        ]
-        made.append(structs.replace(case, series=series))
+        assert case.requests is not None
+        began = min(case.requests.due) - 2 * seconds * at
+        rows = Requests.of(case.requests.rows(), case.requests.regime, began)
+        made.append(structs.replace(case, requests=rows))
     return made
 
 

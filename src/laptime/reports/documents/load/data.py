@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from laptime.analysis.load.tokens import Tokens
+from laptime.analysis.load.level import Tokens
 from laptime.analysis.stat import Stat
 from laptime.records.case import Axis, Failure, Status
 from laptime.records.check import Trust

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.analysis.load.tokens import Tokens
+from laptime.analysis.load.level import Tokens
 from laptime.analysis.stat import Stat
 from laptime.kit.units import percent, show_interval
 from laptime.reports import document as doc

@@ -1,0 +1,263 @@
+"""The requests of a level of load: one table, a row a request, from the sender to the report.
+
+A row is an `Answer`: what became of the request with a number, also of one that failed. `Requests` are rows
+as columns, which is how a run keeps them. Whatever needs two columns (a promise on each request's own time,
+tokens by turn) reads rows; nothing joins columns by a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from msgspec import Struct, structs
+
+from laptime.records.metric import Metric
+from laptime.records.series import Series
+
+LATENCY = Metric(
+    tag="latency",
+    unit="s",
+    title="latency",
+    better="lower",
+    meaning="Time of one call with one batch, in the regime named beside it.",
+    lies_when="Compared across regimes, batch sizes, dtypes or machines.",
+)
+LATE = Metric(
+    tag="load/late",
+    unit="s",
+    title="sent late",
+    better="lower",
+    meaning="From when a request was due until the sender turned to it: the generator's own fault.",
+)
+TURN = Metric(
+    tag="load/turn",
+    unit="s",
+    title="waiting for a turn",
+    better="lower",
+    meaning="From when a request was due until it was sent, since so many others were under way. Part of its "
+    "latency.",
+)
+FIRST = Metric(
+    tag="load/first_byte",
+    unit="s",
+    title="first byte",
+    better="lower",
+    meaning="From when a request was due until the first byte of the answer's body came.",
+)
+FAILED = Metric(
+    tag="load/failed",
+    unit="s",
+    title="failed requests",
+    better="lower",
+    meaning="From when a request was due until it had surely failed.",
+)
+TTFT = Metric(
+    tag="load/ttft",
+    unit="s",
+    title="time to first token",
+    better="lower",
+    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
+)
+TPOT = Metric(
+    tag="load/tpot",
+    unit="s",
+    title="time per output token",
+    better="lower",
+    meaning="(last token - first token) / (tokens - 1) of a request",
+)
+GAP = Metric(
+    tag="load/inter_chunk",
+    unit="s",
+    title="between chunks",
+    better="lower",
+    meaning="From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
+    lies_when="A server sends several tokens in a chunk; the level says whether it did.",
+)
+TOKENS_IN = Metric(
+    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
+)
+TOKENS_OUT = Metric(
+    tag="load/tokens_out", unit="1", title="output tokens", meaning="Of an answer, by the server's usage."
+)
+TURN_NUMBER = Metric(
+    tag="load/turn_number", unit="1", title="turn", meaning="Of its conversation, from 1 on, as each TTFT."
+)
+
+
+class Answer(Struct, frozen=True, array_like=True):
+    """What is known of one request. Times are seconds on one clock, which the holder of the row names.
+
+    Attributes:
+        number: of the request in its level; no two have the same. Turns of a conversation follow each other.
+        due: when it was to be sent; of users: when the one before was answered.
+        woken: when the sender turned to it. sent: when it was written: before, it waited for its turn.
+        first: when the first byte of the answer's body (a language model: the first token) came; 0: none did.
+        end: when the last came, or when it failed.
+        error: its kind, "" where none; `detail` in words, which no table keeps.
+        status: of HTTP; 0: none came.
+        size: bytes of the answer's body.
+        chunks: when each chunk with a token came, from `sent` on.
+        usage: tokens in and out as the server counts them, cached ones; [] where it did not.
+        turn: of its conversation, from 0 on.
+        sender: number of the process that sent it.
+    """
+
+    number: int
+    due: float
+    woken: float
+    sent: float
+    first: float
+    end: float
+    error: str = ""
+    detail: str = ""
+    status: int = 0
+    size: int = 0
+    chunks: list[float] = []
+    usage: list[int] = []
+    turn: int = 0
+    sender: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was answered."""
+        return not self.error
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether it was answered token by token."""
+        return bool(self.chunks) and not self.error
+
+    @property
+    def tpot(self) -> float | None:
+        """Seconds from one output token to the next; None where fewer than two were counted."""
+        made = self.usage[1] if self.usage and not self.error else 0
+        return (self.end - self.first) / (made - 1) if made > 1 else None
+
+
+_TIMES = ("due", "woken", "sent", "first", "end")
+_NS = 9
+"""Digits of a stored time: the clock has no finer ones."""
+_SPARSE: dict[str, Any] = {
+    "error": "",
+    "status": 0,
+    "size": 0,
+    "chunks": [],
+    "usage": [],
+    "turn": 0,
+    "sender": 0,
+}
+"""Columns that are left out where every row has this value."""
+
+
+_FIGURES: dict[str, tuple[Metric, Callable[[Answer], Sequence[float]]]] = {
+    each.tag: (each, read)
+    for each, read in (
+        (LATENCY, lambda row: [row.end - row.due] * row.is_whole),
+        (LATE, lambda row: [row.woken - row.due] * row.is_whole),
+        (TURN, lambda row: [row.sent - row.woken] * row.is_whole),
+        (FIRST, lambda row: [row.first - row.due] * (row.is_whole and row.first > 0)),
+        (TTFT, lambda row: [row.first - row.due] * row.is_streamed),
+        (TURN_NUMBER, lambda row: [row.turn + 1] * row.is_streamed),
+        (TPOT, lambda row: [] if row.tpot is None else [row.tpot]),
+        (GAP, lambda row: [after - at for at, after in pairwise(row.chunks)] * row.is_whole),
+        (TOKENS_IN, lambda row: row.usage[:1] * row.is_whole),
+        (TOKENS_OUT, lambda row: row.usage[1:2] * row.is_whole),
+        (FAILED, lambda row: [row.end - row.due] * (not row.is_whole)),
+    )
+}
+"""What one row tells of a metric."""
+
+
+class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows of a level as columns, in the order in which they ended.
+
+    Attributes:
+        regime: of their latencies: paced: each is due by a schedule; closed: each user sends when the last
+            request was answered.
+        number ... sender: as in `Answer`, with times in seconds since the run started. An empty column where
+            there are rows: all have what a row has that says nothing.
+    """
+
+    regime: str = "paced"
+    number: list[int] = []
+    due: list[float] = []
+    woken: list[float] = []
+    sent: list[float] = []
+    first: list[float] = []
+    end: list[float] = []
+    error: list[str] = []
+    status: list[int] = []
+    size: list[int] = []
+    chunks: list[list[float]] = []
+    usage: list[list[int]] = []
+    turn: list[int] = []
+    sender: list[int] = []
+
+    @classmethod
+    def of(cls, answers: Sequence[Answer], regime: str, began: float = 0.0) -> Requests:
+        """A table of rows whose times are on a clock on which the run started at `began`."""
+        columns: dict[str, list[Any]] = {"number": [answer.number for answer in answers]}
+        for name in _TIMES:
+            times = [getattr(answer, name) for answer in answers]
+            columns[name] = [round(at - began, _NS) if at or name != "first" else 0.0 for at in times]
+        for name, nothing in _SPARSE.items():
+            column = [getattr(answer, name) for answer in answers]
+            columns[name] = column if any(value != nothing for value in column) else []
+        return cls(regime=regime, **columns)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def column(self, name: str) -> list[Any]:
+        """A column with a value for every row."""
+        values: list[Any] = getattr(self, name)
+        return values if values or name not in _SPARSE else [_SPARSE[name]] * len(self)
+
+    def rows(self) -> list[Answer]:
+        """All rows, in the order of the table; times are seconds since the run started."""
+        columns = [
+            [""] * len(self) if name == "detail" else self.column(name) for name in Answer.__struct_fields__
+        ]
+        return [Answer(*row) for row in zip(*columns, strict=True)]
+
+    def extended(self, more: Requests) -> Requests:
+        """This table with another's rows behind its own.
+
+        Raises:
+            ValueError: the other's requests came in another way.
+        """
+        if more.regime != self.regime:
+            raise ValueError(f"requests of a {more.regime} level are no part of a {self.regime} one")
+        columns: dict[str, list[Any]] = {
+            name: getattr(self, name) + getattr(more, name) for name in ("number", *_TIMES)
+        }
+        for name in _SPARSE:
+            is_told = getattr(self, name) or getattr(more, name)
+            columns[name] = self.column(name) + more.column(name) if is_told else []
+        return structs.replace(self, **columns)
+
+    def find(self, tag: str) -> Series | None:
+        """One figure of every row that has it, in the order of the table, as samples; None where none has."""
+        if tag not in _FIGURES or (tag == TURN_NUMBER.tag and not self.turn):
+            return None
+        metric, figures = _FIGURES[tag]
+        told = [(row.due, value) for row in self.rows() for value in figures(row)]
+        return (
+            Series(
+                metric=metric,
+                regime=self.regime,
+                samples=[round(value, _NS) for _, value in told],
+                at=[due for due, _ in told],
+                probe="client",
+                clock="perf_counter",
+            )
+            if told
+            else None
+        )
+
+    @property
+    def series(self) -> list[Series]:
+        """All figures that there are."""
+        return [series for tag in _FIGURES if (series := self.find(tag)) is not None]
