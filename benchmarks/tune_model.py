@@ -58,9 +58,9 @@ from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.session import tune_model
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.sides import Fleet
+from laptime.tuning.inference.subject import tune_model
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 

@@ -43,7 +43,7 @@ from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.implementation import ROOM, load
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.session import tune_model
+from laptime.tuning.inference.subject import tune_model
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed

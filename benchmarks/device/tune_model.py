@@ -15,7 +15,7 @@ from laptime.kit.errors import LaptimeError
 from laptime.kit.quantity import seconds
 from laptime.records.tuning import Tuning
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.session import tune_model
+from laptime.tuning.inference.subject import tune_model
 
 TARGETS = ("torchvision:resnet18", "torchvision:efficientnet_b0", "torchvision:vit_b_16")
 

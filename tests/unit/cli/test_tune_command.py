@@ -24,7 +24,7 @@ from laptime.records.event import (
     TuningChanged,
 )
 from laptime.records.run import Run
-from laptime.tuning.inference import session as model_session
+from laptime.tuning.inference import subject as model_subject
 from laptime.tuning.session import tune as tuning_verb
 from laptime.tuning.session import verify as verifying_verb
 
@@ -101,7 +101,7 @@ def test_throughput_by_name_is_that_of_all_cpus(
 ) -> None:
     """Who names no goal gets one callable that is faster."""
     told = Fake(tunings.model())
-    monkeypatch.setattr(model_session, "tune_model", told)
+    monkeypatch.setattr(model_subject, "tune_model", told)
     laptime("tune", *line.split(), "torchvision:resnet18", "--no-save")
     assert told.requests[0].instances == instances
 

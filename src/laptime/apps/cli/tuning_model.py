@@ -49,7 +49,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         UsageError: an option is one of scripts. Others: see `tune_model`.
     """
     from laptime.tuning.inference.request import ModelRequest
-    from laptime.tuning.inference.session import tune_model
+    from laptime.tuning.inference.subject import tune_model
 
     program = settings["program"]
     for name in _OF_SCRIPTS:

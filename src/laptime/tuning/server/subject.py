@@ -25,7 +25,6 @@ from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Diagnosis, Gate, TunedServer
 from laptime.tuning.inference.limits import word
-from laptime.tuning.inference.model_record import diagnosis
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import recipe_of
@@ -145,7 +144,7 @@ class ServerSubject(Subject):
         text = f"{show(1 / profile.step, '1/s').removesuffix('/s')} {self.evaluator.unit}/s"
         if figure != "throughput":
             text = f"{TITLES[figure]} {show(profile.step, 's')}"
-        return structs.replace(diagnosis(recipe, profile), sentence=text)
+        return structs.replace(super().diagnosis(recipe, profile), sentence=text)
 
     def refusal(self, kind: str, why: str) -> LaptimeError:
         by_hand = f"{self.evaluator.template.line({})}   by hand"
@@ -185,6 +184,10 @@ class ServerSubject(Subject):
         if not self._cases:
             with suppress(TrialFailed):
                 record.set_part("server", limits=self.evaluator.limit_checks(search.recipe))
+
+    def hand_back_so_far(self, record: Record, search: SearchResult) -> None:
+        if self.evaluator.is_asked(search.recipe):
+            record.set(gate=self.evaluator.sameness(search.recipe))
 
     def recorded(self, record: Record) -> None:
         evaluator = self.evaluator

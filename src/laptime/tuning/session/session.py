@@ -45,11 +45,14 @@ BETWEEN = 0.25
 """Share of the budget at most for what is chosen between the search and the pairs."""
 
 
-def run_session(journal: SessionJournal, make: Callable[[Path], Subject], emit: Listener) -> Run:
+def run_session(
+    journal: SessionJournal, make: Callable[[Path], Subject], emit: Listener, opening: str = ""
+) -> Run:
     """Tune a subject: search, measure, hand back.
 
     Args:
         make: the subject, in the session's work folder. emit: gets every event: decisions, progress.
+        opening: what is said while the subject is made.
 
     Returns:
         The run; its `tuning` has the ladder, the gain, the gate, and why it ended.
@@ -63,6 +66,8 @@ def run_session(journal: SessionJournal, make: Callable[[Path], Subject], emit: 
         emit(event)
 
     live, others = LiveRun("tune", both), OthersMeter()
+    if opening:
+        live.say(opening)
     with work_folder("tune") as folder, closing(make(folder)) as subject:
         subjects.append(subject)
         subject.recall(journal)
@@ -79,15 +84,18 @@ def run_verification(
     recipe: Recipe,
     since_then: Callable[[Record], Finding],
     emit: Listener,
+    opening: str = "",
     **fields: Any,
 ) -> Run:
     """Measure and gate an earlier result again: the run, of verb `verify`.
 
     Args:
         make: as of `run_session`. recipe: the earlier final set. since_then: the earlier gain beside today's.
-        fields: of the tuning.
+        fields: of the tuning. Others: as of `run_session`.
     """
     live, others = LiveRun("verify", emit), OthersMeter()
+    if opening:
+        live.say(opening)
     with work_folder("verify") as folder, closing(make(folder)) as subject:
         session = Session(subject, live)
         session.verify(recipe, **fields)

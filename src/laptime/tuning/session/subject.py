@@ -14,9 +14,12 @@ from laptime.records.metric import Metric
 from laptime.records.tuning import Diagnosis, Gate, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.search import ranking
 from laptime.tuning.search.earlier import EarlierEffect
 from laptime.tuning.search.evaluator import Candidate, Evaluator
 from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.race import LONGEST
 from laptime.tuning.session.afresh import FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.record import Record
@@ -68,9 +71,17 @@ class Subject(ABC):
 
     # Before and in the search
 
-    @abstractmethod
     def diagnosis(self, recipe: Recipe, profile: LoopProfile) -> Diagnosis:
         """A loop profile as it is recorded."""
+        return Diagnosis(
+            recipe=applied(recipe),
+            step=profile.step,
+            noise=profile.noise,
+            detectable=ranking.detectable(profile.noise, LONGEST[-1]),
+            batch=profile.batch,
+            peak=profile.peak,
+            facts=sorted(profile.facts),
+        )
 
     def diagnosed(self, profile: LoopProfile) -> None:
         """It was diagnosed as it is: raise for one that cannot be tuned, get ready for races."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,24 +10,37 @@ import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.records.event import ignore
+from laptime.records.tuning import Gate
 from laptime.store.live_run import LiveRun
-from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
-from laptime.tuning.inference import confirmation, final_set, model_record, session
-from laptime.tuning.inference.confirmation import FinalCost, final_cost
+from laptime.tuning.inference import final_set, subject
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_set import VISIT
-from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.setups import Setup, Visit
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.session import session
+from laptime.tuning.session.afresh import (
+    CAUTION,
+    FEWEST,
+    LEAST,
+    MOST_RESERVED,
+    FinalCost,
+    measured_pairs,
+)
+from laptime.tuning.session.session import Session
 
 
-def test_a_pair_is_a_start_and_calls_of_both_sides() -> None:
-    found = final_cost((4.0, 10.0), (1.5, 2.0), record=7.0)
-    assert found.pair == pytest.approx(17.5)
-    assert found.gate == pytest.approx(12.0)
-    assert found.usual - found.least == pytest.approx(17.5 + 7.0)
-    assert final_cost((4.0, 10.0), (1.5, 2.0), is_gated=True).gate == 0.0
+def test_a_pair_is_a_start_and_calls_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    good, model = Recipe((Change("good"),)), ScriptedModel(World({"good": 0.5}))
+    monkeypatch.setattr(subject, "seconds_to_record", lambda evaluator: 7.0)
+    model.ready, model.ready_by, model.loop_profile = 4.0, {good: 10.0}, LoopProfile(step=0.02)
+    made = subject.ModelSubject(model)
+    found = made.cost(good, 0.5)
+    assert found.pair == pytest.approx(4.0 + subject.SECONDS + 10.0 + 5 * 0.5)
+    assert found.gate == pytest.approx(10.0 + 5 * 0.5)
+    assert found.usual - found.least == pytest.approx(found.pair + 7.0)
+    model.gates[good] = Gate(word="passed")
+    assert made.cost(good, 0.5).gate == 0.0
 
 
 def test_a_search_leaves_alone_what_the_fewest_pairs_need() -> None:
@@ -39,33 +52,28 @@ def test_a_search_leaves_alone_what_the_fewest_pairs_need() -> None:
 
 def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
     """Pairs of a model whose processes take so many seconds each, begun at second 0."""
-    clock = [0.0]
+    model = ScriptedModel(World({}))
 
     @contextmanager
     def fleet(recipe: Recipe, setup: Setup) -> Any:
         def visit(seconds: float) -> Visit:
-            clock[0] += each
-            return Visit(seconds=[0.1, 0.11, 0.09, 0.1], rate=10.0, peak=1000)
+            model.world.clock += each
+            calls = [0.1, 0.11, 0.09, 0.1]
+            return Visit(seconds=calls, rate=10.0, peak=1000)
 
         yield SimpleNamespace(call=0.1, visit=visit)
 
-    evaluator: Any = SimpleNamespace(
-        batch=1,
-        elapsed=lambda: clock[0],
-        fleet=fleet,
-        limits=Limits(),
-        request=SimpleNamespace(goal="latency"),
-        accounting=SimpleNamespace(spent_on=lambda name: nullcontext()),
-    )
-    given = {"until": 0.0, "noise": 0.3, "end": end, "expected": expected}
-    made = list(confirmation.confirmed(evaluator, Recipe(), Setup(), **given))
-    assert clock[0] <= end
-    return len(made)
+    model.fleet = fleet  # type: ignore[method-assign]
+    made = subject.ModelSubject(model)
+    given = {"most": 9, "elapsed": model.elapsed, "until": 0.0, "end": end, "expected": expected}
+    count = sum(1 for _ in measured_pairs(lambda number: made.pair(Recipe(), number), 0.3, **given))
+    assert model.elapsed() <= end
+    return count
 
 
 def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
-    assert pairs_within(35.0, expected=10.0) == confirmation.FEWEST
-    assert pairs_within(25.0, expected=10.0) == confirmation.LEAST
+    assert pairs_within(35.0, expected=10.0) == FEWEST
+    assert pairs_within(25.0, expected=10.0) == LEAST
     assert pairs_within(15.0, expected=10.0) == 0
 
 
@@ -74,7 +82,7 @@ def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
     [
         ({"instances": [1, 2]}, 600.0, 2 * 2 * (VISIT + 3.0) / 600.0),  # 1 x 2 and 2 x 1 threads
         ({"instances": [1, 2], "slo": "1s@p95"}, 600.0, 3 * 4 * (VISIT + 3.0) / 600.0),  # 1 x 1, too
-        ({"instances": [1, 2]}, 60.0, session.SETUPS),
+        ({"instances": [1, 2]}, 60.0, session.BETWEEN),
         ({}, 600.0, 0.0),
     ],
 )
@@ -83,10 +91,9 @@ def test_no_more_is_kept_back_for_setups_than_their_visits_take(
 ) -> None:
     monkeypatch.setattr(final_set, "room", lambda: 2)
     model = ScriptedModel(World({}), goal="throughput", budget=budget, **options)
-    live = LiveRun("tune", ignore)
-    model_record.start(live, model.request, model)
-    made = session._Session(model.request, model, live)
-    assert made._for_setups() == pytest.approx(share)
+    made = Session(subject.ModelSubject(model), LiveRun("tune", ignore))
+    cost = made.subject.cost(Recipe(), 0.02).kept_back(budget) / budget
+    assert made.settings().reserve(0.02) - cost == pytest.approx(share)
 
 
 def test_a_race_costs_its_processes_and_the_calls_that_do_not_count() -> None:

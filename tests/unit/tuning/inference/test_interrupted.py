@@ -13,9 +13,11 @@ from fixtures.scripted_model import ScriptedModel, World
 from laptime.records.event import ignore
 from laptime.records.tuning import Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import folder_file, model_record, session
+from laptime.tuning.inference import folder_file
+from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Round
+from laptime.tuning.session.session import Session
 
 GOOD = Recipe((Change("good"),))
 
@@ -43,9 +45,7 @@ def handed_back(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
 
 
 def run(model: ScriptedModel) -> Tuning:
-    live = LiveRun("tune", ignore)
-    model_record.start(live, model.request, model)
-    made = session._Session(model.request, model, live)
+    made = Session(ModelSubject(model), LiveRun("tune", ignore))
     tuning = made.run()
     assert made.status == "interrupted"
     assert tuning.ended == "interrupted"
@@ -66,10 +66,10 @@ def test_in_the_search(handed_back: list[Recipe], tmp_path: Path) -> None:
 def test_while_the_gain_is_measured(
     handed_back: list[Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(*_: Any, **__: Any) -> Iterator[Any]:
+    def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session, "confirmed", stopped)
+    monkeypatch.setattr(ModelSubject, "pair", stopped)
     tuning = run(ScriptedModel(World({"good": 0.5}), export=tmp_path / "fast"))
     assert handed_back == [GOOD]
     assert tuning.recipe_path == str(tmp_path / "fast" / "recipe.json")
@@ -91,8 +91,7 @@ def test_before_anything_was_kept(handed_back: list[Recipe], tmp_path: Path) -> 
 
 def test_a_session_beside_busy_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    model, live = ScriptedModel(World({})), LiveRun("tune", ignore)
-    model_record.start(live, model.request, model)
-    done = model_record.finish(live, model, model_record.empty(model.request, model), others=1.6)
+    made = Session(ModelSubject(ScriptedModel(World({}))), LiveRun("tune", ignore))
+    done = made.over(others=1.6)
     (check,) = [each for each in done.checks if each.name == "quiet"]
     assert check.outcome == "warn"

@@ -19,14 +19,17 @@ from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
 from laptime.records.event import ignore
 from laptime.records.roofline import Ceilings, Work
-from laptime.records.tuning import Measured, Speedup
+from laptime.records.tuning import Measured
 from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import forms, model_record, session
+from laptime.tuning.inference import forms
 from laptime.tuning.inference.recording import ceilings, onnx_runtime, openvino, pytorch, recordings
 from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.session.afresh import Visited
+from laptime.tuning.session.session import Session
 
 HERE = Path(__file__).parent / "recorded"
 CONVOLUTION = 2 * (2 * 16 * 32 * 32) * (3 * 3 * 3)
@@ -239,11 +242,11 @@ def test_a_session_whose_calls_cannot_be_recorded_is_complete(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded_as(monkeypatch, *[TrialFailed("crashed", "no such profiler")] * 2)
-    gain = Speedup(value=2.0, ci95=(1.9, 2.1), word="faster")
-    monkeypatch.setattr(session, "confirmed", lambda *_, **__: iter([(measured(0.02), measured(0.01), gain)]))
-    live = LiveRun("tune", ignore)
-    model_record.start(live, model.request, model)
-    tuning = session._Session(model.request, model, live).run()
+    sides = tuple(Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01))
+    monkeypatch.setattr(ModelSubject, "pair", lambda *_: sides)
+    monkeypatch.setattr(ModelSubject, "measured", lambda *_: None)
+    monkeypatch.setattr(ModelSubject, "is_decided", lambda *_: True)
+    tuning = Session(ModelSubject(model), LiveRun("tune", ignore)).run()
     assert tuning.ended == "complete"
     assert [each.name for each in tuning.recipe] == ["good"]
     assert tuning.speedup is not None

@@ -12,8 +12,8 @@ from laptime.records.bounds import CallBounds
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.recording import recordings
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.session import tune_model
 from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.subject import tune_model
 from laptime.tuning.optimization import Change, Recipe
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

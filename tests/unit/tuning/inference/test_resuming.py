@@ -11,11 +11,9 @@ import pytest
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Tuning
-from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import model_record
+from laptime.tuning.inference import subject
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.resuming import TimingJournal, journal_of
-from laptime.tuning.inference.session import _Session
+from laptime.tuning.inference.subject import journal_of, tune_model
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 
@@ -26,6 +24,11 @@ TARGET = "torchvision:resnet18"
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(subject, "ModelEvaluator", Interrupted)
+    monkeypatch.setattr(subject, "check", lambda request: None)
+
+
+made: list[Interrupted] = []
 
 
 class Interrupted(ScriptedModel):
@@ -33,9 +36,10 @@ class Interrupted(ScriptedModel):
 
     stop = ""
 
-    def __init__(self, world: World, request: ModelRequest) -> None:
-        super().__init__(world)
+    def __init__(self, request: ModelRequest, folder: Path) -> None:
+        super().__init__(World(FACTORS))
         self.request = request
+        made.append(self)
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         if self.stop in candidate.names:
@@ -52,17 +56,10 @@ def ratios(tuning: Tuning, name: str) -> list[float]:
 
 
 def session(request: ModelRequest, stop: str = "") -> tuple[Interrupted, Tuning]:
-    journal, model = journal_of(request), Interrupted(World(FACTORS), request)
-    model.stop = stop
-    timings = TimingJournal(journal, model)
-
-    def both(event: object) -> None:
-        journal(event)  # type: ignore[arg-type]
-        timings(event)  # type: ignore[arg-type]
-
-    live = LiveRun("tune", both)
-    model_record.start(live, request, model, journal.rungs)
-    return model, _Session(request, model, live, journal.rungs).run()
+    Interrupted.stop = stop
+    run = tune_model(request)
+    assert run.tuning is not None
+    return made[-1], run.tuning
 
 
 def test_what_was_decided_and_timed_is_taken_over(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
-from laptime.tuning.inference import session
 from laptime.tuning.search import ladder
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
+from laptime.tuning.session import session
 from laptime.tuning.session import tune as of_scripts
 
 

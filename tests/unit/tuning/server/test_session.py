@@ -78,6 +78,7 @@ def test_a_session_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch)
     assert before.tuning is not None
     assert before.tuning.server is not None
     assert "--good 1 --late 0" in before.tuning.server.command, "what was kept by then is handed back"
+    assert before.tuning.gate.word == "passed"
     monkeypatch.setattr(Server, "stop", "")
     after = tune_server(asked(resume=True))
     assert ratios(after, "good") == ratios(before, "good"), "nothing of it is raced again"

@@ -15,7 +15,7 @@ from fixtures import tunings
 from laptime.kit.errors import UsageError
 from laptime.records.event import Progress, RungDecided
 from laptime.records.tuning import Applied, Rung
-from laptime.tuning.inference.resuming import TimedCalls
+from laptime.tuning.inference.subject import TimedCalls
 from laptime.tuning.session.journal import SessionJournal, is_over
 
 

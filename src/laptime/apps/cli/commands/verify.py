@@ -80,7 +80,7 @@ def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], V
     """
     from laptime.store import lookup
     from laptime.tuning.inference import folder_file
-    from laptime.tuning.inference.verify import verify_model
+    from laptime.tuning.inference.subject import verify_model
     from laptime.tuning.server.subject import verify_server
     from laptime.tuning.session import verify as verb
 

@@ -78,6 +78,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "interrupted":
             recipe = f", {len(tuned.kept(tuning))} of them kept" if tuning.recipe else ""
             place = "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
+            place = "command line" if tuning.recipe and tuning.server else place
             has = f", and the {place} has them" if place else ""
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"
             return outcome, text, "noisy"
@@ -240,7 +241,8 @@ def _of_server(run: Run, tuning: Tuning, server: TunedServer, outcome: tuned.Out
         return [f"{_again(run)}   # {lacked}"]
     if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
         more = [] if outcome == "interrupted" else ["--budget", _enough(tuning, outcome)]
-        return [_again(run, "--resume", *more)]
+        so_far = [_words.printable(server.command)] if tuning.recipe and outcome == "interrupted" else []
+        return [_again(run, "--resume", *more), *so_far]
     if outcome != "faster":
         return []
     return [_words.printable(server.command), *([f"laptime verify {run.id}"] if run.verb == "tune" else [])]

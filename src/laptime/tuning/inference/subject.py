@@ -1,0 +1,448 @@
+"""`tune MODEL`: from the survey to the folder that is handed back, in one session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, structs
+
+from laptime import targets
+from laptime.analysis.agreement import Agreement
+from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
+from laptime.kit.text import from_here
+from laptime.records.case import Axis
+from laptime.records.environment import Environment
+from laptime.records.event import FindingAdded, Listener, ignore
+from laptime.records.finding import Finding
+from laptime.records.run import Run
+from laptime.records.run import Subject as RunSubject
+from laptime.records.tuning import Applied, Gate, OutputSameness, TunedModel
+from laptime.tuning.inference import folder_file
+from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.final_set import deployed, points, seconds_to_deploy, with_front, within_limits
+from laptime.tuning.inference.folder_file import FolderFile
+from laptime.tuning.inference.limits import word
+from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
+from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.setups import Setup, Visit, cost_of
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.session.afresh import FEWEST, FinalCost, Pair, Visited, in_turns
+from laptime.tuning.session.journal import SessionJournal
+from laptime.tuning.session.record import Record
+from laptime.tuning.session.session import run_session, run_verification
+from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.verify import VerifyRequest
+from laptime.verbs.bench.instances import room
+from laptime.verbs.profile.reconcile import STEP
+
+HAND_BACK = 3.0
+"""Seconds that copying the folder and the end of the session take, about."""
+SECONDS = 1.5
+"""Timed calls in a process whose gain is measured, about."""
+LONGEST = 20.0
+"""Timed calls in such a process at most, if the quantile of an SLO asks for many."""
+OPENING = "looking at the model"
+_OPTIONS = ("goal", "batch", "device", "python", "slo", "max_memory", "allow", "only", "skip", "certify")
+"""What decides what the search does. Instances and batch sizes are chosen after it."""
+
+
+def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
+    """Make the model faster to run, and say by how much.
+
+    Args:
+        emit: gets every event: decisions, progress.
+
+    Returns:
+        The run; its `tuning` has the ladder, the gain, the gate and, in `model`, the folder.
+
+    Raises:
+        UsageError: the target cannot be tuned, or the folder exists, or there is no
+            session to go on with. UserCodeError: the model fails as it is.
+    """
+    check(request)
+    return run_session(
+        journal_of(request), lambda folder: ModelSubject(ModelEvaluator(request, folder)), emit, OPENING
+    )
+
+
+def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
+    """Time the folder against the model as it is in new processes, and compare their outputs again.
+
+    Returns:
+        The run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
+
+    Raises:
+        UsageError: the folder is not whole, or its model cannot be loaded. UserCodeError: the model fails.
+    """
+    place = request.recipe.expanduser().absolute()
+    file = folder_file.read(place)
+    of_model, recipe = _request_of(file, request), _recipe_of(file)
+    check(of_model)
+    made: list[ModelSubject] = []
+
+    def make(folder: Path) -> ModelSubject:
+        evaluator = ModelEvaluator(of_model, folder)
+        evaluator.folders.adopt(recipe, place.parent, file.form)
+        serve = file.serve
+        setup = Setup(serve.instances, serve.threads, serve.batch or evaluator.batch)
+        made.append(ModelSubject(evaluator, setup, place.parent))
+        return made[0]
+
+    return run_verification(
+        make,
+        recipe,
+        lambda record: _since_then(made[0].evaluator, place.parent, file),
+        emit,
+        OPENING,
+        recipe_path=str(request.recipe),
+    )
+
+
+class TimedCalls(Struct, frozen=True, kw_only=True):
+    """Calls of a folder, in seconds, and the largest peak of its processes so far, in bytes.
+
+    `instances`: of a side of the races; calls of another number of them are no part of the figure.
+    """
+
+    recipe: list[Applied]
+    seconds: list[float]
+    peak: int
+    instances: int = 1
+
+
+def _terms(request: ModelRequest) -> list[Any]:
+    """What has to be the same for a session to go on: names, the text of files, options.
+
+    Raises:
+        LaptimeError: a file is gone.
+    """
+    named = [request.target, request.inputs, request.metric]
+    files = [targets.parse(name).sha256 if name else "" for name in named]
+    return ["model", named, files, {name: getattr(request, name) for name in _OPTIONS}]
+
+
+def journal_of(request: ModelRequest) -> SessionJournal:
+    """The journal of a session.
+
+    Raises:
+        UsageError: there is no session to go on with, or it still runs.
+    """
+    save = request.save and not request.dry_run
+    return SessionJournal(_terms(request), "this model and these options", resume=request.resume, save=save)
+
+
+class ModelSubject(Subject):
+    """A model.
+
+    Args:
+        evaluator: of the search. setup: of the final set; None: it is chosen. folder: that is verified.
+    """
+
+    PLAN = (
+        "goal", "batch", "batches", "instances", "device", "python", "inputs", "metric", "slo", "max_memory",
+        "budget", "allow", "only", "skip", "certify", "timeout",
+    )  # fmt: skip
+    METRIC = STEP
+    UNIT = "call"
+    BEGINS = "timing the model as it is"
+
+    def __init__(
+        self, evaluator: ModelEvaluator, setup: Setup | None = None, folder: Path | None = None
+    ) -> None:
+        super().__init__(evaluator.request)
+        self.evaluator: ModelEvaluator = evaluator
+        self.setup = setup or Setup(batch=evaluator.batch)
+        self.follows = f"{'instances, ' if self.request.has_setups else ''}{self.follows}"
+        self._folder = folder
+        self._visits: list[Visit] = []
+        self._counts: dict[Recipe, int] = {}
+
+    # --resume: folders are written anew, the earlier ones are gone; timed calls count as measured.
+
+    def recall(self, journal: SessionJournal) -> None:
+        for kept in journal.kept(TimedCalls):
+            if kept.instances != self.evaluator.raced.instances:
+                continue
+            timing = self.evaluator.timings[_recipe_of(kept)]
+            timing.seconds.extend(kept.seconds)
+            timing.peak = max(timing.peak, kept.peak)
+        self._count()
+
+    def keep(self, journal: SessionJournal) -> None:
+        for recipe, timing in self.evaluator.timings.items():
+            if seconds := timing.seconds[self._counts.get(recipe, 0) :]:
+                calls = TimedCalls(
+                    recipe=applied(recipe),
+                    seconds=[round(each, 9) for each in seconds],
+                    peak=timing.peak,
+                    instances=self.evaluator.raced.instances,
+                )
+                journal.keep(calls)
+        self._count()
+
+    def _count(self) -> None:
+        self._counts = {recipe: len(timing.seconds) for recipe, timing in self.evaluator.timings.items()}
+
+    # Before and in the search
+
+    def run_fields(self) -> dict[str, Any]:
+        return {"subjects": [RunSubject(target=self.request.target)]}
+
+    def tuning_fields(self) -> dict[str, Any]:
+        surveyed = self.evaluator.surveyed
+        model = TunedModel(
+            batch=self.evaluator.batch,
+            inputs=surveyed["inputs"],
+            origin=surveyed["origin"],
+            instructions=surveyed["instructions"],
+            slo=self.request.slo,
+            max_memory=self.request.max_memory,
+        )
+        return {"model": model}
+
+    def refusal(self, kind: str, why: str) -> LaptimeError:
+        target = self.request.target
+        return UserCodeError(
+            f"{target} does not run as it is", why=f"{kind}: {why}", next=f"laptime bench {target}"
+        )
+
+    def cost(self, recipe: Recipe, step: float) -> FinalCost:
+        evaluator = self.evaluator
+        as_it_is = evaluator.loop_profile.step if evaluator.loop_profile else step
+        final = evaluator.ready_alone(recipe) + self._timed_seconds(step, is_final=True)
+        return FinalCost(
+            gate=0.0 if recipe in evaluator.gates and len(recipe) else final,
+            pair=evaluator.ready_alone(Recipe()) + self._timed_seconds(as_it_is) + final,
+            record=seconds_to_record(evaluator),
+            hand_back=HAND_BACK,
+        )
+
+    def seconds_between(self, recipe: Recipe) -> float:
+        return seconds_to_deploy(self.evaluator, recipe) if self.request.has_setups else 0.0
+
+    def trying(self, candidate: Candidate, kept: str) -> str:
+        would = f"; Ctrl-C ends with a folder of {kept}" if kept and self.request.export else ""
+        return f"{super().trying(candidate, kept)}{would}"
+
+    # After it
+
+    def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+        """The best set that keeps the limits, with its instances, threads and batch."""
+        recipe = within_limits(self.evaluator, search.recipe)
+        if recipe != search.recipe:
+            search = with_recipe(search, recipe)
+        record.set_part("model", points=points(self.evaluator, recipe))
+        return replace(search, recipe=self._deployed(record, search)) if self.request.has_setups else search
+
+    def _deployed(self, record: Record, search: SearchResult) -> Recipe:
+        """Instances, threads and batch of the final set; its recipe with that number of threads."""
+        budget = self.request.budget
+        until = budget - min(budget, self.cost(search.recipe, search.after.step).kept_back(budget))
+        recipe, self.setup, made = deployed(
+            self.evaluator, search.recipe, until=until, noise=search.noise, say=record.say
+        )
+        model = record.tuning.model
+        assert model is not None
+        visited = {(each.label, each.instances, each.batch) for each in made}
+        others = [
+            structs.replace(each, chosen=each.chosen and not made)
+            for each in model.points
+            if (each.label, each.instances, each.batch) not in visited
+        ]
+        measured = with_front(sorted([*others, *made], key=lambda each: each.latency))
+        record.set_part("model", points=measured)
+        return recipe
+
+    def gate(self, recipe: Recipe) -> Gate:
+        return self.evaluator.sameness_at(recipe, self.setup.batch)
+
+    def pair(self, recipe: Recipe, number: int) -> Pair:
+        """The model as it is runs once, the final set as it was set up."""
+        sides = ((Recipe(), Setup(batch=self.evaluator.batch)), (recipe, self.setup))
+        return in_turns(number, lambda at: self._visited(*sides[at], is_final=at == 1))
+
+    def _visited(self, recipe: Recipe, setup: Setup, *, is_final: bool) -> Visited:
+        evaluator = self.evaluator
+        with evaluator.accounting.spent_on("measure"), evaluator.fleet(recipe, setup) as fleet:
+            visit = fleet.visit(self._timed_seconds(fleet.call, is_final=is_final))
+        if is_final:
+            self._visits.append(visit)
+        figure = median(visit.seconds)
+        if self.request.goal != "latency":
+            figure = cost_of(self.request.goal, room())(setup) / visit.rate
+        return Visited(figure, list(visit.seconds), visit.rate, visit.peak)
+
+    def _timed_seconds(self, call: float, *, is_final: bool = False) -> float:
+        """Seconds of calls of a process; the final side is timed long enough for the quantile of an SLO."""
+        calls = self.evaluator.limits.calls if is_final else 0
+        return max(SECONDS, 5 * call, min(1.5 * calls * call / FEWEST, LONGEST))
+
+    def is_decided(self) -> bool:
+        """Whether it is known if the limits are kept."""
+        return word(self._limits()) != "unknown"
+
+    def _limits(self) -> Any:
+        seconds = list(chain.from_iterable(each.seconds for each in self._visits))
+        return self.evaluator.limits.checks(seconds, max(each.peak for each in self._visits))
+
+    def measured(self, record: Record) -> None:
+        record.set_part("model", limits=self._limits())
+
+    def hand_back(self, record: Record, search: SearchResult) -> None:
+        """Copy the final folder, unless its outputs are not the model's."""
+        recipe, export = search.recipe, self.request.export
+        self._describe(record, recipe)
+        model = record.tuning.model
+        assert model is not None
+        if export is None or record.tuning.gate.word != "passed" or word(model.limits) != "ok":
+            return
+        try:
+            place = folder_file.hand_back(
+                self.evaluator, recipe, export, record.tuning, run=record.live.id, setup=self.setup
+            )
+        except UsageError as error:  # a full disk must not cost the session's numbers
+            sentence = f"the folder was not handed back: {error.what}: {error.why}"
+            finding = Finding(kind="tune/not-written", severity="problem", sentence=sentence)
+            record.live(FindingAdded(finding))
+            return
+        record.set_part("model", folder=from_here(place))
+        record.set(recipe_path=from_here(place / "recipe.json"))
+
+    def _describe(self, record: Record, recipe: Recipe) -> None:
+        form = self.evaluator.folders.form(recipe)
+        record.set_part(
+            "model",
+            form=form,
+            needs=folder_file.needs(form),
+            calls=len(self.evaluator.recorded.calls),
+            outputs=sameness_of(self.evaluator.agreements.get(recipe)),
+        )
+
+    def finish(self, record: Record, search: SearchResult) -> None:
+        """Limits of the search, if nothing was measured afresh; what bounds a call, before and after."""
+        evaluator, model, tuning = self.evaluator, record.tuning.model, record.tuning
+        assert model is not None
+        if evaluator.limits and not model.limits:
+            record.set_part("model", limits=evaluator.limit_checks(search.recipe))
+        record.say("recording what bounds a call")
+        sides = (tuning.baseline, tuning.final)
+        record.set_part("model", bounds=model_bounds(evaluator, search.recipe, self.setup, sides))
+
+    def hand_back_so_far(self, record: Record, search: SearchResult) -> None:
+        """What was kept until then, if its outputs were compared."""
+        evaluator, recipe, model = self.evaluator, search.recipe, record.tuning.model
+        assert model is not None
+        if model.folder or recipe not in evaluator.gates:
+            return
+        timing = evaluator.timings[recipe]
+        record.set(gate=evaluator.gates[recipe])
+        limits = model.limits or evaluator.limits.checks(timing.seconds, timing.peak)
+        record.set_part("model", limits=limits, points=model.points or points(evaluator, recipe))
+        self.hand_back(record, search)
+
+    # The record
+
+    def recorded(self, record: Record) -> None:
+        if self._folder is not None:
+            self._describe(record, _recipe_of(record.tuning))
+            record.set_part("model", folder=str(self._folder))
+
+    def environment(self) -> Environment:
+        return self.evaluator.environment()
+
+    def axes(self) -> dict[str, Axis]:
+        return {"batch": self.evaluator.batch, "device": self.evaluator.device}
+
+
+def with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:
+    """A search whose final set is another one, for the sake of the limits."""
+    kept = {(each.name, str(each.options)) for each in recipe}
+    ladder = []
+    for rung in search.ladder:
+        is_kept = (rung.name, str(rung.options)) in kept
+        if is_kept != rung.kept:
+            side = "taken in" if is_kept else "left out"
+            rung = structs.replace(rung, kept=is_kept, reason=f"{rung.reason}; {side} for the limits")
+        ladder.append(rung)
+    return replace(search, recipe=recipe, ladder=ladder)
+
+
+def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
+    """The errors of each output as records."""
+    return [
+        OutputSameness(
+            output=error.output,
+            rms=error.rms,
+            largest=error.largest,
+            absolute=error.absolute,
+            cosine=error.cosine,
+            top1=error.top1,
+            worst=error.worst + 1,
+        )
+        for error in (agreement.outputs if agreement else [])
+    ]
+
+
+# Verifying
+
+
+def _request_of(file: FolderFile, request: VerifyRequest) -> ModelRequest:
+    """The options of the session that has handed the folder back, as far as they are asked again."""
+    return ModelRequest(
+        target=file.target,
+        goal=file.goal,
+        batch=0 if file.inputs else file.batch,
+        device=file.device,
+        python=request.python or file.python,
+        inputs=file.inputs,
+        metric=file.metric,
+        slo=file.slo,
+        max_memory=file.max_memory,
+        budget=request.budget,
+        timeout=request.timeout,
+        name=request.name,
+        save=request.save,
+        origins=request.origins,
+    )
+
+
+def _recipe_of(record: Any) -> Recipe:
+    return Recipe(tuple(Change(change.name, change.options) for change in record.recipe))
+
+
+def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Finding:
+    """Whether it still gives the confirmed outputs bit for bit, and the gain of that day."""
+    now, outputs = evaluator.folder / "now.npz", "no outputs any more"
+    is_equal = False
+    try:
+        with evaluator.arm_of(_recipe_of(file), folder, folder / "calls.npz") as arm:
+            arm.outputs(now)
+    except TrialFailed:
+        pass
+    else:
+        is_equal = _are_equal(now, folder / "outputs.npz")
+        outputs = (
+            "the confirmed outputs, bit for bit" if is_equal else "other outputs than the confirmed ones"
+        )
+    was = f"{file.speedup.value:.2f}x" if file.speedup else "not measured"
+    return Finding(
+        kind="tune/verified",
+        severity="info" if is_equal else "advice",
+        sentence=f"on the recorded inputs it gives {outputs}; its gain was {was}",
+        evidence={"bit_for_bit": is_equal, "was": file.speedup.value if file.speedup else None},
+    )
+
+
+def _are_equal(now: Path, then: Path) -> bool:
+    with np.load(now, allow_pickle=False) as ours, np.load(then, allow_pickle=False) as theirs:
+        return set(ours) == set(theirs) and all(
+            ours[key].tobytes() == theirs[key].tobytes() for key in theirs
+        )
