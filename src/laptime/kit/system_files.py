@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
-
-HIGH = 200
-"""Programs that close their standard streams get the next file that is opened under those numbers."""
-
-
-def out_of_reach(descriptor: int) -> int:
-    """The same open file under a number that no program means when it closes 0, 1 and 2."""
-    try:
-        high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH)
-    except OSError:  # so many files are not allowed here
-        return descriptor
-    os.close(descriptor)
-    return high
 
 
 def text(path: Path) -> str | None:

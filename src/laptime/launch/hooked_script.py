@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.launch.interpreter import lending_path
-from laptime.launch.process import Process
+from laptime.process.program import Process
 
 
 def start(

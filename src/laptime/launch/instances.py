@@ -7,9 +7,7 @@ instances were at work: one that began after another had made its last call of t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +48,21 @@ class Instances:
     """A worker that is several processes (`launch.worker_process.Worker`).
 
     Args:
-        start: makes the process of one instance.
+        start: makes the process of one instance, on these CPUs.
         cpus: of each instance.
     """
 
-    def __init__(self, start: Callable[[], WorkerProcess], cpus: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, start: Callable[[Sequence[int]], WorkerProcess], cpus: Sequence[Sequence[int]]
+    ) -> None:
         self._cpus = [list(each) for each in cpus]
         self._workers: list[WorkerProcess] = []
-        for each in self._cpus:
-            worker = start()
-            self._workers.append(worker)
-            # Before its interpreter has started a thread: all of them inherit it.
-            with suppress(OSError, AttributeError):
-                os.sched_setaffinity(worker.pid, each)
+        try:
+            for each in self._cpus:
+                self._workers.append(start(each))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def alive(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.package import FOLDER
-from laptime.launch.process import last_line
+from laptime.process.program import last_line
 
 NEEDED = ("msgspec", "psutil")
 _TIMEOUT = 30.0

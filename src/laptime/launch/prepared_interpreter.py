@@ -6,13 +6,13 @@ Decision 0020 says where that is sound. Whoever cannot have one starts fresh int
 from __future__ import annotations
 
 import json
-import select
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from laptime.launch.process import Process
+from laptime.process.peer import Gone, Peer, Silent
+from laptime.process.program import Process
 
 MODULE = "laptime.tuning.trial.prepared"
 LONGEST_START = 120.0
@@ -29,16 +29,8 @@ class PreparedInterpreter:
     """The interpreter, started at once; `fork` waits until it has imported."""
 
     def __init__(self, python: str, modules: Sequence[str], environ: dict[str, str]) -> None:
-        self._process = Process(
-            [python, "-m", MODULE, *modules],
-            keeps_terminal=True,
-            env=environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
-        self._unread = b""
+        words = [python, "-m", MODULE, *modules]
+        self._peer = Peer.start(words, keeps_terminal=True, env=environ, stderr=subprocess.DEVNULL)
         self._is_ready = False
         self._statuses: dict[int, int] = {}
 
@@ -49,11 +41,10 @@ class PreparedInterpreter:
             NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
         """
         self.get_ready()
-        line = json.dumps({"words": words, "environ": environ, "output": str(output)}) + "\n"
-        assert self._process.stdin is not None
+        request = {"words": words, "environ": environ, "output": str(output)}
         try:
-            self._process.stdin.write(line.encode())
-        except OSError as error:
+            self._peer.send(json.dumps(request).encode(), ANSWER)
+        except (Gone, Silent) as error:
             raise NotPrepared(f"the prepared interpreter is gone: {error}") from error
         return ForkedProcess(self._awaited("pid", ANSWER), self)
 
@@ -61,19 +52,17 @@ class PreparedInterpreter:
         """The exit status of a trial; None where it has not ended within so many seconds."""
         until = time.monotonic() + wait
         while pid not in self._statuses:
-            if self._process.poll() is not None and not self._unread:
-                self._statuses[pid] = -9  # what was lost with its parent cannot be known
-                break
-            if not self._read(max(0.0, until - time.monotonic())) and time.monotonic() >= until:
+            try:
+                self._read(max(0.0, until - time.monotonic()))
+            except Silent:
                 return None
+            except Gone:
+                self._statuses[pid] = -9  # what was lost with its parent cannot be known
         return self._statuses[pid]
 
     def close(self) -> None:
         """End it; trials that still run are ended by whoever has asked for them."""
-        self._process.end()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        self._peer.close()
 
     def get_ready(self) -> None:
         """Wait until everything is imported.
@@ -90,28 +79,21 @@ class PreparedInterpreter:
     def _awaited(self, name: str, seconds: float) -> int:
         """The value of the next answer that has this name; statuses are kept on the way."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            answer = self._read(until - time.monotonic())
-            if answer is None and self._process.poll() is not None:
-                break
-            if answer and name in answer and "status" not in answer:
-                return answer[name]
-        raise NotPrepared("the prepared interpreter does not answer")
+        try:
+            while True:
+                answer = self._read(until - time.monotonic())
+                if name in answer and "status" not in answer:
+                    return answer[name]
+        except (Gone, Silent):
+            raise NotPrepared("the prepared interpreter does not answer") from None
 
-    def _read(self, seconds: float) -> dict[str, int] | None:
-        """The next answer; None without one within so many seconds, or at the end."""
-        assert self._process.stdout is not None
-        if b"\n" not in self._unread:
-            poll = select.poll()
-            poll.register(self._process.stdout, select.POLLIN)
-            if not poll.poll(1000 * seconds):
-                return None
-            self._unread += self._process.stdout.read(65536) or b""
-        line, end, rest = self._unread.partition(b"\n")
-        if not end:
-            return None
-        self._unread = rest
-        answer: dict[str, int] = json.loads(line)
+    def _read(self, seconds: float) -> dict[str, int]:
+        """The next answer.
+
+        Raises:
+            Gone: it has ended. Silent: none came within so many seconds.
+        """
+        answer: dict[str, int] = json.loads(self._peer.receive(seconds))
         if "status" in answer:
             self._statuses[answer["pid"]] = answer["status"]
         return answer

@@ -22,8 +22,8 @@ from laptime.instrument.settings import VARIABLE, Settings
 from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest
 from laptime.launch.hooked_script import start
-from laptime.launch.process import Process, unwound_by_sigterm
 from laptime.probes.others import OthersMeter
+from laptime.process.program import Process, unwound_by_sigterm
 from laptime.records.run import Subject
 
 GRACE = 20.0

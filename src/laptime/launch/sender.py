@@ -1,7 +1,7 @@
 """The program that a sender process runs: `python -m laptime.launch.sender`.
 
-Commands come as JSON lines on standard input, messages go as JSON lines to what was standard output.
-Headers may hold secrets: they come over the pipe, where no list of processes shows them.
+Commands come as JSON, messages go as JSON (`process.channel`). Headers may hold secrets: they come over the
+channel, and no list of processes shows them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import select
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +39,8 @@ from laptime.loadgen.messages import (
 )
 from laptime.loadgen.streams import client_of
 from laptime.measure.failures import failure_of
+from laptime.process import channel
+from laptime.process.channel import Channel
 from laptime.records.requests import Answer
 
 EVERY = 0.25
@@ -93,22 +94,22 @@ class EndpointSender:
         """Send to a server of this process."""
         return self._loop.run_until_complete(self_test(self._endpoint, test, now))
 
-    def level(self, level: Level, outbox: Outbox, commands: int) -> list[list[float]]:
+    def level(self, level: Level, outbox: Outbox, parent: Channel) -> list[list[float]]:
         """Carry out a level; when this process stood still."""
         driver = Driver(self._client, level, now=now, report=outbox)
 
         def stop() -> None:
-            """What comes meanwhile is Stop, or the end of input: nobody is there any more."""
-            self._loop.remove_reader(commands)
-            os.read(commands, 4096)
+            """What comes meanwhile is Stop, or the end of all: nobody is there any more."""
+            self._loop.remove_reader(parent)
             driver.stop()
 
-        self._loop.add_reader(commands, stop)
+        if parent.is_spoken_to():  # with the level: there is nothing left to wait for
+            driver.stop()
+        self._loop.add_reader(parent, stop)
         try:
             self._loop.run_until_complete(driver.run())
         finally:
-            self._loop.remove_reader(commands)
-            os.set_blocking(commands, True)  # uvloop makes what it watches non-blocking
+            self._loop.remove_reader(parent)
         return driver.stalls
 
     def close(self) -> None:
@@ -140,13 +141,9 @@ class ProgramSender:
             "devices": [device.name for device in self._model.devices()],
         }
 
-    def level(self, level: Level, outbox: Outbox, commands: int) -> list[list[float]]:
+    def level(self, level: Level, outbox: Outbox, parent: Channel) -> list[list[float]]:
         """Carry out a level."""
-
-        def is_stopped() -> bool:
-            return bool(select.select([commands], [], [], 0)[0])
-
-        program.drive(level, self._call, SystemClock, outbox, is_stopped)
+        program.drive(level, self._call, SystemClock, outbox, parent.is_spoken_to)
         return []
 
     def close(self) -> None:
@@ -171,32 +168,27 @@ def _event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _carried_out(
-    sender: EndpointSender | ProgramSender, level: Level, write: Write, commands: int
+    sender: EndpointSender | ProgramSender, level: Level, write: Write, parent: Channel
 ) -> LevelDone:
     outbox = Outbox(write)
     gc.collect()
     gc.freeze()
     cpu, wall = time.process_time(), now()
-    stalls = sender.level(level, outbox, commands)
+    stalls = sender.level(level, outbox, parent)
     outbox.flush()
     return LevelDone(time.process_time() - cpu, now() - wall, stalls)
 
 
 def main() -> None:
-    """Answer commands until Close or the end of input."""
-    commands, messages = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    """Answer commands until Close, or until nobody is there to send one."""
+    parent = channel.to_parent()
 
     def write(message: Message) -> None:
-        messages.write(encode(message) + b"\n")
+        parent.send(encode(message))
 
     sender: EndpointSender | ProgramSender | None = None
-    for line in commands:
-        command = decode_command(line)
+    for sent in parent:
+        command = decode_command(sent)
         try:
             if isinstance(command, Close):
                 break
@@ -211,7 +203,7 @@ def main() -> None:
             elif sender is None:
                 raise LaptimeError("a level came before its target")
             elif isinstance(command, Level):
-                write(_carried_out(sender, command, write, commands.fileno()))
+                write(_carried_out(sender, command, write, parent))
             elif isinstance(sender, EndpointSender):
                 write(sender.self_test(command))
         except Exception as error:  # whatever it is, laptime has to hear of it

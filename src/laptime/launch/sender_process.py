@@ -6,19 +6,13 @@ parent blocks while they send; what they tell comes back as it comes.
 
 from __future__ import annotations
 
-import os
-import selectors
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from subprocess import PIPE
-from typing import IO
 
 from msgspec import structs
 
 from laptime.kit.clock import SystemClock
-from laptime.launch.process import Process, ending, last_line, tail
 from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen.messages import (
     Close,
@@ -36,6 +30,8 @@ from laptime.loadgen.messages import (
     decode_message,
     encode,
 )
+from laptime.process.peer import SENDING, Gone, Peer, Silent, received
+from laptime.process.program import LastWords
 from laptime.records.case import Failure
 
 OPENING = 120.0
@@ -129,67 +125,46 @@ class Senders:
 
 class _Sender:
     def __init__(self) -> None:
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-sender-")  # noqa: SIM115 - closed below
-        self._process = Process(
-            [sys.executable, "-m", "laptime.launch.sender"], stdin=PIPE, stdout=PIPE, stderr=self._log
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input, self.output = self._process.stdin, self._process.stdout
-        self._buffer = b""
+        self.peer = Peer.start([sys.executable, "-m", "laptime.launch.sender"])
         self.is_opened = False
 
     def send(self, command: Command) -> None:
         try:
-            self._input.write(encode(command) + b"\n")
-            self._input.flush()
-        except (BrokenPipeError, ValueError):
-            raise CommandFailed(self.obituary()) from None
-
-    def received(self) -> list[Message]:
-        """The messages that are complete."""
-        chunk = os.read(self.output.fileno(), 1 << 20)
-        if not chunk:
-            raise CommandFailed(self.obituary())
-        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        return [decode_message(line) for line in lines]
-
-    def obituary(self) -> Failure:
-        self._process.wait()
-        status, output = self._process.end(), tail(self._log)
-        return Failure(
-            kind="died",
-            what=f"a process that sent requests {ending(status)}",
-            why=last_line(output) or "it printed nothing",
-            next="the same again, with fewer requests under way: --concurrency 64",
-            traceback=output,
-        )
+            self.peer.send(encode(command))
+        except Gone as gone:
+            raise CommandFailed(_obituary(gone.words)) from None
+        except Silent:
+            raise CommandFailed(_hung(SENDING)) from None
 
     def close(self) -> None:
         with suppress(CommandFailed):
-            if self._process.poll() is None:
+            if self.peer.is_alive:
                 self.send(Close())
-        self._process.end()
-        for stream in (self._input, self.output, self._log):
-            with suppress(BrokenPipeError):
-                stream.close()
+        self.peer.close()
 
 
 def _all(senders: list[_Sender], timeout: float) -> Iterator[Message]:
     """What they tell, as it comes, until nobody listens any more."""
-    end = SystemClock.now() + timeout
-    with selectors.DefaultSelector() as selector:
-        for sender in senders:
-            selector.register(sender.output, selectors.EVENT_READ, sender)
-        while True:
-            ready = selector.select(max(0.0, end - SystemClock.now()))
-            if not ready:
-                raise CommandFailed(_hung(timeout))
-            for key, _ in ready:
-                for message in key.data.received():
-                    if isinstance(message, Refused):
-                        raise CommandFailed(message.failure)
-                    yield message
+    try:
+        for _, message in received([sender.peer for sender in senders], timeout):
+            told = decode_message(message)
+            if isinstance(told, Refused):
+                raise CommandFailed(told.failure)
+            yield told
+    except Gone as gone:
+        raise CommandFailed(_obituary(gone.words)) from None
+    except Silent:
+        raise CommandFailed(_hung(timeout)) from None
+
+
+def _obituary(words: LastWords) -> Failure:
+    return Failure(
+        kind="died",
+        what=f"a process that sent requests {words.how}",
+        why=words.line or "it printed nothing",
+        next="the same again, with fewer requests under way: --concurrency 64",
+        traceback=words.output,
+    )
 
 
 def _hung(timeout: float) -> Failure:

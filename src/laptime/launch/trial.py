@@ -18,14 +18,7 @@ from typing import TypeVar
 
 from laptime.launch import hooked_script
 from laptime.launch.prepared_interpreter import ForkedProcess, PreparedInterpreter
-from laptime.launch.process import (
-    Process,
-    deferred_signals,
-    ending,
-    last_line,
-    tail,
-    unwound_by_sigterm,
-)
+from laptime.process.program import LastWords, Process, deferred_signals, tail, unwound_by_sigterm
 from laptime.tuning import wire_format
 from laptime.tuning.trial.hooks import started_processes
 from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
@@ -133,9 +126,7 @@ class Running(RunningTrial):
 
     def last_words(self) -> str:
         """How the process ended: its signal, or its status and the last line of its output."""
-        status = self.status or 0
-        line = last_line(self.output()) if status >= 0 else ""
-        return f"{ending(status)}: {line}" if line else ending(status)
+        return LastWords(self.status or 0, self.output()).sentence
 
 
 @contextmanager

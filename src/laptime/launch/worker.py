@@ -1,9 +1,7 @@
 """The program that a worker process runs: `python -m laptime.launch.worker`.
 
-Commands come as JSON lines on standard input, messages go as JSON lines to what was standard output.
-Standard output itself is pointed at standard error first, so that whatever a model prints cannot be taken
-for a message, and standard input at nothing, so that a model that reads takes no command away; the
-parent keeps standard error in a file and shows its end when something fails.
+Commands come as JSON, messages go as JSON (`process.channel`). The parent keeps what the model prints in a
+file, and shows its end when something fails.
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ import sys
 
 import msgspec
 
-from laptime.kit import system_files
 from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
 from laptime.measure.protocol import Close, Model
+from laptime.process import channel
 from laptime.records.plan import Variant
 
 
@@ -40,23 +38,17 @@ def _plain(value: object) -> object:
 
 
 def main() -> None:
-    """Answer commands until Close or the end of input."""
-    ends = [system_files.out_of_reach(os.dup(number)) for number in (0, 1)]
-    commands, messages = os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb", buffering=0)
+    """Answer commands until Close, or until nobody is there to send one."""
+    parent = channel.to_parent()
     own = os.getpid()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
     encode = msgspec.json.Encoder(enc_hook=_plain).encode
     engine = Engine(open_variant, import_framework=import_framework)
-    for line in commands:
-        command = decode_command(line)
+    for sent in parent:
+        command = decode_command(sent)
         for message in engine.answer(command):
             if os.getpid() != own:  # a call forked, and the child came back from it: it is nobody's worker
                 os._exit(1)
-            messages.write(encode(message) + b"\n")
+            parent.send(encode(message))
         if isinstance(command, Close):
             break
     sys.stderr.flush()

@@ -1,29 +1,23 @@
-"""A worker, asked and answered: in a fresh process, or in this one.
-
-The parent blocks in `select` while the worker measures; it never spins, because a spinning parent takes a
-core away from what is being measured.
-"""
+"""A worker, asked and answered: in a fresh process, or in this one."""
 
 from __future__ import annotations
 
 import os
-import selectors
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from subprocess import PIPE
-from typing import IO, Protocol
+from typing import Protocol
 
 import msgspec
 
-from laptime.kit.clock import SystemClock
-from laptime.launch.process import Process, ending, last_line, signal_name, tail
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Close, Command, Done, Failed, Message
+from laptime.process.peer import SENDING, Gone, Peer, Silent, received
+from laptime.process.program import LastWords
 from laptime.records.case import Failure
 
+_decode = msgspec.json.Decoder(Message).decode
 _SIGNALS = {
     "SIGKILL": "the kernel's out-of-memory killer does that, or somebody typed kill -9",
     "SIGSEGV": "native code (an operator, an extension) accessed memory it does not own",
@@ -94,6 +88,7 @@ class WorkerProcess:
         python: interpreter to run it with; another one may have another framework.
         folder: to start in; None is the current one.
         environ: environment variables beside laptime's own, or instead of them.
+        cpus: on which it runs; none: on all.
     """
 
     def __init__(
@@ -103,61 +98,46 @@ class WorkerProcess:
         python: str = sys.executable,
         folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
+        cpus: Sequence[int] = (),
     ) -> None:
         self._name = name
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-worker-")  # noqa: SIM115 - closed in close()
+        self._is_busy = False
         # `python -m` puts the current folder on the import path; nothing is added that would change speed.
-        self._process = Process(
+        self._peer = Peer.start(
             [python, "-m", "laptime.launch.worker"],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=self._log,
+            cpus=cpus,
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
-        self._buffer = b""
-        self._is_busy = False
-        self._decode = msgspec.json.Decoder(Message).decode
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._output, selectors.EVENT_READ)
 
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        if self._process.poll() is None:
-            return True
-        self._process.end()
-        return False
+        return self._peer.is_alive
 
     @property
     def pid(self) -> int:
         """Process id of the worker."""
-        return self._process.pid
+        return self._peer.pid
 
     def start(self, command: Command) -> None:
         """Send a command without waiting: the answer is fetched with `finish`."""
         self._is_busy = True
-        try:
-            self._input.write(msgspec.json.encode(command) + b"\n")
-            self._input.flush()
-        except (BrokenPipeError, ValueError):
-            raise CommandFailed(self._obituary()) from None
+        with self._failures(SENDING):
+            self._peer.send(msgspec.json.encode(command))
 
     def finish(self, *, timeout: float) -> list[Message]:
         """The answer to the command that was started last."""
         answer: list[Message] = []
-        end = SystemClock.now() + timeout
-        for line in self._lines(end, timeout):
-            message = self._decode(line)
-            self._is_busy = not isinstance(message, Done | Failed)
-            if isinstance(message, Done):
-                break
-            if isinstance(message, Failed):
-                raise CommandFailed(message.failure)
-            answer.append(message)
+        with self._failures(timeout):
+            for _, message in received([self._peer], timeout):
+                told = _decode(message)
+                self._is_busy = not isinstance(told, Done | Failed)
+                if isinstance(told, Done):
+                    break
+                if isinstance(told, Failed):
+                    raise CommandFailed(told.failure)
+                answer.append(told)
         return answer
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
@@ -165,40 +145,34 @@ class WorkerProcess:
         self.start(command)
         return self.finish(timeout=timeout)
 
-    def _lines(self, end: float, timeout: float) -> Iterator[bytes]:
-        while True:
-            while b"\n" in self._buffer:
-                line, _, self._buffer = self._buffer.partition(b"\n")
-                yield line
-            if not self._selector.select(max(0.0, end - SystemClock.now())):
-                self._process.end()
-                raise CommandFailed(self._hung(timeout))
-            chunk = os.read(self._output.fileno(), 1 << 20)
-            if not chunk:
-                raise CommandFailed(self._obituary())
-            self._buffer += chunk
+    @contextmanager
+    def _failures(self, timeout: float) -> Iterator[None]:
+        """What a channel raises, in the words the user will read."""
+        try:
+            yield
+        except Silent:
+            self._peer.end()
+            raise CommandFailed(
+                Failure(
+                    kind="hung",
+                    what=f"{self._name} gave no answer within {timeout:g} s",
+                    why="one call may take longer than that, or it waits for something that never comes",
+                    next=f"--timeout {timeout * 5:g}s   if it is only slow",
+                )
+            ) from None
+        except Gone as gone:
+            raise CommandFailed(self._obituary(gone.words)) from None
 
-    def _hung(self, timeout: float) -> Failure:
-        return Failure(
-            kind="hung",
-            what=f"{self._name} gave no answer within {timeout:g} s",
-            why="one call may take longer than that, or it waits for something that never comes",
-            next=f"--timeout {timeout * 5:g}s   if it is only slow",
-        )
-
-    def _obituary(self) -> Failure:
+    def _obituary(self, words: LastWords) -> Failure:
         """Why the worker is gone: the signal that ended it, or its last words."""
-        self._process.wait()
-        status, output = self._process.end(), tail(self._log)
-        name = signal_name(status)
-        why = last_line(output) or "it printed nothing"
         advice = "run the model alone with python -X faulthandler"
+        why = _SIGNALS.get(words.signal, "see its last words in the traceback")
         return Failure(
             kind="died",
-            what=f"the process that ran {self._name} {ending(status)}",
-            why=_SIGNALS.get(name, "see its last words in the traceback") if name else why,
-            next=advice if name else "a model must not end the process (sys.exit, os._exit)",
-            traceback=output,
+            what=f"the process that ran {self._name} {words.how}",
+            why=why if words.signal else words.line or "it printed nothing",
+            next=advice if words.signal else "a model must not end the process (sys.exit, os._exit)",
+            traceback=words.output,
         )
 
     def close(self) -> None:
@@ -209,9 +183,5 @@ class WorkerProcess:
         if self.alive and not self._is_busy:
             with suppress(CommandFailed):
                 self.ask(Close(), timeout=5.0)
-                self._process.ends_within(5.0)
-        self._process.end()
-        self._selector.close()
-        for stream in (self._input, self._output, self._log):
-            with suppress(BrokenPipeError):
-                stream.close()
+                self._peer.ends_within(5.0)
+        self._peer.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from laptime.kit import cgroup, system_files
+from laptime.process.channel import out_of_reach
 from laptime.records.metric import Metric
 
 METRICS = (
@@ -284,6 +285,6 @@ _TELLS_THREADS = sys.platform == "linux"
 
 def _open(path: Path) -> int | None:
     try:
-        return system_files.out_of_reach(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return out_of_reach(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None

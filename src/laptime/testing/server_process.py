@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from laptime.launch.process import Process
+from laptime.process.program import Process
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from laptime.edges.perfzero import process as watching
-from laptime.launch.process import Process
+from laptime.process.program import Process
 
 BUSY = "import time\nend = time.monotonic() + 30\nwhile time.monotonic() < end: pass"
 

@@ -84,7 +84,7 @@ def test_threads_and_an_end_are_no_place_to_fork_from(tmp_path: Path) -> None:
         threaded.fork(["train.py"], environ(tmp_path), tmp_path / "output")
     threaded.close()
     ended = PreparedInterpreter(sys.executable, ["has_thread"], {**os.environ})
-    ended._process.end()
+    ended._peer.end()
     with pytest.raises(NotPrepared):
         ended.fork(["train.py"], environ(tmp_path), tmp_path / "output")
     ended.close()

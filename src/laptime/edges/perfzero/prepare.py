@@ -18,8 +18,8 @@ from laptime.edges.perfzero.methods import Filter
 from laptime.edges.perfzero.summary import Conditions
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import closest
-from laptime.launch.process import ending
 from laptime.probes import machine
+from laptime.process.program import ending
 from laptime.records.environment import Device
 
 Say = Callable[[str], None]

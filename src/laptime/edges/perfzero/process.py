@@ -22,8 +22,8 @@ from typing import IO, Any, NamedTuple
 from msgspec import Struct
 
 from laptime.edges.perfzero import child
-from laptime.launch.process import Process
 from laptime.probes.scheduler import Evidence
+from laptime.process.program import Process
 
 PERIOD = 0.5
 """Seconds between two looks at the process. CPU time is counted in ticks of 10 ms: 2 % of such a window."""

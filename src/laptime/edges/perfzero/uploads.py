@@ -10,7 +10,7 @@ from pathlib import Path
 from laptime.edges.perfzero import process, remote
 from laptime.edges.perfzero.summary import NAME, Conditions
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.launch.process import ending
+from laptime.process.program import ending
 
 TIMEOUT = 600.0
 

@@ -12,7 +12,7 @@ from laptime.edges.perfzero.process import Ended
 from laptime.edges.perfzero.report import Metric, Report
 from laptime.edges.perfzero.schema import REPORT_PREFIX, WALL_TIME
 from laptime.kit.text import closest
-from laptime.launch.process import ending
+from laptime.process.program import ending
 
 State = Literal[
     "passed",

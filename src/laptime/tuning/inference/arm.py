@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 import tempfile
 import time
@@ -12,10 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
-from subprocess import PIPE
 from typing import Any
 
-from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.tuning.inference import arm_process
 from laptime.tuning.inference.arm_process import LONG_CALL
 from laptime.tuning.search.evaluator import TrialFailed
@@ -53,7 +51,6 @@ class Arm:
         device: str = "cpu",
     ) -> None:
         self._timeout, self.peak = timeout, 0
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         # AOTInductor unpacks its package there, and a process that is killed does not clean up.
         self._scratch = tempfile.TemporaryDirectory(prefix="laptime-arm-", ignore_cleanup_errors=True)
         program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
@@ -61,23 +58,12 @@ class Arm:
         place = folder if isolated else None  # the model as it is may be named by a relative path
         self._began, self._loading, self._warming = time.monotonic(), 0.0, 0.0
         self._first: list[float] = []
-        with deferred_signals() as release:
-            self._process = Process(
-                [python or sys.executable, *program],
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=self._log,
-                cwd=place,
-                env={**os.environ, "TMPDIR": self._scratch.name},
-            )
-            if cpus:  # before its interpreter has started a thread: all of them inherit it
-                with suppress(OSError, AttributeError):
-                    os.sched_setaffinity(self._process.pid, cpus)
-            try:
-                release()
-            except BaseException:
-                self.close()
-                raise
+        self._peer = Peer.start(
+            [python or sys.executable, *program],
+            cpus=cpus,
+            cwd=place,
+            env={**os.environ, "TMPDIR": self._scratch.name},
+        )
 
     def wait(self) -> None:
         """Until it is loaded.
@@ -170,32 +156,22 @@ class Arm:
         return self._answer(what)
 
     def _tell(self, command: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
+        with suppress(Gone):  # `_answer` says why
+            self._peer.send(json.dumps(command).encode(), self._timeout)
 
     def _answer(self, what: str) -> dict[str, Any]:
-        output = self._process.stdout
-        assert output is not None
-        ready, _, _ = select.select([output], [], [], self._timeout)
-        if not ready:
-            raise TrialFailed("hung", f"no answer within {self._timeout:.0f} s: {what}")
-        line = output.readline()
-        if not line:
-            status = self._process.wait()
-            why = last_line(tail(self._log)) or f"it {ending(status)}"
-            raise TrialFailed("crashed", f"{what}: {why[:300]}")
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer: dict[str, Any] = json.loads(self._peer.receive(self._timeout))
+        except Silent:
+            raise TrialFailed("hung", f"no answer within {self._timeout:.0f} s: {what}") from None
+        except Gone as gone:
+            why = gone.words.line or f"it {gone.words.how}"
+            raise TrialFailed("crashed", f"{what}: {why[:300]}") from None
         return answer
 
     def close(self) -> None:
         """End the process."""
-        self._process.end()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        self._peer.close()
         self._scratch.cleanup()
 
     def __enter__(self) -> Arm:

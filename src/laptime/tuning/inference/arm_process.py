@@ -2,8 +2,7 @@
 
     python -I arm_process.py FOLDER CALLS.npz tensors|arrays cpu|cuda:0
 
-Commands are JSON lines on standard input, answers JSON lines on what standard output was: with each the
-peak so far in bytes.
+Commands and answers are JSON (`laptime/process/channel.py`): with each answer the peak so far in bytes.
 
     {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after one or two more
     {"seconds": 2.0}   the same of as many calls as fit into 2 s
@@ -14,13 +13,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +32,23 @@ Array = np.ndarray[Any, Any]
 
 def loaded(folder: Path) -> Model:
     """What `load()` of the folder's tuned.py gives."""
-    spec = importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
+    model: Model = module_in(folder / "tuned.py").load()
+    return model
+
+
+def module_in(file: Path) -> ModuleType:
+    """A module by its file: `python -I` sees no package that it belongs to."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    model: Model = module.load()
-    return model
+    return module
+
+
+def channel_to_parent() -> Any:
+    """See `laptime.process.channel`. What a framework prints is no answer."""
+    return module_in(Path(__file__).parents[2] / "process" / "channel.py").to_parent()
 
 
 def inputs_in(path: Path, *, as_arrays: bool = False) -> list[list[Any]]:
@@ -222,32 +231,29 @@ def device_named(device: str) -> Host | Cuda:
     return Cuda(device) if device.startswith("cuda") else Host()
 
 
-def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-
-
 def main() -> None:
-    """Load the folder, then answer until standard input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a framework prints is no answer
+    """Load the folder, then answer until nobody is there to ask."""
+    parent = channel_to_parent()
+
+    def tell(answer: dict[str, Any]) -> None:
+        parent.send(json.dumps({**answer, "peak": device.peak()}).encode())
+
     folder, recorded = map(Path, sys.argv[1:3])
     device = device_named(sys.argv[4])
     began = time.perf_counter()
     model = loaded(folder)  # before the inputs: it may set what torch reads when it makes its first tensor
     seconds = time.perf_counter() - began
     calls = [device.moved(each) for each in inputs_in(recorded, as_arrays=sys.argv[3] == "arrays")]
-    _tell(answers, {"seconds": seconds, "peak": device.peak()})
-    for line in sys.stdin:
-        command = json.loads(line)
+    tell({"seconds": seconds})
+    for message in parent:
+        command = json.loads(message)
         device.begin()
         if "calls" in command:
-            answer = timed(model, calls[0], command["calls"], device=device)
+            tell(timed(model, calls[0], command["calls"], device=device))
         elif "seconds" in command:
-            answer = timed(model, calls[0], float("inf"), command["seconds"], device=device)
+            tell(timed(model, calls[0], float("inf"), command["seconds"], device=device))
         else:
-            answer = outputs(model, calls, command["outputs"])
-        _tell(answers, {**answer, "peak": device.peak()})
+            tell(outputs(model, calls, command["outputs"]))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from laptime.kit.units import show
-from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
+from laptime.process.program import Process, deferred_signals, ending, last_line, tail
 from laptime.tuning.search.evaluator import TrialFailed
 
 LOOK = 0.05

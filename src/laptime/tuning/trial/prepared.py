@@ -1,9 +1,9 @@
 """`python -m laptime.tuning.trial.prepared MODULE...`: an interpreter that has imported these modules, and
-forks a trial for each line of its standard input.
+forks a trial for each message that comes (`process.channel`).
 
-A line is JSON: {"words": the script and its arguments, "environ": the whole environment, "output": a file}.
-Answers go to standard output, a line each: {"threads": N} when the modules are there, {"pid": N} of a trial
-that begins, {"pid": N, "status": N} of one that has ended. A trial leads a process group of its own.
+A message is JSON: {"words": the script and its arguments, "environ": the environment, "output": a file}.
+Answers are {"threads": N} when the modules are there, {"pid": N} of a trial that begins, and
+{"pid": N, "status": N} of one that has ended. A trial leads a process group of its own.
 
 A fork is sound only where no other thread runs: what it holds would stay locked for ever in the child.
 OpenBLAS ends its threads before a fork and starts them again when they are needed; so threads are counted
@@ -22,39 +22,49 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from laptime.process import channel
+
 
 def main() -> int:
-    """Until standard input ends; in a child, the exit status of its trial."""
+    """Until nobody is there to ask for more; in a child, the exit status of its trial."""
+    parent = channel.to_parent()
+
+    def answer(**words: int) -> None:
+        parent.send(json.dumps(words).encode())
+
     for name in (*sys.argv[1:], "laptime.tuning.trial.__main__", "laptime.tuning.trial.race_runner"):
         with suppress(Exception):  # the script will say so itself
             importlib.import_module(name)
     gc.freeze()  # what stands here is not looked through again in each child
     _fork_for_nothing()
-    _answer(threads=len(os.listdir("/proc/self/task")))  # noqa: PTH208
+    answer(threads=len(os.listdir("/proc/self/task")))  # noqa: PTH208
     children: dict[int, int] = {}
     poll = select.poll()
-    poll.register(0, select.POLLIN)
-    while True:
+    poll.register(parent, select.POLLIN)
+    while parent.is_open:
         for descriptor, _ in poll.poll():
-            if descriptor:
+            if descriptor in children:
                 poll.unregister(descriptor)
-                _reap(children.pop(descriptor), descriptor)
-                continue
-            line = _line()
-            if not line:
-                return 0
-            request = json.loads(line)
+                pid = children.pop(descriptor)
+                os.close(descriptor)
+                _, status = os.waitpid(pid, 0)
+                answer(pid=pid, status=os.waitstatus_to_exitcode(status))
+            else:
+                parent.read()
+        while (message := parent.taken()) is not None:
             pid = os.fork()
             if pid == 0:
+                parent.close()
                 for inherited in children:
                     os.close(inherited)
-                return _trial(request)
+                return _trial(json.loads(message))
             with suppress(OSError):  # the child does so, too: whoever is first
                 os.setpgid(pid, pid)
             descriptor = os.pidfd_open(pid)
             children[descriptor] = pid
             poll.register(descriptor, select.POLLIN)
-            _answer(pid=pid)
+            answer(pid=pid)
+    return 0
 
 
 def _fork_for_nothing() -> None:
@@ -62,27 +72,6 @@ def _fork_for_nothing() -> None:
     if pid == 0:
         os._exit(0)
     os.waitpid(pid, 0)
-
-
-def _line() -> bytes:
-    """A line of standard input, unbuffered: a child must not find what was read ahead."""
-    line = b""
-    while not line.endswith(b"\n"):
-        part = os.read(0, 1)
-        if not part:
-            return b""
-        line += part
-    return line
-
-
-def _reap(pid: int, descriptor: int) -> None:
-    os.close(descriptor)
-    _, status = os.waitpid(pid, 0)
-    _answer(pid=pid, status=os.waitstatus_to_exitcode(status))
-
-
-def _answer(**words: int) -> None:
-    os.write(1, (json.dumps(words) + "\n").encode())
 
 
 def _trial(request: dict[str, Any]) -> int:

@@ -34,16 +34,16 @@ MEMORY_SHARE = 0.9
 def fresh_process(variant: Variant) -> Worker:
     """A worker in a process of its own, or in several where the variant has instances."""
     if cpus := instances.cpus_of(variant):
-        return Instances(lambda: _process(variant), cpus)
+        return Instances(lambda each: _process(variant, each), cpus)
     return _process(variant)
 
 
-def _process(variant: Variant) -> WorkerProcess:
+def _process(variant: Variant, cpus: Sequence[int] = ()) -> WorkerProcess:
     """A worker process in the Python that its backend is installed for."""
     if not variant.python:
-        return WorkerProcess(name=variant.target)
+        return WorkerProcess(name=variant.target, cpus=cpus)
     python, environ = interpreter.path_of(variant.python), interpreter.environment(variant.python)
-    return WorkerProcess(name=variant.target, python=python, environ=environ)
+    return WorkerProcess(name=variant.target, python=python, environ=environ, cpus=cpus)
 
 
 class CaseWorker:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from laptime.instrument.result import Ended
 from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable, UsageError, UserCodeError
-from laptime.launch.process import ending
 from laptime.launch.script import Outcome, Program
+from laptime.process.program import ending
 
 _OPTIONS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
 """Options of laptime that people write behind the script, where they are the script's."""

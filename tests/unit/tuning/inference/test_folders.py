@@ -152,7 +152,7 @@ def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path)
     assert gate.word == "passed", gate
     with evaluator.arm(recipe) as arm:
         arm.wait()
-        command = Path(f"/proc/{arm._process.pid}/cmdline").read_bytes().split(b"\0")
+        command = Path(f"/proc/{arm._peer.pid}/cmdline").read_bytes().split(b"\0")
     assert command[0].decode() == python
     assert recorded(evaluator, recipe).rows
     place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")

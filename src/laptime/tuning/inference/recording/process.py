@@ -3,14 +3,13 @@
     python -I process.py FOLDER CALLS.npz tensors|arrays RUNTIME PLACE SECONDS
 
 RUNTIME is a file of `in_process/`, PLACE the file that it writes, SECONDS how long calls may be recorded for.
-The answer is one line of JSON on standard output: see `main`.
+The answer is one message in JSON: see `main`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ WARM_UP, BLOCKS, MOST_IN_BLOCK, MOST = 3, 5, 10, 10
 
 
 def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"laptime_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -48,11 +47,10 @@ def busy(call: Callable[[], Any], calls: int) -> float:
 
 def main() -> None:
     """Load the folder, call it, record some calls; tell calls, seconds, threads, busy and recorder."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a framework prints is no answer
-    folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
     arm = _module(HERE.parent / "arm_process.py")
-    recorder = _module(HERE / "in_process" / f"{runtime}.py").Recorder(Path(place))
+    parent = arm.channel_to_parent()
+    folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
+    recorder = arm.module_in(HERE / "in_process" / f"{runtime}.py").Recorder(Path(place))
     model = arm.loaded(Path(folder))
     inputs = arm.inputs_in(Path(recorded), as_arrays=kind == "arrays")[0]
     for _ in range(WARM_UP - 1):
@@ -64,8 +62,7 @@ def main() -> None:
     working = busy(lambda: model(*inputs), max(1, min(MOST_IN_BLOCK, int(each / BLOCKS))))
     calls = max(1, min(MOST, int(each)))
     about = {"calls": calls, "busy": working, **recorder.record(model, inputs, calls)}
-    answers.write(json.dumps(about) + "\n")
-    answers.flush()
+    parent.send(json.dumps(about).encode())
 
 
 if __name__ == "__main__":

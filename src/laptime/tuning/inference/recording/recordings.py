@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from subprocess import PIPE, TimeoutExpired
 from typing import Any
 
 from laptime.analysis.bounds import Recorded, bounds
 from laptime.kit.units import show
-from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
 from laptime.probes import machine
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.roofline import Ceilings
 from laptime.records.tuning import Measured
@@ -156,17 +155,12 @@ def _about(
     kind = "arrays" if evaluator.folders.takes_arrays(recipe) else "tensors"
     words = [*program, str(folder), str(evaluator.calls), kind, runtime, str(path), str(SECONDS)]
     place = folder if is_isolated else None
-    with tempfile.TemporaryFile() as log, deferred_signals() as release:
-        running = Process(words, stdout=PIPE, stderr=log, cwd=place)
+    timeout = evaluator.request.timeout
+    with Peer.start(words, cwd=place) as peer:
         try:
-            release()
-            answer, _ = running.communicate(timeout=evaluator.request.timeout)
-        except TimeoutExpired:
-            seconds = evaluator.request.timeout
-            raise TrialFailed("hung", f"no recording within {seconds:.0f} s") from None
-        finally:
-            status = running.end()
-        if status != 0 or not answer.strip():
-            raise TrialFailed("crashed", last_line(tail(log)) or f"it {ending(status)}")
-    told: dict[str, Any] = json.loads(answer)
+            told: dict[str, Any] = json.loads(peer.receive(timeout))
+        except Silent:
+            raise TrialFailed("hung", f"no recording within {timeout:.0f} s") from None
+        except Gone as gone:
+            raise TrialFailed("crashed", gone.words.line or f"it {gone.words.how}") from None
     return told

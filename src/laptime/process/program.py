@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 MARK = "LAPTIME_MARK_"
 """Environment variables begin so by which programs that have left their group are found."""
@@ -52,9 +52,8 @@ class Process(subprocess.Popen[bytes]):
         if self.poll() is not None:  # its number may be somebody else's by now
             return True
         seconds = max(0.0, seconds)
-        try:
-            descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # no Linux, an old one, or another thread has waited for it
+        descriptor = self.descriptor()
+        if descriptor is None:
             with suppress(subprocess.TimeoutExpired):
                 self.wait(seconds)
         else:
@@ -65,6 +64,13 @@ class Process(subprocess.Popen[bytes]):
             finally:
                 os.close(descriptor)
         return self.poll() is not None
+
+    def descriptor(self) -> int | None:
+        """A descriptor that can be read from once it has ended; None on systems that have none."""
+        try:
+            return os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # no Linux, an old one, or another thread has waited for it
+            return None
 
     def send(self, number: int) -> None:
         """Send a signal to the whole group."""
@@ -111,6 +117,39 @@ def _end_marked(mark: str) -> None:
         if not marked:
             return
         psutil.wait_procs(marked, timeout=0.2)
+
+
+class LastWords(NamedTuple):
+    """How a program ended.
+
+    Attributes:
+        status: exit status; negative is a signal; None: it is no program that was started here.
+        output: the end of what it has printed. note: what it did, if we had to end it.
+    """
+
+    status: int | None
+    output: str
+    note: str = ""
+
+    @property
+    def how(self) -> str:
+        """`was ended by SIGKILL` or `ended with status 3`."""
+        return self.note or ending(self.status or 0)
+
+    @property
+    def line(self) -> str:
+        """The last line that it has printed, "" without."""
+        return last_line(self.output)
+
+    @property
+    def signal(self) -> str:
+        """The signal that ended it; "" if none did, or if it was ours."""
+        return "" if self.note else signal_name(self.status or 0)
+
+    @property
+    def sentence(self) -> str:
+        """How it ended; the last line of one that was not killed."""
+        return f"{self.how}: {self.line}" if self.line and not self.signal else self.how
 
 
 def tail(output: Path | IO[bytes], size: int = TAIL) -> str:

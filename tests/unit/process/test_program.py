@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from laptime.launch.process import (
+from laptime.process.program import (
     Process,
     deferred_signals,
     ending,
