@@ -13,8 +13,8 @@ import pytest
 from fixtures.scripted_servers import served
 from laptime.reports.documents import document
 from laptime.testing.llm_server import Answer, Cost, Script, serving
-from laptime.verbs.load import LoadRequest
-from laptime.verbs.load import load as measure
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load as measure
 
 Laptime = Callable[..., subprocess.CompletedProcess[str]]
 FAST = Cost(0.004, 0.0, 0.0)

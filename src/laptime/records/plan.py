@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
+from laptime.kit import quantity, typed
+from laptime.kit.errors import UsageError
+from laptime.kit.options import Option
 from laptime.records.case import Axis
+from laptime.records.regime import Regime
 
 OPTIMIZERS = ("sgd", "adamw")
 """What a training step can be measured with."""
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 Origin = Literal["flag", "preset", "default", "argument", "machine"]
+
+Name = Annotated[str, Option("Name of this run: laptime show TEXT.", "TEXT", read=typed.run_name)]
+Save = Annotated[bool, Option("Do not store the run.")]
+Module = Annotated[bool, Option("SCRIPT is a module, as for `python -m`.", flags="-m")]
+STEPS = ("optimizer", "loader", "forward")
+"""What the end of a step can be told by."""
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -80,46 +91,142 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         targets: as typed; the first is the baseline of comparisons.
-        batch: sizes, or "auto" / "auto:linear" for the search; None: that of the inputs as they were given, 1
-            where inputs are made.
-        precision: half-width of the 95 % interval asked for, as a share (0.01 is 1 %).
-        budget: seconds of measuring in the whole command.
-        regimes: isolated, saturated, device, paced; empty takes what the device offers.
-        rate: calls per second of the paced regime.
-        processes: fresh processes of each variant.
-        timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
-        backends: frameworks to run the targets with, those that can; empty: the one that each target implies.
-        python: interpreter of a backend's workers, by backend; laptime's own where none is named.
-        options: values of backends' own settings by name; several are measured side by side.
-        shapes: sizes that a model file leaves open: of an input without the batch, or of a dimension.
-        save: keep the run under .laptime/.
-        train: an optimizer of OPTIMIZERS measures full training steps; "" inference.
-        instances: copies of the program that run at the same time; several numbers are measured side by side.
+        batch: None is the batch of the inputs as they were given, 1 where inputs are made.
+        train: "" measures inference.
+        precision: a share, 0.01 is 1 %. budget: in the whole command.
+        timeout: of any one step: load, first call, block.
+        options: several values of a setting are measured side by side, and so are several `instances`.
         timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.
     """
 
     targets: list[str]
-    batch: list[int] | Literal["auto", "auto:linear"] | None = None
-    device: str = "auto"
-    dtype: list[str] = field(default_factory=lambda: ["float32"])
-    threads: list[int] = []
-    channels_last: bool = False
-    compile: str = ""
-    precision: float | None = None
-    budget: float | None = None
-    preset: Literal["quick", "standard", "strict"] = "standard"
-    regimes: list[str] = []
-    rate: float | None = None
-    processes: int | None = None
-    timeout: float = 120.0
-    backends: list[str] = []
-    python: dict[str, str] = {}
-    train: str = ""
-    options: dict[str, list[Any]] = {}
-    instances: list[int] = []
-    shapes: dict[str, list[int]] = {}
-    seed: int = 0
-    name: str = ""
-    save: bool = True
+    batch: Annotated[
+        list[int] | Literal["auto", "auto:linear"] | None,
+        Option(
+            "Batch sizes; auto finds the largest that fits, and the knee. [default: as the inputs are]",
+            "N,... | auto",
+            read=typed.batches,
+        ),
+    ] = None
+    device: Annotated[str, Option("cpu, cuda:0, mps ... [default: the fastest there is]", "NAME")] = "auto"
+    dtype: Annotated[
+        list[str],
+        Option("float32, bfloat16, float16. [default: float32]", "NAME,...", read=typed.dtypes),
+    ] = field(default_factory=lambda: ["float32"])
+    threads: Annotated[list[int], Option("Intra-op threads.", "N,...", read=typed.integers)] = []
+    instances: Annotated[
+        list[int],
+        Option(
+            "Copies of the program at the same time, each on CPUs of its own; throughput is that of all.",
+            "N,...",
+            read=typed.integers,
+        ),
+    ] = []
+    channels_last: Annotated[bool, Option("Memory format NHWC.")] = False
+    compile: Annotated[
+        str,
+        Option(
+            f"Compile the model first: {', '.join(COMPILE_MODES)}.",
+            "[MODE]",
+            choices=COMPILE_MODES,
+            bare="default",
+        ),
+    ] = ""
+    train: Annotated[
+        str,
+        Option(
+            f"Measure full training steps on made-up data: {', '.join(OPTIMIZERS)}.",
+            "[OPTIMIZER]",
+            choices=OPTIMIZERS,
+            bare="sgd",
+        ),
+    ] = ""
+    precision: Annotated[
+        float | None,
+        Option(
+            "Stop when half of the 95 % interval is this small. [default: by preset]",
+            "PERCENT",
+            read=quantity.share,
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        Option(
+            "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]", "TIME", read=quantity.seconds
+        ),
+    ] = None
+    preset: Annotated[Literal["quick", "standard", "strict"], Option("How precise and how long.")] = (
+        "standard"
+    )
+    regimes: Annotated[
+        list[str],
+        Option(
+            "isolated (sync, call, sync), saturated (back to back), device (by its own clock), paced "
+            "(at --rate). [default: what the device offers]",
+            "NAME,...",
+            flags="--regime",
+            read=typed.words,
+        ),
+    ] = []
+    rate: Annotated[float | None, Option("Calls per second of the paced regime.", "PER_SECOND")] = None
+    processes: Annotated[int | None, Option("Fresh processes of every variant.", "N")] = None
+    timeout: Annotated[
+        float, Option("A step that takes longer counts as hung.", "TIME", read=quantity.seconds)
+    ] = 120.0
+    backends: Annotated[
+        list[str],
+        Option(
+            "Frameworks; each runs those targets that it can. [default: by target]",
+            "NAME,...",
+            flags="--backend",
+            read=typed.backends,
+            completes="backends",
+        ),
+    ] = []
+    python: Annotated[
+        dict[str, str],
+        Option(
+            "Interpreter of a backend's workers: tensorflow=.venv-tf/bin/python. Repeatable.",
+            "BACKEND=PATH",
+            read=typed.interpreters,
+            repeatable=True,
+        ),
+    ] = {}
+    options: Annotated[
+        dict[str, list[Any]],
+        Option(
+            "A setting of the backend's own, say hint=latency,throughput. Repeatable.",
+            "NAME=VALUE,...",
+            flags="--option",
+            read=typed.settings,
+            repeatable=True,
+        ),
+    ] = {}
+    shapes: Annotated[
+        dict[str, list[int]],
+        Option(
+            "Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
+            "NAME=3x224x224",
+            flags="--shape",
+            read=typed.shapes,
+            repeatable=True,
+        ),
+    ] = {}
+    seed: Annotated[int, Option("Of weights and inputs.", "N")] = 0
+    name: Name = ""
+    save: Save = True
     timing_only: bool = False
     origins: dict[str, Origin] = {}
+
+    def check(self) -> None:
+        """Refuse options that do not go together, whatever the targets are.
+
+        Raises:
+            UsageError: a rate, and no regime that keeps it.
+        """
+        if self.rate is not None and self.regimes and Regime.PACED not in self.regimes:
+            raise UsageError(
+                f"--rate needs the {Regime.PACED} regime",
+                why=f"--regime {','.join(self.regimes)} makes no calls on a schedule",
+                next=f"--regime {','.join([*self.regimes, Regime.PACED])} --rate {self.rate:g}",
+            )

@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from laptime.kit.errors import UsageError
+from laptime.kit.options import requested, takes
 from laptime.kit.registry import load as extension
 from laptime.launch.worker_process import InProcessWorker, Worker
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Model
-from laptime.records.event import Listener, ignore
-from laptime.records.plan import BenchRequest, Origin, Variant
+from laptime.records.event import Listener
+from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run as AnyRun
 from laptime.store import lookup
-from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
-from laptime.verbs.public_run import Comparisons, Run
+from laptime.verbs.public_run import Comparisons, Run, kept
 
 
-def bench(
-    model: Any,
-    inputs: Any = None,
-    *,
-    batch: int | Sequence[int] | None = None,
-    device: str = "auto",
-    dtype: str | Sequence[str] | None = None,
-    threads: Sequence[int] = (),
-    channels_last: bool = False,
-    compile: str = "",
-    train: str = "",
-    precision: float | None = None,
-    budget: float | None = None,
-    preset: Literal["quick", "standard", "strict"] = "standard",
-    regimes: Sequence[str] = (),
-    rate: float | None = None,
-    timeout: float = 120.0,
-    backends: Sequence[str] = (),
-    python: Mapping[str, str] | None = None,
-    name: str = "",
-    save: bool = False,
-    on_event: Listener | None = None,
-) -> Run:
+@takes(BenchRequest, save=False, dtype=None)
+def bench(model: Any, inputs: Any = None, *, on_event: Listener | None = None, **options: Any) -> Run:
     """Measure a model: a target in words (fresh processes), or an object of this process.
 
     Args:
@@ -55,18 +33,12 @@ def bench(
         inputs: inputs of one call, any nested structure: one tensor, a tuple (positional arguments), a
             mapping (keyword arguments), a dataclass; or a function of the batch size that makes them. What is
             given is what is measured.
-        batch: items in a call; one or several. None takes the inputs as they are. Another size repeats items
-            from the front, or cuts them, along the dimension that layers of the model say is the batch, else
-            along the first, where all inputs share it; where nothing tells, it is refused.
-        dtype: float32, bfloat16, float16, one or several; None takes an object as it is.
-        train: an optimizer (sgd, adamw) measures full training steps of a target in words.
-        precision: half-width of the 95 % interval asked for, as a share.
-        budget: seconds of measuring in all.
-        backends: frameworks to run it with, `["torch", "onnxruntime"]`; none: the one a target implies, torch
-            for an object.
-        python: interpreters of backends' workers, for targets in words.
-        save: keep the run under .laptime/.
         on_event: hears everything as it happens.
+        options: as those of `laptime bench`, with values or as they are typed there: `budget=60` or
+            `budget="1m"`, `batch=8`, `batch=[1, 8]` or `batch="auto"`. Another batch than the inputs' repeats
+            items from the front, or cuts them, along the dimension that layers of the model say is the
+            batch, else along the first, where all inputs share it; where nothing tells, it is refused.
+            An object keeps its dtype unless `dtype` says one. `save=True` keeps the run under .laptime/.
 
     Returns:
         The run; `run.latency` and `run.throughput` are its headline.
@@ -74,38 +46,9 @@ def bench(
     Raises:
         UsageError: the request is impossible.
     """
-    sizes = [batch] if isinstance(batch, int) else None if batch is None else list(batch)
     objects = {} if isinstance(model, str) else _named(model if isinstance(model, list) else [model])
-    if dtype is None:
-        dtypes = [AS_IT_IS if objects else "float32"]
-    else:
-        dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
-    origins: dict[str, Origin] = {
-        key: "argument"
-        for key, value in {"precision": precision, "budget": budget, "batch": batch}.items()
-        if value is not None
-    }
-    request = BenchRequest(
-        targets=[*objects] or [model],
-        batch=sizes,
-        device=device,
-        dtype=dtypes,
-        threads=list(threads),
-        channels_last=channels_last,
-        compile=compile,
-        train=train,
-        precision=precision,
-        budget=budget,
-        preset=preset,
-        regimes=list(regimes),
-        rate=rate,
-        timeout=timeout,
-        backends=list(backends),
-        python=dict(python or {}),
-        name=name,
-        save=save,
-        origins=origins,
-    )
+    own = {"targets": [*objects] or [model], "save": False, "dtype": [AS_IT_IS if objects else "float32"]}
+    request = requested(BenchRequest, options, "laptime.bench", **own)
     session = _here(objects, inputs) if objects else None
 
     def measured(emit: Listener) -> AnyRun:
@@ -113,12 +56,7 @@ def bench(
             return _bench.bench(request, emit)
         return _bench.bench(request, emit, open_session=session, in_memory=True)
 
-    if not save:
-        return Run.of(measured(on_event or ignore))
-    run, complaint = recorded(measured, *([on_event] if on_event else []))
-    if complaint is not None:
-        warnings.warn(str(complaint), stacklevel=2)
-    return Run.of(run)
+    return Run.of(kept(measured, on_event, save=request.save))
 
 
 def load(name: str) -> Run:
@@ -152,7 +90,8 @@ def _here(objects: Mapping[str, Any], inputs: Any) -> OpenSession:
     return open_session
 
 
-def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **options: Any) -> Comparisons:
+@takes(BenchRequest, save=False, dtype=None)
+def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **options: Any) -> Comparisons:
     """Two runs case by case, or two models measured now, in turns; `a` is the baseline.
 
     Args:
@@ -174,5 +113,11 @@ def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **option
         )
     if models:
         return Comparisons(bench([a, b], inputs, **options).comparisons)
+    if inputs is not None or options:
+        raise UsageError(
+            f"stored runs are compared as they are, without {next(iter(options), 'inputs')}",
+            why="inputs and options of bench say how models are measured",
+            next="laptime.compare(a, b) with two models",
+        )
     left, right = (load(side) if isinstance(side, str) else side for side in (a, b))
     return Comparisons(compare_runs(left, right, force, earlier=recent()))

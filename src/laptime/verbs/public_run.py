@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,9 +16,11 @@ from laptime.kit.errors import Unavailable, UsageError
 from laptime.records import run as records
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
+from laptime.records.event import Listener, ignore
 from laptime.records.tuning import Tuning
 from laptime.reports import formats, fragment
 from laptime.reports.documents import document
+from laptime.store.recording import recorded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,6 +132,16 @@ class TunedRun(Run, frozen=True, kw_only=True):
     """What `laptime.tune` returns: a run that has a tuning."""
 
     tuning: Tuning
+
+
+def kept(work: Callable[[Listener], records.Run], on_event: Listener | None, *, save: bool) -> records.Run:
+    """The run of some work, kept under .laptime/ if it is to be; a warning says if that failed."""
+    if not save:
+        return work(on_event or ignore)
+    run, complaint = recorded(work, *([on_event] if on_event else []))
+    if complaint is not None:
+        warnings.warn(str(complaint), stacklevel=3)
+    return run
 
 
 def _rows(case: Case, run: records.Run) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
-from laptime.apps.cli.measuring import exit_code
+from laptime.apps.cli.output import exit_code
 from laptime.records.case import Case, Failure
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run

@@ -16,7 +16,8 @@ from laptime.loadgen import timer
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
 from laptime.testing import http_server, llm_server
-from laptime.verbs.load import LoadRequest, load
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load
 
 
 @pytest.mark.parametrize("rate", [0, -3, float("nan"), float("inf"), 1e9])

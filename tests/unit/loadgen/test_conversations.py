@@ -19,7 +19,8 @@ from laptime.loadgen.tokenizer import cut_by
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing.llm_server import Answer, Cost, Script, serving
-from laptime.verbs.load import LoadRequest, load
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load
 
 FAST = Cost(base=0.002, prefill_token=0.0002, running=0.0)
 

@@ -24,7 +24,8 @@ from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RequestsEnded
 from laptime.records.run import Run
 from laptime.testing import http_server, llm_server
-from laptime.verbs.load import LoadRequest, load
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load
 
 FAST = llm_server.Cost(base=0.002, prefill_token=0.0, running=0.0)
 

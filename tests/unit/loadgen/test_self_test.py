@@ -21,7 +21,9 @@ from laptime.records.case import Case
 from laptime.records.load import Alone, details, level_of
 from laptime.records.requests import Requests
 from laptime.testing import http_server
-from laptime.verbs.load import LoadRequest, generator, load
+from laptime.verbs.load import generator
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load
 
 ALONE = Alone(rate=500, late=0.0001, cpu=0.1, capacity=3500)
 

@@ -13,7 +13,8 @@ from laptime.records.load import level_of, seen_here
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing.llm_server import Answer, Cost, Script, serving
-from laptime.verbs.load import LoadRequest, load
+from laptime.verbs.load.request import LoadRequest
+from laptime.verbs.load.run import load
 
 PAGE = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
 # TYPE vllm:prompt_tokens_total counter

@@ -13,7 +13,8 @@ from fixtures.costs import OCI, case, run
 from laptime.records.cost import Cost
 from laptime.reports.documents import cost as report
 from laptime.reports.formats import json as json_report
-from laptime.verbs.cost import CostRequest, cost
+from laptime.verbs.cost.request import CostRequest
+from laptime.verbs.cost.run import cost
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "cost.schema.json"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.apps.cli import measuring_options
-from laptime.kit import registry
+from laptime.kit import registry, typed
 from laptime.kit.errors import UsageError
 from laptime.records.plan import BenchRequest, Variant
 from laptime.verbs.bench.planning import axes_of, plan
@@ -23,14 +22,14 @@ MODEL = str(Path(__file__).parents[2] / "contract" / "small.onnx")
 
 
 def test_values_of_an_option_are_listed() -> None:
-    assert measuring_options.options(["hint=latency,throughput", "streams = 2"]) == {
+    assert typed.settings(["hint=latency,throughput", "streams = 2"]) == {
         "hint": ["latency", "throughput"],
         "streams": ["2"],
     }
 
 
 def test_sizes_have_an_x_between_them() -> None:
-    assert measuring_options.shapes(["image=3x224x224", "length=128"]) == {
+    assert typed.shapes(["image=3x224x224", "length=128"]) == {
         "image": [3, 224, 224],
         "length": [128],
     }
@@ -39,7 +38,7 @@ def test_sizes_have_an_x_between_them() -> None:
 @pytest.mark.parametrize("text", ["image", "=3", "image=", "image=3xx4", "image=0", "image=3x-1", "image=a"])
 def test_what_is_no_shape_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as told:
-        measuring_options.shapes([text])
+        typed.shapes([text])
     assert told.value.next
 
 

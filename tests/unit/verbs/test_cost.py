@@ -20,7 +20,8 @@ from laptime.pricing.speeds import NoCost
 from laptime.records.check import Check
 from laptime.records.cost import Cost
 from laptime.records.run import Run
-from laptime.verbs.cost import CostRequest, cost
+from laptime.verbs.cost.request import CostRequest
+from laptime.verbs.cost.run import cost
 
 TODAY = date(2026, 11, 22)
 WARN = [Check(name="pressure", outcome="warn", sentence="others were busy", next="again")]

@@ -45,6 +45,11 @@ def runs(context: click.Context, parameter: click.Parameter, typed: str) -> list
     return []
 
 
+def words(known: Iterable[str]) -> Complete:
+    """Words that there are."""
+    return lambda context, parameter, typed: _beginning(typed, known)
+
+
 def extensions(room: str) -> Complete:
     """Names of a room's files, several of them separated by commas."""
 

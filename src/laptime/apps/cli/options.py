@@ -1,32 +1,119 @@
-"""Options that several commands share. They mean the same everywhere."""
+"""Options of the command line: those that requests declare (`kit.options`), and those of every command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from laptime.apps.cli import completing
 from laptime.apps.cli.error_boundary import Voice
 from laptime.kit.errors import UsageError
-from laptime.store.folder import SUFFIXES
-
-if TYPE_CHECKING:
-    from laptime.records.plan import Origin
+from laptime.kit.options import Field, fields
+from laptime.kit.quantity import seconds
+from laptime.kit.typed import run_name
+from laptime.records.plan import BenchRequest, Origin
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Request = TypeVar("Request")
 
 
-def typed(context: click.Context, settings: dict[str, Any]) -> dict[str, Any]:
+class Asked(click.Option):
+    """The option of a request's field."""
+
+    def __init__(self, names: Sequence[str], *, field: Field) -> None:
+        option, kind = field.option, field.kind
+        self.field = field
+        default = f"  [default: {field.shown_default}]" if field.shown_default else ""
+        settings: dict[str, Any] = {"help": option.help + default, "default": field.default}
+        if kind is bool:
+            settings |= {"is_flag": True, "flag_value": not field.default}
+        else:
+            shown = option.metavar or (f"[{'|'.join(field.choices)}]" if field.choices else "N")
+            settings |= {"metavar": shown, "multiple": option.repeatable, "type": click.UNPROCESSED}
+            settings["callback"] = reader(field.read)
+        if option.completes:
+            settings["shell_complete"] = completing.extensions(option.completes)
+        elif field.choices:
+            settings["shell_complete"] = completing.words(field.choices)
+        super().__init__([*names], **settings)
+
+
+def reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that reads what was typed behind an option; its errors begin with the option's name.
+
+    Args:
+        read: gets a text, or a list of them behind what may be repeated.
+    """
+
+    def callback(context: click.Context, option: click.Parameter, texts: Any) -> Any:
+        if context.get_parameter_source(option.name or "") != ParameterSource.COMMANDLINE:
+            return texts
+        try:
+            return read([*texts] if isinstance(texts, tuple) else texts)
+        except UsageError as error:
+            next = error.next or f"{context.command_path} --help"
+            raise UsageError(f"{option.opts[-1]}: {error.what}", why=error.why, next=next) from error
+
+    return callback
+
+
+def asked(request: type, *names: str) -> Callable[[Decorated], Decorated]:
+    """The options that the fields of a request declare, in their order: all, or those of these fields."""
+
+    def decorated(command: Decorated) -> Decorated:
+        for field in reversed(fields(request).values()):
+            if not names or field.name in names:
+                command = click.option(*field.flags, field.name, cls=Asked, field=field)(command)
+        return command
+
+    return decorated
+
+
+class Command(click.Command):
+    """A command with options whose value may be left out before another word: `--compile [MODE]`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the line; a bare `--compile` gets its default mode, a bare `--train` its usual optimizer."""
+        bare = {
+            flag: parameter.field
+            for parameter in self.params
+            if isinstance(parameter, Asked) and parameter.field.option.bare
+            for flag in parameter.opts
+        }
+        words = [
+            f"{word}={bare[word].option.bare}" if word in bare and after not in bare[word].choices else word
+            for word, after in zip(args, [*args, ""][1:], strict=True)
+        ]
+        return super().parse_args(ctx, words)
+
+
+def typed(context: click.Context, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that stand on the command line, not those that have their default."""
     source = context.get_parameter_source
     return {name: value for name, value in settings.items() if source(name) == ParameterSource.COMMANDLINE}
 
 
-def flags(context: click.Context, settings: dict[str, Any]) -> dict[str, Origin]:
-    """Origins of the settings that were typed."""
-    return dict.fromkeys(sorted(typed(context, settings)), "flag")
+def requested(
+    request: Callable[..., Request], context: click.Context, given: Mapping[str, Any], **own: Any
+) -> Request:
+    """The request that a line makes. Options left out keep the request's own defaults.
+
+    Args:
+        given: options as click read them. own: further fields.
+    """
+    values = typed(context, given)
+    origins: dict[str, Origin] = dict.fromkeys(sorted({**own, **values}), "flag")
+    return request(**{**values, **own}, origins=origins)
+
+
+def tokens(outputs: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """`--output a.html` is a file, `--output 64` the tokens of an answer: both apart."""
+    numbers = [int(each) for each in outputs if each.isdigit()]
+    files = [each for each in outputs if not each.isdigit()]
+    return files, {"output": max(1, numbers[-1])} if numbers else {}
 
 
 def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> None:
@@ -35,21 +122,25 @@ def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> 
         setattr(voice, option.name or "", True)
 
 
+def _voice_option(*names: str, help: str) -> Callable[[Decorated], Decorated]:
+    return click.option(
+        *names, is_flag=True, expose_value=False, callback=_set_voice, is_eager=True, help=help
+    )
+
+
 def voice_options(command: Decorated) -> Decorated:
     """`-q` and `-v`."""
-    for short, long, text in (
-        ("-v", "--verbose", "Show where an error came from."),
-        ("-q", "--quiet", "Print nothing but errors on stderr."),
-    ):
-        option = click.option(
-            short, long, is_flag=True, expose_value=False, callback=_set_voice, is_eager=True, help=text
-        )
-        command = option(command)
-    return command
+    command = _voice_option("-v", "--verbose", help="Show where an error came from.")(command)
+    return _voice_option("-q", "--quiet", help="Print nothing but errors on stderr.")(command)
+
+
+def details_option(command: Decorated) -> Decorated:
+    """`--details`: the whole report instead of the answer."""
+    return _voice_option("--details", help="Print the whole report, not the answer alone.")(command)
 
 
 def report_options(command: Decorated) -> Decorated:
-    """`--json` and `-o FILE`: what the result is written as."""
+    """`--json`, `--details` and `-o FILE`: what the result is written as."""
     command = click.option(
         "-o",
         "--output",
@@ -62,52 +153,23 @@ def report_options(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
-def details_option(command: Decorated) -> Decorated:
-    """`--details`: the whole report instead of the answer."""
+def time_option(name: str, help: str, *, default: float | None = None) -> Callable[[Decorated], Decorated]:
+    """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
     return click.option(
-        "--details",
-        is_flag=True,
-        expose_value=False,
-        callback=_set_voice,
-        is_eager=True,
-        help="Print the whole report, not the answer alone.",
-    )(command)
-
-
-def off_option(
-    name: str, field: str, help: str, *, default: bool | None = True
-) -> Callable[[Decorated], Decorated]:
-    """`--no-save`: an option that makes a setting false."""
-    return click.option(name, field, is_flag=True, flag_value=False, default=default, help=help)
-
-
-def step_by_option(help: str) -> Callable[[Decorated], Decorated]:
-    """`--step-by`: "" where it is left out."""
-    return click.option(
-        "--step-by",
-        type=click.Choice(["optimizer", "loader", "forward"]),
-        default=None,
-        callback=lambda context, option, value: value or "",
-        help=help,
+        name, callback=reader(seconds), type=click.UNPROCESSED, default=default, metavar="TIME", help=help
     )
 
 
+def flags(context: click.Context, settings: Mapping[str, Any]) -> dict[str, Origin]:
+    """Origins of the settings that were typed."""
+    return dict.fromkeys(sorted(typed(context, settings)), "flag")
+
+
+def name_option(help: str) -> Callable[[Decorated], Decorated]:
+    """`--name`: what stored runs are called."""
+    return click.option("--name", callback=reader(run_name), metavar="TEXT", help=help)
+
+
 def store_options(command: Decorated) -> Decorated:
-    """`--name` and `--no-save`: how the run is stored."""
-    command = off_option("--no-save", "save", "Do not store the run.")(command)
-    return name_option("Name of this run: laptime show TEXT.", default="")(command)
-
-
-def name_option(help: str, *, default: str | None = None) -> Callable[[Decorated], Decorated]:
-    """`--name`: what a stored run is called."""
-    return click.option("--name", default=default, callback=_run_name, metavar="TEXT", help=help)
-
-
-def _run_name(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
-    if name and (name == "last" or name.startswith("last~") or name.endswith(SUFFIXES) or "/" in name):
-        raise UsageError(
-            f"a run cannot be called {name!r}",
-            why="`last` and file names already mean a run",
-            next="--name baseline",
-        )
-    return name
+    """`--name` and `--no-save` of a verb without a request."""
+    return asked(BenchRequest, "name", "save")(command)

@@ -1,4 +1,4 @@
-"""Where a result goes: one document on stdout, and a report into every file asked for.
+"""A verb carried out from the command line: watched, kept, shown on stdout, written into files.
 
 Files are checked before anything is measured: a typing mistake must not cost a minute of measuring.
 """
@@ -18,12 +18,15 @@ import click
 import msgspec
 
 from laptime.apps.cli.error_boundary import Voice, discard_stdout
+from laptime.apps.cli.progress import Describe, progress
 from laptime.kit import registry
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError, UserCodeError
+from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.reports.formats import format_of
 from laptime.store import writable
 from laptime.store.folder import write_whole
+from laptime.store.recording import Recorded, recorded
 
 if TYPE_CHECKING:
     from laptime.reports.document import Document
@@ -129,6 +132,76 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
         else:
             voice.say(f"wrote {output.path}")
     return failed
+
+
+def watched(
+    verb: Callable[[Any, Listener], Run],
+    request: Any,
+    *,
+    voice: Voice,
+    save: bool,
+    describe: Describe | None = None,
+) -> Recorded:
+    """The run of a verb, and what is to be said if it could not be kept where it belongs.
+
+    Args:
+        describe: the lines that stay of an event; None: each case.
+
+    Raises:
+        UsageError: the request is impossible; nothing was measured.
+    """
+    with progress(quiet=voice.quiet, describe=describe) as show:
+        return recorded(lambda emit: verb(request, emit), show, save=save)
+
+
+def deliver(run: Run, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:
+    """Show the run and write its reports; USAGE when one of that failed, else OK."""
+    failed: list[LaptimeError] = []
+    try:
+        show(run, format=format)
+    except LaptimeError as error:
+        failed.append(error)
+    failed += write(run, outputs, voice=voice)
+    for failure in failed:
+        voice.complain(failure)
+    return ExitCode.USAGE if failed else ExitCode.OK
+
+
+def finish(
+    ended: Recorded, outputs: Sequence[Output], *, as_json: bool, voice: Voice, code: ExitCode | None = None
+) -> ExitCode:
+    """Show the run, write its reports and say what went wrong; what the command returns.
+
+    Args:
+        code: what the run says to a script; None: see `exit_code`.
+    """
+    run, complaint = ended
+    delivered = deliver(run, outputs, format="json" if as_json else "text", voice=voice)
+    if complaint is not None:
+        delivered = voice.complain(complaint)
+    code = exit_code(run) if code is None else code
+    return code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def say_failures(run: Run, voice: Voice) -> None:
+    """Failures of a run of one program, whose report is not about them, in three lines each."""
+    for case in run.cases:
+        if (failure := case.failure) is not None:
+            voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
+
+
+def exit_code(run: Run) -> ExitCode:
+    """What the run says to a script: interrupted, code that failed, numbers that mean nothing, or fine."""
+    if run.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    kinds = {case.failure.kind for case in run.cases if case.status == "failed" and case.failure}
+    if "bug" in kinds:
+        return ExitCode.BUG
+    if kinds - {"target", "unavailable", "usage"}:
+        return ExitCode.USER_CODE
+    if kinds:
+        return ExitCode.USAGE
+    return ExitCode.UNDECIDED if run.trust == "invalid" else ExitCode.OK
 
 
 def json_text(document: Any) -> str:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laptime.apps.cli import measuring
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import Decorated
+from laptime.apps.cli.options import Decorated, time_option
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 def trial_options(command: Decorated) -> Decorated:
     """`--python` and `--timeout`: how each trial process runs."""
-    command = time_option("--timeout", "Time limit of one trial.", default="10m")(command)
+    command = time_option("--timeout", "Time limit of one trial.  [default: 10m]", default=600.0)(command)
     help_text = (
         "Interpreter that runs the script; of a model NAME=PATH: where a runtime of it is installed, "
         "openvino=.venv-ov. [default: laptime's own]"
@@ -108,7 +107,7 @@ def _decided(rung: Rung) -> str:
 def deliver(recorded: Recorded, outputs: Sequence[Output], *, as_json: bool, voice: Voice) -> ExitCode:
     """Show the run, write its reports, and say on stderr what could not be done."""
     run, complaint = recorded
-    code = measuring.deliver(run, outputs, format="json" if as_json else "text", voice=voice)
+    code = output.deliver(run, outputs, format="json" if as_json else "text", voice=voice)
     if complaint is not None:
         code = voice.complain(complaint)
     for case in run.cases:
@@ -123,5 +122,5 @@ def exit_code(run: Run) -> ExitCode:
     from laptime.analysis import tuned
 
     if run.status == "failed" or run.tuning is None:
-        return measuring.exit_code(run) or ExitCode.USER_CODE
+        return output.exit_code(run) or ExitCode.USER_CODE
     return tuned.exit_code(run)

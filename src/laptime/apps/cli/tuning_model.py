@@ -65,7 +65,7 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         target=program,
         goal=settings["goal"],
         batch=settings["batch"][0] if settings["batch"] else 0,
-        batches=settings["batch"],
+        batches=settings["batch"] or [],
         instances=settings["instances"]
         or ([] if "goal" in origins and settings["goal"] == "throughput" else [1]),
         device=settings["device"] or "auto",

@@ -10,7 +10,7 @@ import click
 
 from laptime.apps.cli import tuning
 from laptime.apps.cli.options import Decorated
-from laptime.apps.cli.sending import read_body, read_header
+from laptime.kit import typed
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
@@ -99,9 +99,9 @@ def tune(
     request = ServerRequest(
         command=settings["server"],
         **named,
-        bodies=read_body(settings["body"]) if settings["body"] else [],
+        bodies=typed.bodies(settings["body"]) if settings["body"] else [],
         body=str(settings["body"] or ""),
-        headers=[read_header(text) for text in settings["headers"]],
+        headers=typed.headers(settings["headers"]),
         slo=settings["slo"],
         goal=goal,
         differs="precision" in settings["allow"],

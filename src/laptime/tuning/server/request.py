@@ -10,8 +10,7 @@ from laptime.kit.errors import UsageError
 from laptime.loadgen.promise import promises
 from laptime.records.plan import Origin
 from laptime.tuning.server.template import PORT, Template, parsed
-from laptime.verbs.load import LoadRequest
-from laptime.verbs.load.request import is_loopback, shown
+from laptime.verbs.load.request import LoadRequest, is_loopback, shown
 
 LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 """Where requests go unless the user says otherwise."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from contextlib import suppress
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from msgspec import structs
 
+from laptime.kit import typed
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import count
 from laptime.kit.units import show
@@ -39,7 +39,7 @@ from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
-from laptime.verbs.load.request import read_body, shown, typed_command
+from laptime.verbs.load.request import shown, typed_command
 
 BLOCKS = 3
 """Blocks of load of each start of a side whose gain is measured."""
@@ -268,7 +268,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     of_server = ServerRequest(
         command=server.template,
         url=server.url,
-        bodies=read_body(Path(server.body)) if server.body else [],
+        bodies=typed.bodies(server.body) if server.body else [],
         body=server.body,
         headers=request.headers,
         budget=request.budget,

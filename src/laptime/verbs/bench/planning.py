@@ -226,6 +226,7 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
     Raises:
         UsageError: a value is impossible. Unavailable: a backend is not installed.
     """
+    request.check()
     for python in request.python.values():
         interpreter.path_of(python)
     for backend in request.backends:

@@ -5,44 +5,74 @@ from __future__ import annotations
 import math
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
 from msgspec import Struct
 
 from laptime.kit.errors import UsageError
-from laptime.pricing.promises import promise
+from laptime.kit.options import Option
+from laptime.kit.quantity import share
+from laptime.records.plan import Origin
+
+
+def _count(text: str) -> float:
+    """`1281167` or `1.28M`: how many samples a training set has."""
+    factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1.0)
+    try:
+        return float(text if factor == 1.0 else text[:-1]) * factor
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a number of samples",
+            why="it takes a number, with k or M behind it if you like",
+            next="1.28M",
+        ) from None
+
+
+def _used(text: str) -> float:
+    """A utilization: `50%`; `100%` and `1` are all of it."""
+    return 1.0 if text.strip() in ("1", "1.0", "100%", "100 %") else share(text)
 
 
 class CostRequest(Struct, frozen=True, kw_only=True):
-    """Options, as typed.
+    """What `laptime cost` can be asked.
 
     Attributes:
-        machines: names, one for all runs or one a run; none: what the runs and this machine tell.
-        usd_per_hour: the user's own price, before any table.
-        spot: the interruptible price of the table.
-        slo: a promise about latency, `50ms@p99`; "" none.
-        samples, epochs: of a training.
-        rate: units per second that come, for a month's bill.
-        utilization: share of an hour in which the machine works.
-        where: look at all machines that are known.
-        detect: ask the cloud's metadata service which machine this is.
-        samples_per_step: of a training whose run does not tell it.
-        prices: file of the user's own prices; None looks in the usual places.
         today: the day that ages are counted to; None is today.
     """
 
-    machines: list[str] = []
-    usd_per_hour: float | None = None
-    spot: bool = False
-    slo: str = ""
-    samples: float | None = None
-    epochs: float = 1.0
-    rate: float | None = None
-    utilization: float = 1.0
-    where: bool = False
-    detect: bool = False
-    samples_per_step: float | None = None
-    prices: Path | None = None
+    usd_per_hour: Annotated[float | None, Option("Your own price of the machine; comes first.", "USD")] = None
+    machines: Annotated[
+        list[str],
+        Option(
+            "Machine that the run was measured on: aws:g5.xlarge, oci:VM.Standard.E3.Flex:16:32 (OCPUs, GB), "
+            "gcp:g2-standard-4@us-east4. Once for all runs, or once a run.",
+            "NAME",
+            flags="--machine",
+            repeatable=True,
+        ),
+    ] = []
+    detect: Annotated[bool, Option("Ask the cloud's metadata service which machine this is (0.3 s).")] = False
+    spot: Annotated[bool, Option("Take the price of the table for interruptible machines.")] = False
+    slo: Annotated[str, Option("Only at rates that keep this latency.", "50ms@p99")] = ""
+    samples: Annotated[float | None, Option("Samples of the training set: 1.28M.", "N", read=_count)] = None
+    epochs: Annotated[float, Option("Epochs of the training.", "N")] = 1.0
+    rate: Annotated[float | None, Option("Calls that come per second, for a month's bill.", "PER_SECOND")] = (
+        None
+    )
+    utilization: Annotated[
+        float,
+        Option("Share of an hour in which the machine works.  [default: 100%]", "PERCENT", read=_used),
+    ] = 1.0
+    samples_per_step: Annotated[
+        float | None, Option("Samples of a step, where the run does not tell.", "N", flags="--batch")
+    ] = None
+    where: Annotated[bool, Option("Look at all known machines: bounds and predictions.")] = False
+    prices: Annotated[
+        Path | None,
+        Option("Your own prices.  [default: machines.local.csv here or in .laptime/]", "FILE"),
+    ] = None
     today: date | None = None
+    origins: dict[str, Origin] = {}
 
     def check(self, runs: int) -> None:
         """Raise what is wrong with the options themselves.
@@ -64,6 +94,8 @@ class CostRequest(Struct, frozen=True, kw_only=True):
                     next=f"{option} 4",
                 )
         if self.slo:
+            from laptime.pricing.promises import promise  # not for `laptime cost --help`
+
             promise(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(

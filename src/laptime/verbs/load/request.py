@@ -6,71 +6,118 @@ import ipaddress
 import math
 import sys
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from laptime.kit import typed
 from laptime.kit.errors import UsageError, unknown
-from laptime.loadgen.arrivals import LAWS
-from laptime.loadgen.promise import promises
-from laptime.records.plan import Origin
+from laptime.kit.options import Option
+from laptime.kit.quantity import seconds
+from laptime.records.plan import Name, Origin, Save
 
 BUDGET = 240.0
 """Seconds of sending of a search for the peak."""
 DURATION = 10.0
 """Seconds of a level where nobody says how long."""
 
+Bodies = Annotated[
+    list[str],
+    Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies),
+]
+Headers = Annotated[
+    list[tuple[str, str]],
+    Option(
+        "Sent with each request, not stored.",
+        "'NAME: VALUE'",
+        flags="--header -H",
+        read=typed.headers,
+        repeatable=True,
+    ),
+]
+
+
+def _duration(text: str) -> float:
+    """Seconds; infinite for `auto`."""
+    return math.inf if text.strip() == "auto" else seconds(text)
+
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """Options, as typed.
+    """What `laptime load` can be asked.
 
     Attributes:
         target: an address, or whatever `laptime bench` takes.
-        rates: requests per second, one level each. concurrency: users, one level each; with rates, the most
-            requests that may be under way at once.
-        arrivals: law of the gaps; trace: a file of times instead.
-        duration: seconds of one level; requests: so many instead; auto: until the level has told enough, at
-            most `budget` seconds.
-        body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
-        model, prompt, output, shared_prefix: of a language model: its name, and tokens. tokenizer: a file of
-            what a token is. turns: requests of a conversation.
-        scenario: of MLPerf: SingleStream, Server or Offline.
-        slo: promises, `latency=50ms@p99`; find_peak: look for the highest rate that keeps them, in so many
-            seconds of sending (budget). usd_per_hour: of the machine that serves.
-        senders: processes; None: as many as are needed.
-        remote: an address that is not this machine was confirmed.
+        duration: of one level; None with `auto`, which is until the level has told enough, at most `budget`.
+        bodies: used in turn. headers: secrets among them.
+        output: tokens of a language model's answer.
+        budget: of sending, when the peak is looked for.
     """
 
     target: str
-    rates: list[float] = []
-    concurrency: list[int] = []
-    arrivals: str = "poisson"
-    shape: float = 0.5
-    trace: Path | None = None
-    duration: float | None = None
+    rates: Annotated[
+        list[float],
+        Option("Requests per second; a level each.", "R,R", flags="--rate", read=typed.rates),
+    ] = []
+    concurrency: Annotated[
+        list[int],
+        Option(
+            "Users who wait for each answer; a level each. With --rate: the most requests under way at once.",
+            "N,N",
+            read=typed.integers,
+        ),
+    ] = []
+    scenario: Annotated[
+        str,
+        Option(
+            "MLPerf's SingleStream (one user), Server (--rate) or Offline (all requests at once).", "NAME"
+        ),
+    ] = ""
+    arrivals: Annotated[
+        str, Option("Law of the gaps between requests: constant, poisson or gamma.", "LAW")
+    ] = "poisson"
+    shape: Annotated[float, Option("Of gamma gaps; below 1 is bursty.")] = 0.5
+    trace: Annotated[Path | None, Option("When requests are due: a time a line.", "FILE")] = None
+    duration: Annotated[
+        float | None,
+        Option(
+            "Length of a level; auto: until its figures are known to 5 %, at most --budget.  [default: 10s]",
+            "TIME | auto",
+            read=_duration,
+        ),
+    ] = None
     auto: bool = False
-    requests: int | None = None
-    seed: int = 0
-    method: str = ""
-    bodies: list[str] = []
-    headers: list[tuple[str, str]] = []
-    model: str = ""
-    prompt: int = 128
+    requests: Annotated[int | None, Option("Requests of a level, instead of a time.", "N", least=1)] = None
+    seed: Annotated[int, Option("Of the schedule.")] = 0
+    method: Annotated[str, Option("GET, POST ...  [default: POST with a body, else GET]", "WORD")] = ""
+    bodies: Bodies = []
+    headers: Headers = []
+    model: Annotated[str, Option("Of a language model's server.  [default: its first]", "NAME")] = ""
+    prompt: Annotated[int, Option("Tokens of a prompt; the answer's: --output N.", "N", least=1)] = 128
     output: int = 64
-    shared_prefix: int = 0
-    tokenizer: Path | None = None
-    turns: int = 1
-    scenario: str = ""
-    slo: str = ""
-    find_peak: bool = False
-    budget: float = BUDGET
-    usd_per_hour: float | None = None
-    timeout: float = 60.0
-    verify: bool = True
-    senders: int | None = None
-    remote: bool = False
-    name: str = ""
-    save: bool = True
+    shared_prefix: Annotated[int, Option("Tokens that all prompts begin with.", "N", least=0)] = 0
+    turns: Annotated[
+        int,
+        Option("Requests of a conversation: each holds what was said before.", "N", least=1, most=100),
+    ] = 1
+    tokenizer: Annotated[
+        Path | None,
+        Option("A tokenizer.json: prompts are cut by it. The server's counts are told all the same.", "PATH"),
+    ] = None
+    slo: Annotated[str, Option("Promises: latency, ttft, itl or tpot; commas between.", "ttft=300ms@p95")] = (
+        ""
+    )
+    find_peak: Annotated[bool, Option("Find the highest rate that keeps the promises.")] = False
+    budget: Annotated[float, Option("Seconds of sending of --find-peak.", "TIME", read=seconds)] = BUDGET
+    usd_per_hour: Annotated[float | None, Option("Price of the machine that serves.", "USD")] = None
+    timeout: Annotated[float, Option("A request that takes longer has failed.", "TIME", read=seconds)] = 60.0
+    verify: Annotated[bool, Option("Do not check the certificate.", flags="--insecure")] = True
+    senders: Annotated[int | None, Option("Processes that send.  [default: 1]", "N", least=1, most=64)] = None
+    remote: Annotated[
+        bool, Option("The address is not this machine, and it is mine.", flags="--yes-remote")
+    ] = False
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = {}
 
     @property
@@ -95,6 +142,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: a number is impossible, or options do not go together.
         """
+        from laptime.loadgen.arrivals import LAWS  # not for `laptime load --help`
+
         self._check_numbers()
         if any(users < 1 for users in self.concurrency):
             raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
@@ -172,6 +221,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: there is one.
         """
+        from laptime.loadgen.promise import promises  # not for `laptime load --help`
+
         metrics = [promise.metric for promise in promises(self.slo)]
         if self.is_language_model:
             return
@@ -244,20 +295,3 @@ def typed_command(target: str) -> list[str]:
             kept.append(shown(word) if word == target else word)
         hide = word in ("--header", "-H")
     return kept
-
-
-def read_body(path: Path) -> list[str]:
-    """The file as one body; of JSON lines (.jsonl) each is one.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
-        ) from None
-    if path.suffix == ".jsonl":
-        return [line for line in text.splitlines() if line.strip()]
-    return [text]

@@ -6,6 +6,3 @@ reconcile    traced steps beside untraced ones
 failures     why a script failed, or had no step
 block        `with laptime.profile():`, in this process
 """
-
-from laptime.verbs.profile.request import ProfileRequest as ProfileRequest
-from laptime.verbs.profile.run import profile as profile

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from laptime.kit.errors import UsageError
-from laptime.launch.script import TARGET_LOOP, Program
-from laptime.records.plan import BenchRequest, Origin
-from laptime.store import writable
-from laptime.verbs.bench.planning import plan
+from laptime.kit.options import Option
+from laptime.kit.quantity import seconds
+from laptime.records.plan import STEPS, BenchRequest, Module, Name, Origin, Save
+
+if TYPE_CHECKING:
+    from laptime.launch.script import Program
 
 OF_TARGETS = ("batch", "dtype", "device")
 """Options that a script, which makes its own batches, does not have."""
@@ -21,39 +24,38 @@ class ProfileRequest:
 
     Attributes:
         program: a script, a module, a command written in Python (torchrun), or a target of `bench`.
-        arguments: its own.
-        module: `program` names a module, as for `python -m`.
-        python: interpreter to run it with; "" is ours.
-        steps, warmup, wait, repeat, step_by, stack, memory: see `laptime.instrument.settings.Settings`.
-        batch, dtype, device: of a target.
-        timeout: seconds after which the script is interrupted.
-        trace: folder to keep the traces in; None keeps them beside the stored run.
         output_to_stderr: the script's standard output goes to standard error: ours is for the result.
         stop: end the program once its steps are observed.
-        save: keep the run.
     """
 
     program: str
     arguments: list[str] = field(default_factory=list)
-    module: bool = False
-    python: str = ""
-    steps: int = 5
-    warmup: int = 2
-    wait: int = 3
-    repeat: int = 1
-    step_by: str = ""
-    stack: bool = True
-    memory: bool = True
-    batch: int | None = None
-    dtype: str = "float32"
-    device: str = "auto"
-    timeout: float = 1800.0
-    trace: Path | None = None
+    module: Module = False
+    python: Annotated[str, Option("Interpreter to run it with. [default: laptime's own]", "PATH")] = ""
+    steps: Annotated[int, Option("Steps to trace.", least=1)] = 5
+    warmup: Annotated[int, Option("Steps with the profiler on, but not recorded.", least=0)] = 2
+    wait: Annotated[int, Option("Steps before the profiler starts.", least=0)] = 3
+    repeat: Annotated[int, Option("Traces to record; the report is about the last.", least=1)] = 1
+    step_by: Annotated[
+        str,
+        Option("What a step is. [default: the first of these that the script has]", choices=STEPS),
+    ] = ""
+    stack: Annotated[bool, Option("Record no call stacks and no modules.")] = True
+    memory: Annotated[bool, Option("Record no memory.")] = True
+    batch: Annotated[int | None, Option("Batch size of a TARGET. [default: that of its inputs]", least=1)] = (
+        None
+    )
+    dtype: Annotated[str, Option("Data type of a TARGET.", "NAME")] = "float32"
+    device: Annotated[str, Option("Device of a TARGET.", "NAME")] = "auto"
+    timeout: Annotated[float, Option("Interrupt the script after this time.", "TIME", read=seconds)] = 1800.0
+    trace: Annotated[
+        Path | None, Option("Keep the trace in this folder. [default: beside the run]", "FOLDER")
+    ] = None
     output_to_stderr: bool = False
     quiet: bool = False
     stop: bool = True
-    name: str = ""
-    save: bool = True
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
 
     def check(self, program: Program) -> None:
@@ -63,6 +65,11 @@ class ProfileRequest:
             UsageError: an option of targets stands before a script, a value is impossible, or the traces
                 cannot be kept where they were asked for.
         """
+        # Not at the top: `laptime profile --help` reads this file.
+        from laptime.launch.script import TARGET_LOOP
+        from laptime.store import writable
+        from laptime.verbs.bench.planning import plan
+
         if self.trace is not None:
             writable.folder(self.trace, "--trace")
         if TARGET_LOOP in program.words:

@@ -11,7 +11,7 @@ from laptime.loadgen.messages import Endpoint
 from laptime.testing import http_server, llm_server
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.outputs import gate, outputs
-from laptime.verbs.load import LoadRequest
+from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.targets import sender_target
 
 Answers = list[dict[str, Any]]

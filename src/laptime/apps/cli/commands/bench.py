@@ -2,26 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from laptime.apps.cli import completing, measuring, measuring_options, output
+from laptime.apps.cli import completing, options, output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import report_options, voice_options
-from laptime.kit.errors import UsageError
+from laptime.kit import typed
+from laptime.kit.errors import ExitCode, UsageError
+from laptime.records.event import Listener
+from laptime.records.plan import BenchRequest
+from laptime.records.run import Run
+from laptime.store.recording import Recorded
+
+if TYPE_CHECKING:
+    from laptime.verbs.bench.case_worker import OpenSession
+
+same_option = click.option(
+    "--same",
+    metavar="NAME,...",
+    help="Architectures in every framework here that knows them: efficientnet_b0, resnet50.",
+)
 
 
-@click.command("bench", cls=measuring_options.Measuring)
+def requested(
+    context: click.Context, targets: Sequence[str], given: dict[str, Any], same: str | None = None
+) -> BenchRequest:
+    """What the line asks to be measured.
+
+    Args:
+        same: architectures; their targets, and the backends that can run them, are added.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    request = options.requested(BenchRequest, context, given, targets=[*targets])
+    request.check()
+    if not same:
+        return request
+    from laptime.verbs.bench import planning  # not for `laptime --help`
+    from laptime.verbs.bench import same as frameworks
+
+    planning.check(request)
+    found = frameworks.same(same, backends=request.backends, python=request.python)
+    return structs.replace(
+        request,
+        targets=[*targets, *found.targets],
+        backends=found.backends,
+        origins={"backends": "machine", **request.origins},
+    )
+
+
+def measured(request: BenchRequest, voice: Voice, start: OpenSession | None = None) -> Recorded:
+    """The run, and what is to be said if it could not be kept where it belongs.
+
+    Args:
+        start: how a variant's worker is started; None in the usual way.
+
+    Raises:
+        UsageError: the request is impossible.
+    """
+    from laptime.verbs.bench import bench  # not for `laptime --help`
+
+    def work(request: BenchRequest, emit: Listener) -> Run:
+        return bench(request, emit, open_session=start) if start else bench(request, emit)
+
+    return output.watched(work, request, voice=voice, save=request.save)
+
+
+def carry_out(
+    request: BenchRequest, reports: Sequence[output.Output], *, as_json: bool, voice: Voice
+) -> tuple[Run, ExitCode]:
+    """Measure, keep, show and write; the run and the exit code it comes to.
+
+    Raises:
+        UsageError: the request is impossible; nothing was measured.
+    """
+    ended = measured(request, voice)
+    return ended[0], output.finish(ended, reports, as_json=as_json, voice=voice)
+
+
+@click.command("bench", cls=options.Command)
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completing.targets)
-@measuring_options.same_option
+@same_option
 @click.option(
     "--llm", is_flag=True, help="Prefill and decode of a language model: tokens/s, bytes per token."
 )
 @click.option(
     "--prompt",
-    callback=measuring_options.read_by(measuring_options.integers),
+    callback=options.reader(typed.integers),
     metavar="N,...",
     help="Tokens of its prompt, with --llm. [default: 128]",
 )
@@ -31,9 +102,9 @@ from laptime.kit.errors import UsageError
     metavar="N",
     help="Tokens that it answers with, with --llm. [default: 32]",
 )
-@measuring_options.all_options
-@report_options
-@voice_options
+@options.asked(BenchRequest)
+@options.report_options
+@options.voice_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -63,10 +134,9 @@ def command(
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     phases = _phases(llm, prompt, output_tokens)
-    request = measuring_options.request(context, targets, given=given, same=same)
+    request = requested(context, targets, given, same)
     request = structs.replace(request, options={**request.options, **phases})
-    format_ = "json" if as_json else "text"
-    return measuring.carry_out(request, reports, format=format_, voice=voice)[1]
+    return carry_out(request, reports, as_json=as_json, voice=voice)[1]
 
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:

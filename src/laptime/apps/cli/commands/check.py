@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from laptime.apps.cli import completing, measuring, measuring_options, output
+from laptime.apps.cli import completing, options, output
+from laptime.apps.cli.commands.bench import measured, requested
 from laptime.apps.cli.commands.compare import as_measured, stored
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import share
 from laptime.records.plan import BenchRequest
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession
 
 
-@click.command("check", cls=measuring_options.Measuring)
+@click.command("check", cls=options.Command)
 @click.argument("subject", metavar="RUN | TARGET", default="last", shell_complete=completing.runs)
 @click.option("--against", metavar="RUN", help="Fail if slower than this stored run.")
 @click.option(
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 @click.option("--budgets", metavar="FILE", help="File with budgets. [default: laptime.toml, if it exists]")
 @click.option("--tolerance", metavar="PERCENT", help="How much slower is still allowed. [default: 5%]")
 @click.option("--force", is_flag=True, help="Check even if the runs were made under different conditions.")
-@measuring_options.all_options
-@report_options
-@voice_options
+@options.asked(BenchRequest)
+@options.report_options
+@options.voice_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -75,10 +75,10 @@ def command(
     if run is None or against_rev:
         earlier = run or baseline
         targets = [s.target for s in run.subjects] if run else [subject]
-        request = measuring_options.request(context, targets, given=given)
+        request = requested(context, targets, given)
         run = _measured(as_measured(earlier, request) if earlier else request, against_rev, voice)
-        if code := measuring.exit_code(run):
-            return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
+        if code := output.exit_code(run):
+            return output.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
     verdicts = regressions.of_revision(run, rules) if against_rev else []
     now = regressions.present(run) if against_rev else run
     verdicts += verb.against_budgets(now, rules)
@@ -118,7 +118,7 @@ def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
     """The request carried out: now, or now and at a revision."""
 
     def measure(wanted: BenchRequest, start: OpenSession | None = None) -> Run:
-        run, complaint = measuring.measured(wanted, voice=voice, start=start)
+        run, complaint = measured(wanted, voice, start)
         if complaint:
             voice.complain(complaint)
         return run

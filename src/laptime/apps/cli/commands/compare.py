@@ -7,9 +7,9 @@ from typing import Any
 import click
 import msgspec
 
-from laptime.apps.cli import completing, measuring, measuring_options, output
+from laptime.apps.cli import completing, options, output
+from laptime.apps.cli.commands.bench import carry_out, measured, requested, same_option
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
@@ -20,17 +20,17 @@ from laptime.verbs.compare import compare_runs, refuse_profiles
 from laptime.verbs.history import recent
 
 
-@click.command("compare", cls=measuring_options.Measuring)
+@click.command("compare", cls=options.Command)
 @click.argument("a", metavar="A", default="", shell_complete=completing.runs)
 @click.argument("b", metavar="B", default="", shell_complete=completing.runs)
 @click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
 @click.option(
     "--stored", "only_stored", is_flag=True, help="Measure nothing, even where the stored runs do not tell."
 )
-@measuring_options.same_option
-@measuring_options.all_options
-@report_options
-@voice_options
+@same_option
+@options.asked(BenchRequest)
+@options.report_options
+@options.voice_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -67,32 +67,32 @@ def command(
     reports = output.planned(outputs)
     if same or not b:
         _check_named(a, b, same)
-        request = measuring_options.request(context, [], given=given, same=same)
-        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
+        request = requested(context, [], given, same)
+        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
         return code or decided(run.comparisons)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
-        request = measuring_options.request(context, [a, b], given=given)
-        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
+        request = requested(context, [a, b], given)
+        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
         return code or decided(run.comparisons)
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
-        request = as_measured(stored_run, measuring_options.request(context, [reference], given=given))
-        run, complaint = measuring.measured(request, voice=voice)
+        request = as_measured(stored_run, requested(context, [reference], given))
+        run, complaint = measured(request, voice)
         if complaint:
             voice.complain(complaint)
-        if code := measuring.exit_code(run):
-            return measuring.deliver(run, [], format=format_, voice=voice) or code
+        if code := output.exit_code(run):
+            return output.deliver(run, [], format=format_, voice=voice) or code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force, earlier=recent())
     is_unclear = any(each.word == "unclear" for each in comparisons)
     targets = [unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
     if all(targets) and len({*targets}) == 2:
         voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
-        request = as_measured(left, measuring_options.request(context, targets, given=given))
-        run, code = measuring.carry_out(request, reports, format=format_, voice=voice)
+        request = as_measured(left, requested(context, targets, given))
+        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
         return code or decided(run.comparisons)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 

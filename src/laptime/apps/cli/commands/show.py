@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import completing, measuring, output
+from laptime.apps.cli import completing, output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.store import lookup
@@ -32,4 +32,4 @@ def command(
     reports = output.planned(outputs)
     run = lookup.load(reference)
     format_ = format_ or ("json" if as_json else "text")
-    return measuring.deliver(run, reports, format=format_, voice=voice)
+    return output.deliver(run, reports, format=format_, voice=voice)

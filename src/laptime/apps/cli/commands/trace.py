@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli import measuring, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, store_options, voice_options
-from laptime.apps.cli.progress import progress
 from laptime.kit.errors import UsageError
+from laptime.records.event import Listener
+from laptime.records.run import Run
 from laptime.store import writable
-from laptime.store.recording import recorded
 
 _PATH = click.Path(path_type=Path)
 _SUFFIXES = (".json", ".json.gz")
@@ -71,17 +71,14 @@ def command(
     reports = output.planned(outputs)
     if slim is not None:
         _check_slim(slim)
-    with progress(quiet=voice.quiet) as show:
-        run, complaint = recorded(
-            lambda emit: verb.trace(
-                list(paths), emit, against=list(against), name=name, slim=slim, rank=rank
-            ),
-            show,
-            save=save,
-        )
+
+    def work(paths: tuple[Path, ...], emit: Listener) -> Run:
+        return verb.trace([*paths], emit, against=[*against], name=name, slim=slim, rank=rank)
+
+    run, complaint = output.watched(work, paths, voice=voice, save=save)
     if slim is not None:
         voice.say(f"wrote {slim}")
-    delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
+    delivered = output.deliver(run, reports, format="json" if as_json else "text", voice=voice)
     return voice.complain(complaint) if complaint else delivered
 
 

@@ -10,19 +10,19 @@ import click
 
 from laptime.apps.cli import completing, output, tuning, tuning_model, tuning_server
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import integers, read_by, time_option, words
 from laptime.apps.cli.options import (
     flags,
-    off_option,
+    reader,
     report_options,
-    step_by_option,
     store_options,
+    time_option,
     voice_options,
 )
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
+from laptime.kit.typed import integers, words
 from laptime.records.plan import Origin
 from laptime.store import writable
 from laptime.store.recording import Recorded
@@ -33,7 +33,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
 
 
-_NUMBERS = read_by(lambda text: integers(text) if text else [])
+_NUMBERS = reader(lambda text: integers(text) if text else [])
 """Numbers with commas between them; none where none were typed."""
 
 
@@ -45,7 +45,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
 @click.argument("program", metavar="SCRIPT.py|MODEL", required=False, shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
-@time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
+@time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.  [default: 10m]", default=600.0)
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -139,7 +139,7 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
 )
 @click.option(
     "--max-memory",
-    callback=read_by(size),
+    callback=reader(size),
     metavar="SIZE",
     help="Memory limit of a trial, or of a model's process: 8GB. [default of trials: what is free]",
 )
@@ -149,10 +149,13 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     help="Keep the error rate over all candidates and looks together; slower.",
 )
 @click.option("--resume", is_flag=True, help="Continue the last session of the same script, model or server.")
-@off_option(
+@click.option(
     "--no-earlier",
     "earlier",
-    "Order changes without what earlier sessions on this machine have shown of them.",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Order changes without what earlier sessions on this machine have shown of them.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
@@ -163,7 +166,12 @@ _NUMBERS = read_by(lambda text: integers(text) if text else [])
     metavar="PATH",
     help="File to write the patch to. [default: SCRIPT.laptime.patch]",
 )
-@step_by_option("What ends a step. [default: the first of these that the script has]")
+@click.option(
+    "--step-by",
+    type=click.Choice(["optimizer", "loader", "forward"]),
+    callback=lambda context, option, value: value or "",
+    help="What ends a step. [default: the first of these that the script has]",
+)
 @tuning_server.server_options
 @tuning.trial_options
 @store_options

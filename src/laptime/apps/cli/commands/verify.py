@@ -11,9 +11,8 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import flags, report_options, store_options, voice_options
-from laptime.apps.cli.sending import read_header
+from laptime.apps.cli.options import flags, report_options, store_options, time_option, voice_options
+from laptime.kit import typed
 from laptime.kit.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 @click.command("verify")
 @click.argument("recipe", metavar="RECIPE|RUN", type=click.Path(path_type=Path))
-@time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.", default="5m")
+@time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.  [default: 5m]", default=300.0)
 @click.option(
     "--header",
     "headers",
@@ -61,7 +60,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    settings["headers"] = [read_header(text) for text in settings["headers"]]
+    settings["headers"] = typed.headers(settings["headers"])
     request = verb.VerifyRequest(**settings, origins=flags(context, settings))
     check, request, items = _check_of(request)
     recorded = tuning.record(check, request, save=request.save, quiet=voice.quiet, items=items)

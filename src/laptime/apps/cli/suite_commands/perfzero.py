@@ -9,12 +9,11 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import (
     Decorated,
     name_option,
-    off_option,
     report_options,
+    time_option,
     typed,
     voice_options,
 )
@@ -89,7 +88,7 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @time_option("--timeout", "Time limit of a method; a longer one counts as hung. [default: 1h]")
 @click.option("--list", "only_list", is_flag=True, help="List the methods that would run, measure nothing.")
 @name_option("Name of this run: laptime show TEXT.")
-@off_option("--no_save", "save", "Do not store the run.")
+@click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context

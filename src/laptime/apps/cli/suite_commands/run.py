@@ -8,14 +8,14 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli import measuring, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
-from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import name_option, off_option, report_options, voice_options
+from laptime.apps.cli.options import asked, name_option, report_options, time_option, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
+from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
@@ -37,7 +37,7 @@ from laptime.verbs.suite import PlannedBenchmark
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
 @name_option("Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
-@off_option("--no-save", "save", "Do not store the runs.")
+@asked(BenchRequest, "save")
 @report_options
 @voice_options
 @pass_voice
@@ -115,7 +115,7 @@ def _carried_out(
 
 def exit_code(run: Run) -> ExitCode:
     """What a suite says to a script: a broken budget is the answer no, whatever else there was."""
-    code = measuring.exit_code(run)
+    code = output.exit_code(run)
     words = {verdict.word for verdict in run.verdicts}
     if code in (ExitCode.INTERRUPTED, ExitCode.BUG):
         return code

@@ -1,0 +1,211 @@
+"""Lists and named values as people type them: `1,8`, `hint=latency,throughput`. Amounts: `quantity`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError, unknown
+from laptime.kit.text import closest
+
+Number = TypeVar("Number", int, float)
+
+DTYPES = {
+    "fp32": "float32",
+    "float": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+}
+"""Short names that are spelled out."""
+
+
+def words(text: str) -> list[str]:
+    """`a,b` as a list, each once."""
+    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
+
+
+def names(texts: Sequence[str]) -> list[str]:
+    """Names of extensions from several such lists, each once, `-` as `_`."""
+    return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
+
+
+def dtypes(text: str) -> list[str]:
+    """Names of dtypes; short ones are spelled out."""
+    return list(dict.fromkeys(DTYPES.get(word.lower(), word) for word in words(text)))
+
+
+def integers(text: str) -> list[int]:
+    """`1,8` as numbers, each once.
+
+    Raises:
+        UsageError: not whole numbers.
+    """
+    return _numbers(text, int, "list of whole numbers", "1,8, say")
+
+
+def rates(text: str) -> list[float]:
+    """`2,4,8` requests per second.
+
+    Raises:
+        UsageError: not numbers.
+    """
+    return _numbers(text, float, "list of rates", "--rate 2,4,8")
+
+
+def _numbers(text: str, kind: Callable[[str], Number], called: str, example: str) -> list[Number]:
+    try:
+        numbers = list(dict.fromkeys(kind(word) for word in words(text)))
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is not a {called}", why="it takes numbers with commas between them", next=example
+        ) from error
+    if not numbers:
+        raise UsageError("the list is empty", why="it takes at least one number", next=example)
+    return numbers
+
+
+def batches(text: str) -> list[int] | str:
+    """Batch sizes, or the name of a search for them.
+
+    Raises:
+        UsageError: neither.
+    """
+    if text in ("auto", "auto:linear"):
+        return text
+    if text[:1].isalpha():
+        near = closest(text, ["auto", "auto:linear"])
+        raise UsageError(
+            f"there is no search called {text!r}",
+            why="known: auto (doubling, then bisection), auto:linear (one after another)",
+            next=f"did you mean --batch {near}?" if near else "--batch 1,8   or   --batch auto",
+        )
+    return integers(text)
+
+
+def backends(text: str) -> list[str]:
+    """Names of backends that there are.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    available = registry.names("backends")
+    named = words(text)
+    for name in named or [text]:
+        if name not in available:
+            raise unknown("backend", name, available, example="laptime doctor")
+    return named
+
+
+def interpreters(texts: Sequence[str]) -> dict[str, str]:
+    """`tensorflow=.venv-tf/bin/python`: an interpreter for each backend named.
+
+    Raises:
+        UsageError: not of this form, or no such backend.
+    """
+    paths = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
+    return {name: python for named, python in paths.items() for name in backends(named)}
+
+
+def settings(texts: Sequence[str]) -> dict[str, list[str]]:
+    """`hint=latency,throughput`: the values of each setting.
+
+    Raises:
+        UsageError: not of this form.
+    """
+    return {name: words(value) for name, value in _assigned(texts, "--option hint=throughput").items()}
+
+
+def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
+    """`image=3x224x224` and `tokens=128`: sizes by name.
+
+    Raises:
+        UsageError: not of this form, or a size is not a number above zero.
+    """
+    by_name = {}
+    for name, value in _assigned(texts, "--shape image=3x224x224").items():
+        sizes = value.lower().replace(",", "x").split("x")
+        if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+            raise UsageError(
+                f"{value!r} is not a shape",
+                why="it takes numbers above zero with x between them",
+                next="3x224x224, say",
+            )
+        by_name[name] = [int(size) for size in sizes]
+    return by_name
+
+
+def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
+    """`NAME=VALUE`, each, by name.
+
+    Raises:
+        UsageError: one is not of this form.
+    """
+    values = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise UsageError(
+                f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example
+            )
+        values[name] = value
+    return values
+
+
+def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """`NAME: VALUE`, each as both.
+
+    Raises:
+        UsageError: one is not of this form.
+    """
+    found = []
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip() or any(sign in text for sign in "\r\n"):
+            raise UsageError(
+                "a header is a name, a colon and a value",
+                why="what was given is not shown, since it may be secret",
+                next="--header 'Authorization: Bearer ...'",
+            )
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def bodies(name: str) -> list[str]:
+    """What the file has, as one body; of JSON lines (.jsonl) each is one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    path = Path(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
+        ) from None
+    if path.suffix == ".jsonl":
+        return [line for line in text.splitlines() if line.strip()]
+    return [text]
+
+
+def run_name(name: str) -> str:
+    """What a stored run may be called.
+
+    Raises:
+        UsageError: the name already means a run.
+    """
+    if (
+        name == "last"
+        or name.startswith("last~")
+        or name.endswith((".json", ".json.gz", ".jsonl"))
+        or "/" in name
+    ):
+        raise UsageError(
+            f"a run cannot be called {name!r}",
+            why="`last` and file names already mean a run",
+            next="--name baseline",
+        )
+    return name
