@@ -112,7 +112,7 @@ def main() -> int:
         mine, base = [row[arm] for row in found], [row["as it is"] for row in found]
         ratios = [each["seconds"] / other["seconds"] for each, other in zip(mine, base, strict=True)]
         same = all(each["loss"] == other["loss"] for each, other in zip(mine, base, strict=True))
-        if not same and all(optimization.load(name).NUMERICS == "exact" for name in names):
+        if not same and all(optimization.load(name).numerics == "exact" for name in names):
             broken.append(arm)
         rows.append(
             [

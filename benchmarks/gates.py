@@ -87,7 +87,7 @@ class InProcess(GateRunner):
         """Of one change: the word of its gate, with the reason where it has not passed."""
         recipe = Recipe.from_json([{"name": name, "options": OPTIONS.get(name, {})}])
         try:
-            gate = self.gate(recipe, optimization.load(name).NUMERICS)
+            gate = self.gate(recipe, optimization.load(name).numerics)
         except Exception as error:  # a change that breaks the loop is no change: a session refuses it, too
             return f"cannot: {type(error).__name__}: {error}" if not harm else "cannot"
         if harm and gate.word == "passed" and self._has_no_effect(recipe):

@@ -47,7 +47,7 @@ def axes(knobs: str, loop_profile: LoopProfile) -> list[list[Change | None]]:
     for word in knobs.split(","):
         name, _, values = word.strip().partition("=")
         name = name.replace("-", "_")
-        proposed = optimization.load(name).propose(loop_profile) or [{}]
+        proposed = optimization.load(name).proposed(loop_profile) or [{}]
         key = next(iter(proposed[0]), "value")
         if values:
             proposed = [{key: int(value)} for value in values.split(":")]
@@ -65,9 +65,9 @@ def grid(ways: Sequence[Sequence[Change | None]]) -> list[Recipe]:
 
 def _conflicts(recipe: Recipe) -> bool:
     modules = {name: optimization.load(name) for name in recipe.names}
-    given = {name: {name, *module.GIVES} for name, module in modules.items()}
+    given = {name: {name, *module.given_facts} for name, module in modules.items()}
     return any(
-        modules[one].CONFLICTS & given[other] for one, other in itertools.permutations(recipe.names, 2)
+        modules[one].conflicts & given[other] for one, other in itertools.permutations(recipe.names, 2)
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from laptime.kit.registry import load, names
 from laptime.rules import _changes, _facts
+from laptime.tuning import optimization
 
 KNOWN = {"compiled", "loader", "cuda", "cpu", "conv"}
 """Facts of the catalogue that a trace tells under the same name."""
@@ -15,7 +16,7 @@ KNOWN = {"compiled", "loader", "cuda", "cpu", "conv"}
 
 @pytest.mark.parametrize("name", names("optimizations"))
 def test_a_rule_asks_for_what_the_catalogue_needs(name: str) -> None:
-    needs = getattr(load("optimizations", name), "NEEDS", frozenset())
+    needs = optimization.load(name).needs
     told = {need for need in needs if need.removeprefix("!") in KNOWN}
     assert _changes.NEEDS.get(name, told) == told
 

@@ -56,4 +56,4 @@ def test_every_finding_points_to_what_can_be_loaded() -> None:
     named = {each.optimization for each in found} - {""}
     assert named
     for name in named:
-        assert optimization.load(name).TITLE
+        assert optimization.load(name).title

@@ -119,13 +119,11 @@ def test_honest_changes_pass_their_gate(evaluator: TrialEvaluator, numerics: str
 def test_planted_harm_is_caught_on_the_device(evaluator: TrialEvaluator, tmp_path: Path) -> None:
     harm = tmp_path / "harm.py"
     harm.write_text(
-        'TITLE = "harm"\nNUMERICS = "reassociated"\nTOGGLE = "live"\nNEEDS = frozenset()\n'
-        "GIVES = frozenset()\nCONFLICTS = frozenset()\nPRIOR = 0.5\n"
-        "def propose(loop_profile): return [{}]\n"
-        'def why_not(loop_profile): return ""\n'
-        "def bound(loop_profile, options): return 1.0\n"
+        "from laptime.tuning.optimization import Optimization\n"
         "def apply(loop, options): loop.backward(lambda root: root * 0.5)\n"
         "def edit(script, options): pass\n"
+        "OPTIMIZATION = Optimization(title='harm', numerics='reassociated', live=True, gives=frozenset(),\n"
+        "    saves=lambda loop_profile, options: 1.0, apply=apply, edit=edit)\n"
     )
     found = gate(evaluator, "reassociated", str(harm))
     assert found.word == "failed"

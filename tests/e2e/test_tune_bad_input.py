@@ -146,9 +146,9 @@ def test_a_broken_optimization_of_ones_own_is_named(tune: Tune, script: Path) ->
     three_lines(tune(script.parent, "--with", "own.py", "train.py"), 2, "own.py", "ZeroDivisionError")
 
 
-def test_a_file_that_is_no_optimization_is_told_what_it_lacks(tune: Tune, script: Path) -> None:
+def test_a_file_that_is_no_optimization_is_told_what_to_write(tune: Tune, script: Path) -> None:
     (script.parent / "own.py").write_text("TITLE = 'mine'\n")
-    three_lines(tune(script.parent, "--with", "own.py", "train.py"), 2, "own.py", "it lacks NUMERICS")
+    three_lines(tune(script.parent, "--with", "own.py", "train.py"), 2, "own.py", "OPTIMIZATION =")
 
 
 # Scripts that do not train.

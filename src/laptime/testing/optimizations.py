@@ -16,15 +16,14 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
-from laptime.kit.registry import names
+from laptime.kit import registry
 from laptime.testing.conformance import Broken, documented, need, takes
 from laptime.testing.loops import FakeLoop
 from laptime.testing.rules import section
 from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile, Site
-from laptime.tuning.optimization import NUMERICS, CannotEdit, Options, load
+from laptime.tuning.optimization import NUMERICS, CannotEdit, Optimization, Options, load
 from laptime.tuning.trial.loop import CannotApply, Undo
 
 
@@ -36,12 +35,12 @@ def check_optimization(name: str, *more: LoopProfile) -> None:
         more: loop profiles that make it speak, where none of `stories()` does.
     """
     documented("optimizations", name)
-    module = load(name)
-    _check_declared(name, module)
+    own = load(name)
+    _check_declared(name, own)
     loop_profiles = {**stories(), **{f"argument {number}": each for number, each in enumerate(more)}}
     proposed: list[Options] = []
     for story, loop_profile in loop_profiles.items():
-        proposed += _check_answers(name, module, loop_profile, story)
+        proposed += _check_answers(name, own, loop_profile, story)
     need(
         proposed,
         f"optimizations/{name} proposes nothing in any of {len(loop_profiles)} loop profiles: give it one",
@@ -51,50 +50,51 @@ def check_optimization(name: str, *more: LoopProfile) -> None:
         text = json.dumps(options, sort_keys=True)
         if text not in tried and len(tried) < 12:
             tried.add(text)
-            _check_apply(name, module, options)
-            _check_edit(name, module, options)
+            _check_apply(name, own, options)
+            _check_edit(name, own, options)
 
 
-def _check_declared(name: str, module: ModuleType) -> None:
-    who = f"optimizations/{name}"
+def _check_declared(name: str, own: Optimization) -> None:
+    who, module = f"optimizations/{name}", registry.load("optimizations", name)
     for word in ("Source:", "Lies when:"):
         need(section(module, word), f"{who}: its docstring has no line `{word} ...`")
-    need(isinstance(module.TITLE, str) and module.TITLE.strip(), f"{who}: TITLE says what it does")
-    need(module.NUMERICS in NUMERICS, f"{who}: NUMERICS {module.NUMERICS!r} is none of {', '.join(NUMERICS)}")
-    need(module.TOGGLE in ("live", "process"), f"{who}: TOGGLE {module.TOGGLE!r} is neither live nor process")
-    facts_known = FACTS | frozenset(names("optimizations"))
-    for word in ("NEEDS", "GIVES", "CONFLICTS"):
-        facts = getattr(module, word)
+    need(isinstance(own.title, str) and own.title.strip(), f"{who}: title says what it does")
+    need(own.numerics in NUMERICS, f"{who}: numerics {own.numerics!r} is none of {', '.join(NUMERICS)}")
+    for word in ("live", "risky", "compiles", "read_at_start", "suggests"):
+        need(isinstance(getattr(own, word), bool), f"{who}: {word} is neither True nor False")
+    facts_known = FACTS | frozenset(registry.names("optimizations"))
+    for word, facts in (("needs", own.needs), ("gives", own.given_facts), ("conflicts", own.conflicts)):
         need(isinstance(facts, frozenset), f"{who}: {word} is a {type(facts).__name__}, not a frozenset")
-        strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - facts_known
+        strange = {fact.removeprefix("!") if word == "needs" else fact for fact in facts} - facts_known
         need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no loop profile knows")
-    need(0.0 <= module.PRIOR <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
-    need(module.GOAL in ("throughput", "memory"), f"{who}: no goal {module.GOAL!r}")
-    for function in (module.propose, module.why_not):
-        takes(function, "loop_profile")
-    for function in (module.bound, module.numerics, module.apply, module.edit):
-        takes(function, "loop_profile, loop or script", "options")
-    if module.look is not None:
-        takes(module.look, "hooks")
+    need(0.0 <= own.prior <= 1.0, f"{who}: prior is a share, 0 to 1")
+    need(own.goal in ("throughput", "memory"), f"{who}: no goal {own.goal!r}")
+    for of_profile in (own.proposed, own.propose or own.proposed, own.why_not):
+        takes(of_profile, "loop_profile")
+    saves = own.saves if callable(own.saves) else own.bound
+    for with_options in (saves, own.finer or own.numerics_in, own.apply, own.edit):
+        takes(with_options, "loop_profile, loop or script", "options")
+    if own.look is not None:
+        takes(own.look, "hooks")
 
 
-def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, story: str) -> list[Options]:
+def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, story: str) -> list[Options]:
     """What it proposes in a loop profile; the same each time, and the loop profile stays as it was."""
     who, before = f"optimizations/{name}", copy.deepcopy(loop_profile)
-    options: list[Options] = module.propose(loop_profile)
+    options: list[Options] = own.proposed(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
-    need(options == module.propose(loop_profile), f"{who} proposes two things in one loop profile ({story})")
-    need(isinstance(module.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
+    need(options == own.proposed(loop_profile), f"{who} proposes two things in one loop profile ({story})")
+    need(isinstance(own.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
     texts = [_json(each, who) for each in options]
     need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
     for each in options:
-        bound = module.bound(loop_profile, each)
+        bound = own.bound(loop_profile, each)
         need(
             isinstance(bound, (int, float)) and 0.0 <= bound <= loop_profile.step,
             f"{who} promises {bound!r} s of a step of {loop_profile.step:g} s ({story})",
         )
-        need(bound == module.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
-        numerics = module.numerics(loop_profile, each)
+        need(bound == own.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
+        numerics = own.numerics_in(loop_profile, each)
         need(numerics in NUMERICS, f"{who}: numerics gives {numerics!r} ({story})")
     need(loop_profile == before, f"{who} changed the loop profile that it was asked about ({story})")
     return options
@@ -123,19 +123,19 @@ class _Loop(FakeLoop):
         super().process(do)
 
 
-def _check_apply(name: str, module: ModuleType, options: Options) -> None:
+def _check_apply(name: str, own: Optimization, options: Options) -> None:
     """It attaches something that its undo takes off; or it refuses, with a reason."""
     who, before = f"optimizations/{name}", _switches()
     options_before = copy.deepcopy(options)
-    loop = _Loop(live=module.TOGGLE == "live")
+    loop = _Loop(live=own.live)
     try:
-        module.apply(loop, options)
+        own.apply(loop, options)
     except CannotApply as refusal:
         need(str(refusal).strip(), f"{who} refuses {options} without a reason")
         loop.undo()
         need(_switches() == before, f"{who} refuses {options} and leaves switches changed")
         return
-    need(not module.SUGGESTS, f"{who} is only suggested, and yet it can be applied")
+    need(not own.suggests, f"{who} is only suggested, and yet it can be applied")
     need(loop.kinds or loop.done, f"{who} attaches nothing for {options}")
     need(options == options_before, f"{who} changed the options that it was given")
     failed = loop.undo()
@@ -221,12 +221,12 @@ EDITED: tuple[dict[str, Any], ...] = (
 """Scripts that an edit is tried on."""
 
 
-def _check_edit(name: str, module: ModuleType, options: Options) -> None:
+def _check_edit(name: str, own: Optimization, options: Options) -> None:
     """It edits every one of these scripts, or says why it cannot."""
     for given in EDITED:
         editor = FakeEditor(**given)
         try:
-            module.edit(editor, options)
+            own.edit(editor, options)
         except CannotEdit as refusal:
             need(str(refusal).strip(), f"optimizations/{name} cannot edit, and does not say why")
             continue
@@ -260,7 +260,8 @@ _CPU = LoopProfile(
 
 def stories() -> dict[str, LoopProfile]:
     """Loop profiles that an optimization must stand: small and large machines, every bottleneck, none."""
-    details = {name: load(name).EXAMPLE for name in names("optimizations")} | {"page_faults": 100_000}
+    examples = {name: load(name).example for name in registry.names("optimizations")}
+    details = {**examples, "page_faults": 100_000}
     shares = dict(zip(SHARES, (0.05, 0.03, 0.2, 0.2, 0.01, 0.01), strict=True))
     starved = dict(zip(SHARES, (0.4, 0.0, 0.04, 0.04, 0.01, 0.01), strict=True))
     cuda = replace(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
-from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.optimization import Change, Optimization, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.ranking import detectable, expected
@@ -67,23 +67,23 @@ class Costs:
 def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> CandidateSet:
     """Everything that could be tried on top of a recipe, and why the rest could not."""
     with_facts = _with_facts_of(recipe, loop_profile)
-    modules = {name: optimization.load(name) for name in choice.names()}
+    known = {name: optimization.load(name) for name in choice.names()}
     # A fact that another change would give counts as held: the search takes them in an order that works.
     givable: frozenset[str] = frozenset()
-    for name, module in modules.items():
-        if _is_chosen(name, choice) and name not in recipe.names:
-            givable |= module.GIVES
+    for name, own in known.items():
+        if not left_out(name, choice.only, choice.skip) and name not in recipe.names:
+            givable |= own.given_facts
     candidates: list[Candidate] = []
     ruled_out: dict[str, str] = {}
-    for name, module in modules.items():
+    for name, own in known.items():
         # A kept change must not stand in the way of its own other options.
-        given_by_itself = module.GIVES if name in recipe.names else frozenset()
-        facts = (with_facts.facts | (module.NEEDS & givable - module.GIVES)) - given_by_itself
-        why = _why_not(module, name, facts, choice)
+        given_by_itself = own.given_facts if name in recipe.names else frozenset()
+        facts = (with_facts.facts | (own.needs & givable - own.given_facts)) - given_by_itself
+        why = _why_not(own, name, facts, choice)
         if why:
             ruled_out[name] = why
             continue
-        candidate = _candidate(name, module, with_facts, recipe, choice, costs)
+        candidate = _candidate(name, own, with_facts, recipe, choice, costs)
         if isinstance(candidate, str):
             ruled_out[name] = candidate
         else:
@@ -99,14 +99,14 @@ def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     changes = []
     visible = loop_profile.step * max(LEAST, detectable(loop_profile.noise, LONGEST[-1]))
     for name in choice.names():
-        module = optimization.load(name)
-        if not module.SUGGESTS or not _is_chosen(name, choice):
+        own = optimization.load(name)
+        if not own.suggests or left_out(name, choice.only, choice.skip):
             continue
-        if not unmet_need(module.NEEDS, loop_profile.facts):
+        if not unmet_need(own.needs, loop_profile.facts):
             changes += [
                 Change(name, options)
-                for options in module.propose(loop_profile)[:1]
-                if module.bound(loop_profile, options) >= visible
+                for options in own.proposed(loop_profile)[:1]
+                if own.bound(loop_profile, options) >= visible
             ]
     return changes
 
@@ -120,8 +120,8 @@ def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[
     candidates = [(candidate, False) for candidate in usable]
     with_facts = _with_facts_of(recipe, loop_profile)
     for change in suggested(loop_profile, choice):
-        module = optimization.load(change.name)
-        candidate = _candidate(change.name, module, with_facts, recipe, choice, Costs())
+        own = optimization.load(change.name)
+        candidate = _candidate(change.name, own, with_facts, recipe, choice, Costs())
         if not isinstance(candidate, str):
             candidates.append((candidate, True))
     least = LEAST * loop_profile.step
@@ -131,7 +131,7 @@ def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[
 
 def facts_of(recipe: Recipe) -> frozenset[str]:
     """Facts that the changes of a recipe give."""
-    return frozenset().union(*(optimization.load(name).GIVES for name in recipe.names))
+    return frozenset().union(*(optimization.load(name).given_facts for name in recipe.names))
 
 
 def _with_facts_of(recipe: Recipe, loop_profile: LoopProfile) -> LoopProfile:
@@ -142,38 +142,39 @@ def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
     with_facts = _with_facts_of(recipe, loop_profile)
     return optimization.farthest(
-        optimization.load(change.name).numerics(with_facts, change.options) for change in recipe
+        optimization.load(change.name).numerics_in(with_facts, change.options) for change in recipe
     )
 
 
-def _why_not(module: ModuleType, name: str, facts: frozenset[str], choice: Choice) -> str:
+def _why_not(own: Optimization, name: str, facts: frozenset[str], choice: Choice) -> str:
     """Why a name is not even a candidate; "" when it may be one."""
-    if not _is_chosen(name, choice):
-        return "left out by --only" if choice.only and name not in choice.only else "left out by --skip"
-    if module.SUGGESTS:
+    if left := left_out(name, choice.only, choice.skip):
+        return left
+    if own.suggests:
         return "only ever suggested, never applied"
-    if module.GOAL == "memory" and choice.goal != "memory":
+    if own.goal == "memory" and choice.goal != "memory":
         return "saves memory, not time: --goal memory"
-    return unmet_need(module.NEEDS, facts)
+    return unmet_need(own.needs, facts)
 
 
-def _is_chosen(name: str, choice: Choice) -> bool:
-    if name == "identity":
-        return name not in choice.skip
-    return (not choice.only or name in choice.only) and name not in choice.skip
+def left_out(name: str, only: Collection[str], skip: Collection[str]) -> str:
+    """Why the user does not want a change tried; "" if it may be. No `only` means all, the control always."""
+    if name in skip:
+        return "left out by --skip"
+    return "left out by --only" if only and name != "identity" and name not in only else ""
 
 
 def _candidate(
-    name: str, module: ModuleType, loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs
+    name: str, own: Optimization, loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs
 ) -> Candidate | str:
     """The candidate, or why there is none."""
     kept = [change.options for change in recipe if change.name == name]
-    proposed = [options for options in module.propose(loop_profile) if options not in kept]
+    proposed = [options for options in own.proposed(loop_profile) if options not in kept]
     if kept and not proposed:
         return "kept already"
     if not proposed:
-        return module.why_not(loop_profile) or "cannot help this script"
-    classes = [module.numerics(loop_profile, options) for options in proposed]
+        return own.why_not(loop_profile) or "cannot help this script"
+    classes = [own.numerics_in(loop_profile, options) for options in proposed]
     allowed = [
         options for options, numerics in zip(proposed, classes, strict=True) if numerics in choice.classes
     ]
@@ -181,24 +182,23 @@ def _candidate(
         wanted = "--allow algorithm" if classes[0] == "algorithm" else "without --strict"
         return f"its class is {classes[0]}: {wanted}"
     changes = [Change(name, options) for options in allowed]
-    live = module.TOGGLE == "live"
     # Beside a change that compiles, whatever another one does to the graph is compiled, too.
-    is_compiled = any(optimization.load(one).COMPILES for one in (name, *recipe.names))
+    is_compiled = any(optimization.load(one).compiles for one in (name, *recipe.names))
     compiles = costs.compiling if is_compiled else 0.0
     return Candidate(
         change=changes[0],
-        title=module.TITLE,
-        numerics=module.numerics(loop_profile, allowed[0]),
-        bound=max(module.bound(loop_profile, options) for options in allowed),
-        cost=2 * (costs.block + costs.flip) if live else 2 * (costs.start + costs.block),
-        start=costs.start + compiles if live else compiles,
-        prior=float(module.PRIOR),
+        title=own.title,
+        numerics=own.numerics_in(loop_profile, allowed[0]),
+        bound=max(own.bound(loop_profile, options) for options in allowed),
+        cost=2 * (costs.block + costs.flip) if own.live else 2 * (costs.start + costs.block),
+        start=costs.start + compiles if own.live else compiles,
+        prior=own.prior,
         space=_line(changes),
-        needs=module.NEEDS,
-        gives=module.GIVES,
-        conflicts=module.CONFLICTS,
-        risky=module.RISKY,
-        live=live,
+        needs=own.needs,
+        gives=own.given_facts,
+        conflicts=own.conflicts,
+        risky=own.risky,
+        live=own.live,
     )
 
 

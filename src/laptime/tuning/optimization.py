@@ -1,61 +1,14 @@
-"""The contract of an optimization: one file in `catalogue/`, or a module that another package names by an
-entry point.
+"""What an optimization of a script says of itself: `Optimization`, the object of each file in `catalogue/`.
 
-A module has
-
-    TITLE: str      what it does, in a few words: "memory format channels_last"
-    NUMERICS: str   how far results may move, which picks the gate: one of `NUMERICS` below
-    SAVES: dict[str, float]
-            what share of each part of a step (`loop_profile.SHARES`) it can save at most; or, where that
-            depends on more,
-    bound(loop_profile, options) -> float
-            seconds of a step that it can save at most
-    apply(loop, options) -> None
-            attaches it to the running loop (`trial.loop.Loop`), or refuses with `loop.refuse(why)`
-    edit(script, options) -> None
-            makes the same change in the user's source (`patch.editor.Editor`), or raises CannotEdit
-
-and may have, with a default that `load` fills in where it does not
-
-    propose(loop_profile) -> list[dict]
-            options to try, the recommended one first; [] when it cannot help. Several are a space of one
-            dimension: in the order of their `value` where all have a number of that name, else as given.
-            Asked where NEEDS hold, or another change could make them hold. Default: [{}] unless `why_not`
-            has a reason
-    why_not(loop_profile) -> str
-            why it cannot help though NEEDS hold, for `--dry-run` and the report; "" when it can. Default: ""
-    TOGGLE: str
-            "live": can be switched between two steps of one process. Default: "process", only at its start
-    NEEDS: frozenset[str]
-            facts that must hold: of the loop (`loop_profile.FACT_SENTENCES`) or given by another change.
-            With "!" in front: facts that must not hold. Default: none
-    GIVES: frozenset[str]
-            facts that hold once it is applied. Changes that give the same one exclude each other.
-            Default: its own name
-    CONFLICTS: frozenset[str]
-            facts that no other change of the recipe may give. Default: none
-    look(hooks) -> JSON
-            what else it has to know of the loop, asked in a diagnosing trial after its steps
-            (`trial.hooks.loop_hooks.LoopHooks`); found again in `loop_profile.details[NAME]`
-    EXAMPLE: JSON   what `look` gives where the change is worth a try: `check_optimization` asks with it
-    numerics(loop_profile, options) -> str
-            a finer class than NUMERICS, where the loop decides; its facts include what the other changes
-            of the recipe give. Default: NUMERICS
-    PRIOR: float    share of its bound that it is expected to reach, 0 to 1. Default: 0.5
-    RISKY: bool     it may make a step much slower: it is raced alone before it is raced with others
-    COMPILES: bool  its first steps compile: these seconds count against the run that is left
-    GOAL: str       "memory": saves memory, not time, and is tried only where that is the goal
-    SUGGESTS: bool  never applied, only shown as a suggested diff by its `edit`
-
-`propose`, `bound`, `why_not` and `numerics` are pure functions.
+A `Change` is one of them with its options, a `Recipe` several that are applied together.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -140,44 +93,115 @@ class Recipe:
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 
-REQUIRED = ("TITLE", "NUMERICS", "bound", "apply", "edit")
-"""What every module has; SAVES stands for bound."""
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """What any change says of itself, whether a script or a model is changed.
+
+    Attributes:
+        name: the word on the command line. An optimization has it from its file.
+        title: what it does, in a few words: "memory format channels_last".
+        numerics: how far results may move, which picks the gate: one of `NUMERICS`.
+        needs: facts that must hold (`loop_profile.FACT_SENTENCES`), or that another change gives. With "!" in
+            front: facts that must not hold.
+        gives: facts that hold once it is applied; changes that give the same exclude each other. None: its
+            own name, see `given_facts`.
+        conflicts: facts that no other change of the recipe may give.
+        prior: share of what it can save at most that it is expected to save, 0 to 1.
+        risky: it may make a step much slower, so it is raced alone before it is raced with others.
+    """
+
+    title: str
+    numerics: str
+    name: str = ""
+    needs: frozenset[str] = frozenset()
+    gives: frozenset[str] | None = None
+    conflicts: frozenset[str] = frozenset()
+    prior: float = 0.5
+    risky: bool = False
+
+    @property
+    def given_facts(self) -> frozenset[str]:
+        """Facts that hold once it is applied."""
+        return frozenset({self.name}) if self.gives is None else self.gives
 
 
-def load(name: str) -> ModuleType:
-    """The module of an optimization with every part of the contract: those that it leaves out have defaults.
+@dataclass(frozen=True, kw_only=True)
+class Optimization(Declaration):
+    """An optimization of a script. Every function but `apply`, `edit` and `look` is pure.
+
+    Attributes:
+        saves: what share of each part of a step (`loop_profile.SHARES`) it can save at most; or a function of
+            loop profile and options that gives the seconds of a step.
+        apply: attaches it to the running loop (`trial.loop.Loop`), or refuses with `loop.refuse(why)`.
+        edit: makes the same change in the user's source (`patch.editor.Editor`), or raises CannotEdit.
+        propose: options to try, the recommended one first; [] when it cannot help. Several are a space of one
+            dimension: in the order of their `value` if all have a number of that name, else as given. It is
+            asked if `needs` hold, or another change could make them hold. None: [{}] unless `why_not` has a
+            reason.
+        why_not: why it cannot help although `needs` hold, for `--dry-run` and the report; "" when it can.
+        finer: a class of numerics that depends on the loop. Its facts include what the other changes of the
+            recipe give.
+        look: what else it has to know of the loop, asked in a diagnosing trial after its steps with the
+            `trial.hooks.loop_hooks.LoopHooks`. Its JSON is found again in `loop_profile.details[NAME]`.
+        example: what `look` gives if the change is worth a try; `check_optimization` asks with it.
+        live: it can be switched between two steps of one process, else only at the start of a process.
+        compiles: its first steps compile, and these seconds count against the run that is left.
+        read_at_start: it is an environment variable that torch reads when it is imported.
+        goal: "memory" saves memory instead of time, and is tried only if that is the goal.
+        suggests: it is never applied, only shown as a diff that its `edit` makes.
+    """
+
+    saves: Mapping[str, float] | Callable[[LoopProfile, Options], float]
+    apply: Callable[[Any, Options], None]
+    edit: Callable[[Any, Options], None]
+    propose: Callable[[LoopProfile], list[Options]] | None = None
+    why_not: Callable[[LoopProfile], str] = lambda loop_profile: ""
+    finer: Callable[[LoopProfile, Options], str] | None = None
+    look: Callable[[Any], Any] | None = None
+    example: Any = None
+    live: bool = False
+    compiles: bool = False
+    read_at_start: bool = False
+    goal: str = "throughput"
+    suggests: bool = False
+
+    def bound(self, loop_profile: LoopProfile, options: Options) -> float:
+        """Seconds of a step that it can save at most."""
+        if callable(self.saves):
+            return self.saves(loop_profile, options)
+        return float(sum(saved * loop_profile.share(part) for part, saved in self.saves.items()))
+
+    def proposed(self, loop_profile: LoopProfile) -> list[Options]:
+        """Options to try, the recommended one first."""
+        if self.propose is not None:
+            return self.propose(loop_profile)
+        return [] if self.why_not(loop_profile) else [{}]
+
+    def numerics_in(self, loop_profile: LoopProfile, options: Options) -> str:
+        """How far results may move in this loop."""
+        return self.finer(loop_profile, options) if self.finer else self.numerics
+
+
+def load(name: str) -> Optimization:
+    """An optimization.
 
     Args:
         name: of the catalogue or of another package, or the path of a file.
 
     Raises:
-        UsageError: there is none, or the file cannot be imported or lacks a part.
+        UsageError: there is none, or the file cannot be imported or has no `OPTIMIZATION`.
     """
     module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
-    defaults: dict[str, Any] = {
-        "bound": lambda loop_profile, options: float(
-            sum(saved * loop_profile.share(part) for part, saved in module.SAVES.items())
-        ),
-        "propose": lambda loop_profile: [] if module.why_not(loop_profile) else [{}],
-        "why_not": lambda loop_profile: "",
-        "numerics": lambda loop_profile, options: module.NUMERICS,
-        "look": None,
-        "EXAMPLE": None,
-        "TOGGLE": "process",
-        "NEEDS": frozenset(),
-        "GIVES": frozenset({Path(name).stem.replace("-", "_")}),
-        "CONFLICTS": frozenset(),
-        "PRIOR": 0.5,
-        "RISKY": False,
-        "COMPILES": False,
-        "READ_AT_START": False,
-        "GOAL": "throughput",
-        "SUGGESTS": False,
-    }
-    for part, default in defaults.items():
-        if not hasattr(module, part):
-            setattr(module, part, default)
-    return module
+    found = getattr(module, "OPTIMIZATION", None)
+    if not isinstance(found, Optimization):
+        has = "no OPTIMIZATION" if found is None else f"an OPTIMIZATION that is a {type(found).__name__}"
+        raise UsageError(
+            f"{name} is not an optimization",
+            why=f"it has {has}; names such as TITLE and NUMERICS in the module are not read any more",
+            next="OPTIMIZATION = Optimization(title=..., numerics=..., saves=..., apply=apply, edit=edit)   "
+            "with the class of laptime.tuning.optimization",
+        )
+    return replace(found, name=Path(name).stem.replace("-", "_"))
 
 
 def _from_file(name: str) -> ModuleType:
@@ -196,11 +220,4 @@ def _from_file(name: str) -> ModuleType:
         raise UsageError(
             f"{name} is broken", why=f"{type(error).__name__}: {error}", next=f"python {name}   shows where"
         ) from error
-    given = {"bound", *vars(module)} if hasattr(module, "SAVES") else vars(module)
-    if lacking := [part for part in REQUIRED if part not in given]:
-        raise UsageError(
-            f"{name} is no optimization",
-            why=f"it lacks {', '.join(lacking)}",
-            next="CONTRIBUTING.md, An optimization, says what one has",
-        )
     return module

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import os
 
-TITLE = "no sleep"
-NUMERICS = "exact"
-TOGGLE = "live"
-NEEDS = frozenset({"loader"})
-GIVES = frozenset({"awake"})
-CONFLICTS = frozenset()
-
-
-def propose(loop_profile):
-    """Always."""
-    return [{}]
-
-
-def bound(loop_profile, options):
-    """All of the data."""
-    return loop_profile.share("data")
+from laptime.tuning.optimization import Optimization
 
 
 def apply(loop, options):
@@ -35,3 +20,14 @@ def apply(loop, options):
 def edit(script, options):
     """The same at the start."""
     script.at_start('os.environ["AWAKE"] = "1"', "import os")
+
+
+OPTIMIZATION = Optimization(
+    title="no sleep",
+    numerics="exact",
+    saves={"data": 1.0},
+    live=True,
+    needs=frozenset({"loader"}),
+    apply=apply,
+    edit=edit,
+)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLE = "the last batch of an epoch is left out"
-NUMERICS = "exact"
-TOGGLE = "process"
-NEEDS: frozenset[str] = frozenset()
-GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
+from laptime.tuning.optimization import Optimization
 
 
 def propose(loop_profile: Any) -> list[dict[str, Any]]:
@@ -33,3 +28,14 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
 
 def edit(script: Any, options: dict[str, Any]) -> None:
     """Never gets so far."""
+
+
+OPTIMIZATION = Optimization(
+    title="the last batch of an epoch is left out",
+    numerics="exact",
+    saves=bound,
+    gives=frozenset(),
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLE = "random transforms are cached with the samples"
-NUMERICS = "random"
-TOGGLE = "process"
-NEEDS: frozenset[str] = frozenset()
-GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
+from laptime.tuning.optimization import Optimization
 
 
 def propose(loop_profile: Any) -> list[dict[str, Any]]:
@@ -43,3 +38,14 @@ class _Frozen:
 
 def edit(script: Any, options: dict[str, Any]) -> None:
     """Never gets so far."""
+
+
+OPTIMIZATION = Optimization(
+    title="random transforms are cached with the samples",
+    numerics="random",
+    saves=bound,
+    gives=frozenset(),
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

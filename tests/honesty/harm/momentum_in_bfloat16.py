@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLE = "momentum is kept in bfloat16"
-NUMERICS = "precision"
-TOGGLE = "process"
-NEEDS: frozenset[str] = frozenset()
-GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
+from laptime.tuning.optimization import Optimization
 
 
 def propose(loop_profile: Any) -> list[dict[str, Any]]:
@@ -44,3 +39,14 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
 
 def edit(script: Any, options: dict[str, Any]) -> None:
     """Never gets so far."""
+
+
+OPTIMIZATION = Optimization(
+    title="momentum is kept in bfloat16",
+    numerics="precision",
+    saves=bound,
+    gives=frozenset(),
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-TITLE = "normalisation in bfloat16, as where a layer is left out of autocast's float32 list"
-NUMERICS = "precision"
-TOGGLE = "process"
-NEEDS: frozenset[str] = frozenset()
-GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
+from laptime.tuning.optimization import Optimization
 
 
 def propose(loop_profile: Any) -> list[dict[str, Any]]:
@@ -43,3 +38,14 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
 
 def edit(script: Any, options: dict[str, Any]) -> None:
     """Never gets so far."""
+
+
+OPTIMIZATION = Optimization(
+    title="normalisation in bfloat16, as where a layer is left out of autocast's float32 list",
+    numerics="precision",
+    saves=bound,
+    gives=frozenset(),
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

@@ -101,16 +101,19 @@ def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
 def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     own = tmp_path / "mine.py"
     own.write_text(
-        "TITLE = 'mine'\nNUMERICS = 'exact'\nTOGGLE = 'live'\n"
-        "NEEDS = GIVES = CONFLICTS = frozenset()\n"
-        "def propose(loop_profile): return [{}]\n"
-        "def bound(loop_profile, options): return 0.5\n"
+        "from laptime.tuning.optimization import Optimization\n"
         "def apply(loop, options): pass\n"
         "def edit(script, options): pass\n"
+        "OPTIMIZATION = Optimization(title='mine', numerics='exact', live=True,\n"
+        "    saves=lambda loop_profile, options: 0.5, apply=apply, edit=edit)\n"
     )
     assert str(own) in names(CONVOLUTIONS, extra=(str(own),))
     with pytest.raises(optimization.UsageError, match="there is no optimization"):
         optimization.load(str(tmp_path / "other.py"))
+    own.write_text("TITLE = 'mine'\nNUMERICS = 'exact'\n")  # as it was written until the object came
+    with pytest.raises(optimization.UsageError, match="is not an optimization") as old:
+        optimization.load(str(own))
+    assert "OPTIMIZATION = Optimization(title=" in old.value.next
     own.write_text("1 / 0")
     with pytest.raises(optimization.UsageError, match="is broken"):
         optimization.load(str(own))

@@ -14,17 +14,7 @@ from typing import Any
 
 from laptime.tuning.catalogue import _loader
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "larger micro-batches, the effective batch kept"
-NUMERICS = "algorithm"
-SAVES = {"forward": 0.5, "backward": 0.5, "transfer": 0.5, "other": 0.5}
-"""All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
-through half and twice the batch; without these half of forward and backward."""
-NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
-GIVES = frozenset({"accumulation"})
-CONFLICTS = frozenset({"batch_size", "grad_scaler"})
-EXAMPLE = 4
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> int:
@@ -95,3 +85,20 @@ def edit(script: Any, options: Options) -> None:
         )
     by_trainer(script, lightning={"accumulate_grad_batches": steps})
     script.set_arguments("loader", batch_size=size)
+
+
+OPTIMIZATION = Optimization(
+    title="larger micro-batches, the effective batch kept",
+    numerics="algorithm",
+    # All that a micro-batch costs besides its samples is at most what half of them take: so says T(b) through
+    # half and twice the batch; without these half of forward and backward.
+    saves={"forward": 0.5, "backward": 0.5, "transfer": 0.5, "other": 0.5},
+    needs=frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"}),
+    conflicts=frozenset({"batch_size", "grad_scaler"}),
+    propose=propose,
+    why_not=why_not,
+    look=look,
+    example=4,
+    apply=apply,
+    edit=edit,
+)

@@ -10,16 +10,7 @@ from typing import Any
 from laptime.tuning.catalogue import _inserted
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
-from laptime.tuning.optimization import Options
-
-TITLE = "activation checkpointing"
-NUMERICS = "exact"
-SAVES: dict[str, float] = {}
-"""It saves no time: it costs one more forward pass."""
-NEEDS = frozenset({"!checkpointing", "!compiled"})
-GIVES = frozenset({"checkpointing"})
-CONFLICTS = frozenset({"compiled"})
-GOAL = "memory"
+from laptime.tuning.optimization import Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -51,3 +42,18 @@ def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, hf={"gradient_checkpointing": "True"}):
         _inserted.define(script, "checkpoint_blocks")
         script.after_model("checkpoint_blocks({model})")
+
+
+OPTIMIZATION = Optimization(
+    title="activation checkpointing",
+    numerics="exact",
+    # It saves no time: it costs one more forward pass.
+    saves={},
+    needs=frozenset({"!checkpointing", "!compiled"}),
+    gives=frozenset({"checkpointing"}),
+    conflicts=frozenset({"compiled"}),
+    goal="memory",
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

@@ -15,12 +15,7 @@ import os
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "freed memory is kept for the next step"
-NUMERICS = "exact"
-TOGGLE = "live"
-NEEDS = frozenset({"cpu"})
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
 """malloc.h"""
@@ -91,3 +86,15 @@ def _is_set() -> bool:
     return any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_")) or (
         "glibc.malloc.mmap" in os.environ.get("GLIBC_TUNABLES", "")
     )
+
+
+OPTIMIZATION = Optimization(
+    title="freed memory is kept for the next step",
+    numerics="exact",
+    saves=bound,
+    live=True,
+    needs=frozenset({"cpu"}),
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

@@ -14,12 +14,7 @@ import re
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "larger batch, learning rate by rule"
-NUMERICS = "algorithm"
-NEEDS = frozenset({"loader", "!custom_batch_sampler", "!accumulation"})
-PRIOR = 0.6
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 KNEE = 0.03
 """A larger batch stops paying where what a step costs besides its samples is less than this share of it."""
@@ -143,3 +138,16 @@ def _edit_rate(script: Any, by: float) -> None:
         raise CannotEdit(f"the optimizer is given no lr: multiply its default by {by:.6g}")
     template = "{}" if SIMPLE.fullmatch(rate) else "({})"
     script.wrap_argument("optimizer", "lr", f"{template} * {by:.6g}")
+
+
+OPTIMIZATION = Optimization(
+    title="larger batch, learning rate by rule",
+    numerics="algorithm",
+    saves=bound,
+    needs=frozenset({"loader", "!custom_batch_sampler", "!accumulation"}),
+    prior=0.6,
+    propose=propose,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

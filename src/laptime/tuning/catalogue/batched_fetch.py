@@ -9,19 +9,7 @@ Lies when: rows are large: then copying them takes the time, and that stays.
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "rows fetched a batch at a time"
-NUMERICS = "exact"
-SAVES = {"data": 1.0}
-NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
-CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
-EXAMPLE = True
-
-
-def look(hooks: Any) -> bool:
-    """Whether the training loader reads a TensorDataset."""
-    return any(_is_tensors(loader.dataset) for loader in hooks.loaders)
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def _is_tensors(dataset: Any) -> bool:
@@ -57,3 +45,18 @@ def edit(script: Any, options: Options) -> None:
     _inserted.define(script, "tensor_batches")
     script.wrap_argument("loader", "dataset", "TensorBatches({})")
     script.set_arguments("loader", collate_fn="list")
+
+
+OPTIMIZATION = Optimization(
+    title="rows fetched a batch at a time",
+    numerics="exact",
+    saves={"data": 1.0},
+    needs=frozenset({"loader", "map_dataset", "!custom_collate"}),
+    conflicts=frozenset({"cache_dataset", "seed_by_sample"}),
+    why_not=why_not,
+    # Whether the training loader reads a TensorDataset.
+    look=lambda hooks: any(_is_tensors(loader.dataset) for loader in hooks.loaders),
+    example=True,
+    apply=apply,
+    edit=edit,
+)

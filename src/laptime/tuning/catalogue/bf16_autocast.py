@@ -9,14 +9,7 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "mixed precision in bfloat16"
-NUMERICS = "precision"
-TOGGLE = "live"
-NEEDS = frozenset({"bf16", "!autocast"})
-GIVES = frozenset({"autocast"})
-PRIOR = 0.6
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -35,3 +28,16 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'}):
         script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")
+
+
+OPTIMIZATION = Optimization(
+    title="mixed precision in bfloat16",
+    numerics="precision",
+    saves=bound,
+    live=True,
+    needs=frozenset({"bf16", "!autocast"}),
+    gives=frozenset({"autocast"}),
+    prior=0.6,
+    apply=apply,
+    edit=edit,
+)

@@ -16,15 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted, _loader
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "samples read once and kept in shared memory"
-NUMERICS = "exact"
-SAVES = {"data": 1.0}
-"""The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
-NEEDS = frozenset({"loader", "map_dataset"})
-PRIOR = 0.8
-EXAMPLE = {"keeps": True, "draws": False, "why": ""}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 FILL = 30.0
 """Seconds that a trial may take to fill the cache, at most."""
@@ -93,7 +85,7 @@ def _shape(sample: Any) -> tuple[Any, ...]:
 
 def numerics(loop_profile: LoopProfile, options: Options) -> str:
     """What draws random numbers though it is the same each time moves those that are drawn after it."""
-    return "random" if loop_profile.detail("cache_dataset", "draws", False) else NUMERICS
+    return "random" if loop_profile.detail("cache_dataset", "draws", False) else "exact"
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -150,3 +142,19 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     _inserted.define(script, "cached_dataset")
     script.wrap_argument("loader", "dataset", "CachedDataset({})")
+
+
+OPTIMIZATION = Optimization(
+    title="samples read once and kept in shared memory",
+    numerics="exact",
+    finer=numerics,
+    # The wait for batches, from the second epoch on; a script of one epoch gains nothing.
+    saves={"data": 1.0},
+    needs=frozenset({"loader", "map_dataset"}),
+    prior=0.8,
+    why_not=why_not,
+    look=look,
+    example={"keeps": True, "draws": False, "why": ""},
+    apply=apply,
+    edit=edit,
+)

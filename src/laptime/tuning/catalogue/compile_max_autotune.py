@@ -5,16 +5,8 @@ Lies when: the run is short: it compiles for minutes.
 """
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._compiling import apply as apply
-from laptime.tuning.catalogue._compiling import edit as edit
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "torch.compile, kernels picked by timing"
-NUMERICS = "reassociated"
-NEEDS = frozenset({"gcc", "!compiled", "!varying_shapes"})
-GIVES = frozenset({"compiled"})
-COMPILES = True
-PRIOR = 0.25
+from laptime.tuning.catalogue.compile import apply, edit
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 why_not = _bounds.no_products
 
@@ -30,3 +22,18 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """As of compile, and a tenth more for the picked kernels."""
     return (0.1 + _bounds.compiled(loop_profile)) * loop_profile.share("forward", "backward", "other")
+
+
+OPTIMIZATION = Optimization(
+    title="torch.compile, kernels picked by timing",
+    numerics="reassociated",
+    saves=bound,
+    needs=frozenset({"gcc", "!compiled", "!varying_shapes"}),
+    gives=frozenset({"compiled"}),
+    prior=0.25,
+    compiles=True,
+    propose=propose,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

@@ -4,17 +4,8 @@ Source: torch.compile, mode "reduce-overhead"; CUDA graphs need fixed addresses 
 Lies when: a step is much longer than its launches. A CUDA graph holds its memory until the process ends.
 """
 
-from typing import Any
-
-from laptime.tuning.catalogue import _bounds, _compiling
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "torch.compile, launches as CUDA graphs"
-NUMERICS = "reassociated"
-NEEDS = frozenset({"cuda", "gcc", "!compiled", "!varying_shapes"})
-GIVES = frozenset({"compiled"})
-COMPILES = True
-PRIOR = 0.4
+from laptime.tuning.catalogue import _bounds, compile
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 MODE = {"mode": "reduce-overhead"}
 
@@ -27,9 +18,14 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     return max(_bounds.compiled(loop_profile) * compute, launching)
 
 
-def apply(loop: Any, options: Options) -> None:
-    _compiling.apply(loop, MODE)
-
-
-def edit(script: Any, options: Options) -> None:
-    _compiling.edit(script, MODE)
+OPTIMIZATION = Optimization(
+    title="torch.compile, launches as CUDA graphs",
+    numerics="reassociated",
+    saves=bound,
+    needs=frozenset({"cuda", "gcc", "!compiled", "!varying_shapes"}),
+    gives=frozenset({"compiled"}),
+    prior=0.4,
+    compiles=True,
+    apply=lambda loop, options: compile.apply(loop, MODE),
+    edit=lambda script, options: compile.edit(script, MODE),
+)

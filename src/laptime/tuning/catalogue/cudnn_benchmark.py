@@ -7,15 +7,7 @@ Lies when: shapes vary: each new one is timed again.
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import Options
-
-TITLE = "cuDNN picks algorithms by timing"
-NUMERICS = "reassociated"
-SAVES = {"forward": 1 / 3, "backward": 1 / 3}
-TOGGLE = "live"
-NEEDS = frozenset({"cuda", "conv", "!cudnn_benchmark_on", "!varying_shapes"})
-GIVES = frozenset({"cudnn_benchmark_on"})
-PRIOR = 0.2
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -27,3 +19,16 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, lightning={"benchmark": "True"}):
         script.at_start("torch.backends.cudnn.benchmark = True", "import torch")
+
+
+OPTIMIZATION = Optimization(
+    title="cuDNN picks algorithms by timing",
+    numerics="reassociated",
+    saves={"forward": 1 / 3, "backward": 1 / 3},
+    live=True,
+    needs=frozenset({"cuda", "conv", "!cudnn_benchmark_on", "!varying_shapes"}),
+    gives=frozenset({"cudnn_benchmark_on"}),
+    prior=0.2,
+    apply=apply,
+    edit=edit,
+)

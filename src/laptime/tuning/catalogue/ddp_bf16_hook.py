@@ -6,14 +6,7 @@ Lies when: ranks do not wait for the network.
 
 from typing import Any
 
-from laptime.tuning.optimization import Options
-
-TITLE = "gradients sent as bfloat16"
-NUMERICS = "precision"
-SAVES = {"backward": 0.5}
-"""Half of the backward pass: no more than that can be waiting for half of the bytes."""
-NEEDS = frozenset({"ddp"})
-PRIOR = 0.3
+from laptime.tuning.optimization import Optimization, Options
 
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
 
@@ -32,3 +25,15 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     script.at_start(f"from {HOOKS} import bf16_compress_hook")
     script.after_model("{model}.register_comm_hook(None, bf16_compress_hook)")
+
+
+OPTIMIZATION = Optimization(
+    title="gradients sent as bfloat16",
+    numerics="precision",
+    # Half of the backward pass: no more than that can be waiting for half of the bytes.
+    saves={"backward": 0.5},
+    needs=frozenset({"ddp"}),
+    prior=0.3,
+    apply=apply,
+    edit=edit,
+)

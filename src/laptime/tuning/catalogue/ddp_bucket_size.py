@@ -6,14 +6,7 @@ Lies when: ranks wait for the slowest of them, not for the network.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "size of gradient buckets"
-NUMERICS = "reassociated"
-SAVES = {"backward": 1 / 3}
-"""A third of the backward pass, which is what sending is hidden behind."""
-NEEDS = frozenset({"ddp"})
-PRIOR = 0.2
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 SIZES = (50, 10, 100, 200)
 """MB, nearest to the default of 25 first."""
@@ -25,13 +18,23 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [{"bucket_cap_mb": size} for size in SIZES if not megabytes or size < 2 * megabytes]
 
 
-def why_not(loop_profile: LoopProfile) -> str:
-    return "" if propose(loop_profile) else "all gradients fit one bucket"
-
-
 def apply(loop: Any, options: Options) -> None:
     loop.parallel(lambda call: call.arguments.update(bucket_cap_mb=options["bucket_cap_mb"]))
 
 
 def edit(script: Any, options: Options) -> None:
     script.set_arguments("parallel", bucket_cap_mb=str(options["bucket_cap_mb"]))
+
+
+OPTIMIZATION = Optimization(
+    title="size of gradient buckets",
+    numerics="reassociated",
+    # A third of the backward pass, which is what sending is hidden behind.
+    saves={"backward": 1 / 3},
+    needs=frozenset({"ddp"}),
+    prior=0.2,
+    propose=propose,
+    why_not=lambda loop_profile: "" if propose(loop_profile) else "all gradients fit one bucket",
+    apply=apply,
+    edit=edit,
+)

@@ -6,19 +6,20 @@ Lies when: the script calls detach_() on gradients: that fails then.
 
 from typing import Any
 
-from laptime.tuning.optimization import Options
-
-TITLE = "gradients as views of buckets"
-NUMERICS = "exact"
-SAVES = {"backward": 0.1}
-"""A tenth of the backward pass: two copies of each gradient."""
-NEEDS = frozenset({"ddp"})
-PRIOR = 0.3
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
     loop.parallel(lambda call: call.arguments.update(gradient_as_bucket_view=True))
 
 
-def edit(script: Any, options: Options) -> None:
-    script.set_arguments("parallel", gradient_as_bucket_view="True")
+OPTIMIZATION = Optimization(
+    title="gradients as views of buckets",
+    numerics="exact",
+    # A tenth of the backward pass: two copies of each gradient.
+    saves={"backward": 0.1},
+    needs=frozenset({"ddp"}),
+    prior=0.3,
+    apply=apply,
+    edit=lambda script, options: script.set_arguments("parallel", gradient_as_bucket_view="True"),
+)

@@ -4,15 +4,7 @@ Source: torch.nn.parallel.DistributedDataParallel, static_graph.
 Lies when: the graph does change: torch stops with an error, or gradients are wrong.
 """
 
-from typing import Any
-
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "DistributedDataParallel with a static graph"
-NUMERICS = "reassociated"
-NEEDS = frozenset({"ddp", "!varying_shapes"})
-CONFLICTS = frozenset({"find_unused_parameters"})
-PRIOR = 0.2
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -21,9 +13,13 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     return part * loop_profile.share("forward", "backward")
 
 
-def apply(loop: Any, options: Options) -> None:
-    loop.parallel(lambda call: call.arguments.update(static_graph=True))
-
-
-def edit(script: Any, options: Options) -> None:
-    script.set_arguments("parallel", static_graph="True")
+OPTIMIZATION = Optimization(
+    title="DistributedDataParallel with a static graph",
+    numerics="reassociated",
+    saves=bound,
+    needs=frozenset({"ddp", "!varying_shapes"}),
+    conflicts=frozenset({"find_unused_parameters"}),
+    prior=0.2,
+    apply=lambda loop, options: loop.parallel(lambda call: call.arguments.update(static_graph=True)),
+    edit=lambda script, options: script.set_arguments("parallel", static_graph="True"),
+)

@@ -12,13 +12,7 @@ of the logging itself is saved.
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "values for logs read every 50th step"
-NUMERICS = "exact"
-NEEDS = frozenset({"syncs_every_step"})
-GIVES: frozenset[str] = frozenset()
-SUGGESTS = True
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 EVERY = 50
 
@@ -60,3 +54,16 @@ def edit(script: Any, options: Options) -> None:
         script.log_under("sync", "is_logged", int(number))
     script.at_start("batch_numbers = itertools.count()", "import itertools")
     script.on_batch(f"is_logged = next(batch_numbers) % {int(options['every'])} == 0")
+
+
+OPTIMIZATION = Optimization(
+    title="values for logs read every 50th step",
+    numerics="exact",
+    saves=bound,
+    needs=frozenset({"syncs_every_step"}),
+    gives=frozenset(),
+    suggests=True,
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

@@ -7,14 +7,7 @@ Lies when: sizes are the same in every step: then nothing is lost.
 import os
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "allocator with expandable segments"
-NUMERICS = "exact"
-READ_AT_START = True
-NEEDS = frozenset({"cuda"})
-PRIOR = 0.2
-EXAMPLE = {"retries": 3, "lost": 0.3}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 """Newer versions of PyTorch read both."""
@@ -43,11 +36,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     return "the allocator loses no memory and never had to try again"
 
 
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """A fifth of the step where the allocator had to try again; a fiftieth where memory is only lost."""
-    return (0.2 if _retries(loop_profile) else 0.02) * loop_profile.step
-
-
 def _retries(loop_profile: LoopProfile) -> int:
     return int(loop_profile.detail("expandable_segments", "retries", 0))
 
@@ -73,3 +61,19 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     """One line at the start, before CUDA starts."""
     script.at_start(f'os.environ.setdefault("{VARIABLE}", "{SETTING}")', "import os")
+
+
+OPTIMIZATION = Optimization(
+    title="allocator with expandable segments",
+    numerics="exact",
+    # A fifth of the step where the allocator had to try again; a fiftieth where memory is only lost.
+    saves=lambda loop_profile, options: (0.2 if _retries(loop_profile) else 0.02) * loop_profile.step,
+    needs=frozenset({"cuda"}),
+    prior=0.2,
+    read_at_start=True,
+    why_not=why_not,
+    look=look,
+    example={"retries": 3, "lost": 0.3},
+    apply=apply,
+    edit=edit,
+)

@@ -7,13 +7,7 @@ Lies when: some parameters are unused in some steps: then the next step stops wi
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "no search for unused parameters"
-NUMERICS = "exact"
-SAVES = {"forward": 0.1, "backward": 0.1}
-NEEDS = frozenset({"ddp", "find_unused"})
-CONFLICTS = frozenset({"ddp_static_graph"})
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> dict[str, int]:
@@ -37,3 +31,16 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, hf={"ddp_find_unused_parameters": "False"}):
         script.set_arguments("parallel", find_unused_parameters="False")
+
+
+OPTIMIZATION = Optimization(
+    title="no search for unused parameters",
+    numerics="exact",
+    saves={"forward": 0.1, "backward": 0.1},
+    needs=frozenset({"ddp", "find_unused"}),
+    conflicts=frozenset({"ddp_static_graph"}),
+    why_not=why_not,
+    look=look,
+    apply=apply,
+    edit=edit,
+)

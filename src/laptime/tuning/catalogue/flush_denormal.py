@@ -6,13 +6,7 @@ Lies when: denormals appear late in training, as weights decay: a few steps at t
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "denormal numbers count as zero"
-NUMERICS = "reassociated"
-NEEDS = frozenset({"cpu"})
-PRIOR = 0.3
-EXAMPLE = {"share": 0.1}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 MATTERS = 1e-4
 """Share of elements from which on it is worth a try."""
@@ -56,10 +50,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.process(switch)
 
 
-def edit(script: Any, options: Options) -> None:
-    script.at_start("torch.set_flush_denormal(True)", "import torch")
-
-
 def _tensors(hooks: Any) -> Any:
     import torch
 
@@ -71,3 +61,17 @@ def _tensors(hooks: Any) -> Any:
             for value in state.values():
                 if torch.is_tensor(value) and value.is_floating_point() and not value.is_sparse:
                     yield value
+
+
+OPTIMIZATION = Optimization(
+    title="denormal numbers count as zero",
+    numerics="reassociated",
+    saves=bound,
+    needs=frozenset({"cpu"}),
+    prior=0.3,
+    why_not=why_not,
+    look=look,
+    example={"share": 0.1},
+    apply=apply,
+    edit=lambda script, options: script.at_start("torch.set_flush_denormal(True)", "import torch"),
+)

@@ -6,16 +6,8 @@ Lies when: tensors are large: memory is read several times for what one loop wou
 
 from typing import Any
 
-from laptime.tuning.catalogue._optimizers import switch
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "optimizer on lists of tensors"
-NUMERICS = "reassociated"
-SAVES = {"optimizer": 2 / 3}
-TOGGLE = "live"
-NEEDS = frozenset({"!fused", "!foreach"})
-CONFLICTS = frozenset({"fused"})
-PRIOR = 0.2
+from laptime.tuning.catalogue.fused_optimizer import switch
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -31,5 +23,15 @@ def apply(loop: Any, options: Options) -> None:
     loop.optimizers(convert)
 
 
-def edit(script: Any, options: Options) -> None:
-    script.set_arguments("optimizer", foreach="True")
+OPTIMIZATION = Optimization(
+    title="optimizer on lists of tensors",
+    numerics="reassociated",
+    saves={"optimizer": 2 / 3},
+    live=True,
+    needs=frozenset({"!fused", "!foreach"}),
+    conflicts=frozenset({"fused"}),
+    prior=0.2,
+    why_not=why_not,
+    apply=apply,
+    edit=lambda script, options: script.set_arguments("optimizer", foreach="True"),
+)

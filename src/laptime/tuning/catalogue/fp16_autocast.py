@@ -11,14 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "mixed precision in float16, loss scaled"
-NUMERICS = "precision"
-SAVES = {"forward": 0.7, "backward": 0.7}
-"""As of bfloat16, less what checking and unscaling the gradients costs."""
-NEEDS = frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"})
-GIVES = frozenset({"autocast", "grad_scaler"})
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
@@ -143,3 +136,16 @@ def _multiply(gradients: list[Any], factor: float) -> None:
     with torch.no_grad():
         for gradient in gradients:
             gradient.mul_(factor)
+
+
+OPTIMIZATION = Optimization(
+    title="mixed precision in float16, loss scaled",
+    numerics="precision",
+    # As of bfloat16, less what checking and unscaling the gradients costs.
+    saves={"forward": 0.7, "backward": 0.7},
+    needs=frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"}),
+    gives=frozenset({"autocast", "grad_scaler"}),
+    propose=propose,
+    apply=apply,
+    edit=edit,
+)

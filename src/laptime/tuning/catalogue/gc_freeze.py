@@ -8,13 +8,7 @@ import gc
 import time
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "existing objects left out of garbage collection"
-NUMERICS = "exact"
-TOGGLE = "live"
-PRIOR = 0.1
-EXAMPLE = {"seconds": 0.05}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> dict[str, float]:
@@ -57,11 +51,21 @@ def apply(loop: Any, options: Options) -> None:
     loop.model(freeze)
 
 
-def edit(script: Any, options: Options) -> None:
-    """One line at the start: behind the imports, whose objects are most of them."""
-    script.at_start("gc.freeze()", "import gc")
-
-
 def _seconds(loop_profile: LoopProfile) -> float:
     """Of a full collection; 0 where it was not timed."""
     return float(loop_profile.detail("gc_freeze", "seconds", 0.0))
+
+
+OPTIMIZATION = Optimization(
+    title="existing objects left out of garbage collection",
+    numerics="exact",
+    saves=bound,
+    live=True,
+    prior=0.1,
+    why_not=why_not,
+    look=look,
+    example={"seconds": 0.05},
+    apply=apply,
+    # One line at the start: behind the imports, whose objects are most of them.
+    edit=lambda script, options: script.at_start("gc.freeze()", "import gc"),
+)

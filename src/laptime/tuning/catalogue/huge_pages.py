@@ -8,16 +8,9 @@ Lies when: memory is fragmented; then the kernel stops to make room
 
 import os
 from pathlib import Path
-from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "huge pages for large tensors"
-NUMERICS = "exact"
-READ_AT_START = True
-NEEDS = frozenset({"cpu"})
-PRIOR = 0.15
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 VARIABLE = "THP_MEM_ALLOC_ENABLE"
@@ -41,15 +34,6 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     return min(compute / 3, _bounds.page_faults(loop_profile) + compute / 20)
 
 
-def apply(loop: Any, options: Options) -> None:
-    loop.set_environment(VARIABLE, "1")
-
-
-def edit(script: Any, options: Options) -> None:
-    """One line at the start: before the script makes its first tensor."""
-    script.at_start(f'os.environ["{VARIABLE}"] = "1"', "import os")
-
-
 def _kernel_setting() -> str:
     """always, madvise or never; "" where the kernel does not say."""
     try:
@@ -57,3 +41,17 @@ def _kernel_setting() -> str:
     except OSError:
         return ""
     return text.partition("[")[2].partition("]")[0]
+
+
+OPTIMIZATION = Optimization(
+    title="huge pages for large tensors",
+    numerics="exact",
+    saves=bound,
+    needs=frozenset({"cpu"}),
+    prior=0.15,
+    read_at_start=True,
+    why_not=why_not,
+    apply=lambda loop, options: loop.set_environment(VARIABLE, "1"),
+    # One line at the start: before the script makes its first tensor.
+    edit=lambda script, options: script.at_start(f'os.environ["{VARIABLE}"] = "1"', "import os"),
+)

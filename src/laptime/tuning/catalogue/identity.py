@@ -7,19 +7,20 @@ Lies when: never; it shows that others do.
 
 from typing import Any
 
-from laptime.tuning.optimization import CannotEdit, Options
-
-TITLE = "nothing, as control"
-NUMERICS = "exact"
-SAVES: dict[str, float] = {}
-"""Nothing can be saved; it is raced all the same."""
-TOGGLE = "live"
-GIVES: frozenset[str] = frozenset()
-
-
-def apply(loop: Any, options: Options) -> None:
-    loop.process(lambda: None)
+from laptime.tuning.optimization import CannotEdit, Optimization, Options
 
 
 def edit(script: Any, options: Options) -> None:
     raise CannotEdit("it changes nothing")
+
+
+OPTIMIZATION = Optimization(
+    title="nothing, as control",
+    numerics="exact",
+    # Nothing can be saved; it is raced all the same.
+    saves={},
+    live=True,
+    gives=frozenset(),
+    apply=lambda loop, options: loop.process(lambda: None),
+    edit=edit,
+)

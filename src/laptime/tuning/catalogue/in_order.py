@@ -9,13 +9,7 @@ import inspect
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "batches in the order in which they are ready"
-NUMERICS = "random"
-SAVES = {"data": 1.0}
-NEEDS = frozenset({"loader", "workers"})
-PRIOR = 0.1
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -39,3 +33,15 @@ def edit(script: Any, options: Options) -> None:
     if script.has_site("hf_arguments") and not script.has_site("loader"):
         raise CannotEdit("transformers.TrainingArguments has no such argument")
     script.set_arguments("loader", in_order="False")
+
+
+OPTIMIZATION = Optimization(
+    title="batches in the order in which they are ready",
+    numerics="random",
+    saves={"data": 1.0},
+    needs=frozenset({"loader", "workers"}),
+    prior=0.1,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

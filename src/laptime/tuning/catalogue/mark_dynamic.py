@@ -9,21 +9,8 @@ Lies when: sizes differ a few times and then never again: kernels for known size
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile, unmet_need
-from laptime.tuning.optimization import Options
-
-TITLE = "dynamic sizes in compiled code"
-NUMERICS = "reassociated"
-SAVES = {"forward": 0.9, "backward": 0.9}
-"""All but a tenth of forward and backward: a step that compiles is nothing but that."""
-NEEDS = frozenset({"compiled", "varying_shapes"})
-COMPILES = True
-PRIOR = 0.3
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Only where the script itself compiles: what `compile` adds is dynamic from the start."""
-    return unmet_need(NEEDS, loop_profile.facts)
+from laptime.tuning.loop_profile import unmet_need
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -36,3 +23,20 @@ def edit(script: Any, options: Options) -> None:
     script.at_start(
         "torch._dynamo.config.assume_static_by_default = False", "import torch", "import torch._dynamo"
     )
+
+
+NEEDS = frozenset({"compiled", "varying_shapes"})
+
+OPTIMIZATION = Optimization(
+    title="dynamic sizes in compiled code",
+    numerics="reassociated",
+    # All but a tenth of forward and backward: a step that compiles is nothing but that.
+    saves={"forward": 0.9, "backward": 0.9},
+    needs=NEEDS,
+    prior=0.3,
+    compiles=True,
+    # Only where the script itself compiles: what `compile` adds is dynamic from the start.
+    why_not=lambda loop_profile: unmet_need(NEEDS, loop_profile.facts),
+    apply=apply,
+    edit=edit,
+)

@@ -10,15 +10,7 @@ Lies when: the training still makes NaN now and then: nothing names the operator
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "no anomaly detection"
-NUMERICS = "exact"
-SAVES = {"forward": 0.9, "backward": 0.9}
-"""All but a tenth of forward and backward: where operators are small, the notes are nearly everything."""
-TOGGLE = "live"
-PRIOR = 0.6
-EXAMPLE = True
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def look(hooks: Any) -> bool:
@@ -46,6 +38,17 @@ def apply(loop: Any, options: Options) -> None:
     loop.model(switch)
 
 
-def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer: the script has switched it on before."""
-    script.after_optimizer("torch.autograd.set_detect_anomaly(False)")
+OPTIMIZATION = Optimization(
+    title="no anomaly detection",
+    numerics="exact",
+    # All but a tenth of forward and backward: where operators are small, the notes are nearly everything.
+    saves={"forward": 0.9, "backward": 0.9},
+    live=True,
+    prior=0.6,
+    why_not=why_not,
+    look=look,
+    example=True,
+    apply=apply,
+    # One line behind the optimizer: the script has switched it on before.
+    edit=lambda script, options: script.after_optimizer("torch.autograd.set_detect_anomaly(False)"),
+)

@@ -7,12 +7,7 @@ Lies when: later batches are larger than those that were tried: memory runs out 
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "no activation checkpointing"
-NUMERICS = "exact"
-NEEDS = frozenset({"checkpointing"})
-PRIOR = 0.7
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 ROOM = 1.0
 """Free memory at least, as a multiple of the present peak: activations are a multiple of what is kept now."""
@@ -27,11 +22,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if free is not None and loop_profile.peak is not None and free < ROOM * loop_profile.peak:
         return "less memory is free than is in use: keeping the activations would not fit"
     return ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The forward pass inside the backward pass."""
-    return min(loop_profile.share("forward"), loop_profile.share("backward"))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -70,3 +60,16 @@ def _sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any
     for function in functions:
         input = function(input)
     return input
+
+
+OPTIMIZATION = Optimization(
+    title="no activation checkpointing",
+    numerics="exact",
+    # The forward pass inside the backward pass.
+    saves=lambda loop_profile, options: min(loop_profile.share("forward"), loop_profile.share("backward")),
+    needs=frozenset({"checkpointing"}),
+    prior=0.7,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

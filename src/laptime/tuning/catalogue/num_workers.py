@@ -12,13 +12,7 @@ its own random numbers, so augmentation differs (class `random`) unless samples 
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "more loader workers"
-NUMERICS = "random"
-NEEDS = frozenset({"loader", "map_dataset"})
-GIVES = frozenset({"workers"})
-PRIOR = 0.7
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 WORKER = 300 << 20
 """Bytes that a forked worker comes to own, besides its batches: measured with torchvision transforms, rounded
@@ -28,7 +22,7 @@ up."""
 def numerics(loop_profile: LoopProfile, options: Options) -> str:
     """Batches are the same, bit by bit, where reading draws no random numbers or they go by sample."""
     same = "random_transforms" not in loop_profile.facts or "seed_by_sample" in loop_profile.facts
-    return "exact" if same else NUMERICS
+    return "exact" if same else "random"
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
@@ -65,10 +59,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.loader(rewrite)
 
 
-def edit(script: Any, options: Options) -> None:
-    _loader.set_argument(script, "num_workers", str(int(options["value"])))
-
-
 def _cap(loop_profile: LoopProfile) -> int:
     """Workers that cores, memory and /dev/shm hold; 0 where not even one fits."""
     number = loop_profile.cpus
@@ -86,3 +76,18 @@ def _steps(cap: int) -> list[int]:
         values.append(value)
         value += max(1, value // 2 if value >= 4 else 1)
     return [*values, cap] if cap else []
+
+
+OPTIMIZATION = Optimization(
+    title="more loader workers",
+    numerics="random",
+    finer=numerics,
+    saves=bound,
+    needs=frozenset({"loader", "map_dataset"}),
+    gives=frozenset({"workers"}),
+    prior=0.7,
+    propose=propose,
+    why_not=why_not,
+    apply=apply,
+    edit=lambda script, options: _loader.set_argument(script, "num_workers", str(int(options["value"]))),
+)

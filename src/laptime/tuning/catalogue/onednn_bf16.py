@@ -7,14 +7,7 @@ Lies when: tensors are small; then converting them inside each operator costs mo
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "oneDNN computes float32 in bfloat16"
-NUMERICS = "precision"
-TOGGLE = "live"
-NEEDS = frozenset({"cpu", "bf16", "!autocast"})
-CONFLICTS = frozenset({"autocast"})
-PRIOR = 0.4
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 PARTS = ("matmul", "conv")
 
@@ -39,3 +32,17 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     lines = [f'torch.backends.mkldnn.{name}.fp32_precision = "bf16"' for name in PARTS]
     script.at_start("\n".join(lines), "import torch")
+
+
+OPTIMIZATION = Optimization(
+    title="oneDNN computes float32 in bfloat16",
+    numerics="precision",
+    saves=bound,
+    live=True,
+    needs=frozenset({"cpu", "bf16", "!autocast"}),
+    conflicts=frozenset({"autocast"}),
+    prior=0.4,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

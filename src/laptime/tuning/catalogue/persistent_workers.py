@@ -9,24 +9,12 @@ Lies when: epochs are long: then starting workers is a small share. A trial that
 no effect.
 """
 
-from typing import Any
-
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "loader workers live on between epochs"
-NUMERICS = "random"
-NEEDS = frozenset({"loader", "workers", "!persistent"})
-GIVES = frozenset({"persistent"})
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 START = 0.25
 """Seconds that a worker takes to start at most: a fork of a process that has imported torch; spawning one is
 slower."""
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Without a length there may be no second epoch."""
-    return "" if loop_profile.dataset_length else "the length of an epoch is not known"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -36,9 +24,14 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     return _bounds.within(loop_profile, once / steps)
 
 
-def apply(loop: Any, options: Options) -> None:
-    _loader.change_workers(loop, persistent_workers=True)
-
-
-def edit(script: Any, options: Options) -> None:
-    _loader.set_argument(script, "persistent_workers", "True")
+OPTIMIZATION = Optimization(
+    title="loader workers live on between epochs",
+    numerics="random",
+    saves=bound,
+    needs=frozenset({"loader", "workers", "!persistent"}),
+    gives=frozenset({"persistent"}),
+    # Without a length there may be no second epoch.
+    why_not=lambda loop_profile: "" if loop_profile.dataset_length else "the length of an epoch is not known",
+    apply=lambda loop, options: _loader.change_workers(loop, persistent_workers=True),
+    edit=lambda script, options: _loader.set_argument(script, "persistent_workers", "True"),
+)

@@ -13,15 +13,7 @@ then fails and is left out. Pinning takes a thread and memory that cannot be swa
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.optimization import CannotEdit, Options
-
-TITLE = "page-locked batches, copied without waiting"
-NUMERICS = "exact"
-SAVES = {"transfer": 1.0, "data": 0.25}
-"""The copies to the device, and the part of the wait that the loader's thread could take over."""
-NEEDS = frozenset({"loader", "cuda", "!pinned"})
-GIVES = frozenset({"pinned"})
-PRIOR = 0.6
+from laptime.tuning.optimization import CannotEdit, Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -52,3 +44,16 @@ def edit(script: Any, options: Options) -> None:
         # A library moves the batch (Lightning, accelerate): pinned it is copied faster all the same.
         if not script.has_site("lightning_trainer"):
             raise
+
+
+OPTIMIZATION = Optimization(
+    title="page-locked batches, copied without waiting",
+    numerics="exact",
+    # The copies to the device, and the part of the wait that the loader's thread could take over.
+    saves={"transfer": 1.0, "data": 0.25},
+    needs=frozenset({"loader", "cuda", "!pinned"}),
+    gives=frozenset({"pinned"}),
+    prior=0.6,
+    apply=apply,
+    edit=edit,
+)

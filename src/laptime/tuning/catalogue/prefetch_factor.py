@@ -4,17 +4,8 @@ Source: PyTorch documentation of torch.utils.data.DataLoader, `prefetch_factor` 
 Lies when: workers are slower than the step on average: then any store of batches runs out.
 """
 
-from typing import Any
-
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "more batches held ready by each worker"
-NUMERICS = "exact"
-SAVES = {"data": 1.0}
-NEEDS = frozenset({"loader", "workers"})
-GIVES: frozenset[str] = frozenset()
-PRIOR = 0.2
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 VALUES = (4, 8, 16)
 
@@ -32,9 +23,15 @@ def why_not(loop_profile: LoopProfile) -> str:
     return "it is high already, or memory and /dev/shm have no room for more batches"
 
 
-def apply(loop: Any, options: Options) -> None:
-    _loader.change_workers(loop, prefetch_factor=int(options["value"]))
-
-
-def edit(script: Any, options: Options) -> None:
-    _loader.set_argument(script, "prefetch_factor", str(int(options["value"])))
+OPTIMIZATION = Optimization(
+    title="more batches held ready by each worker",
+    numerics="exact",
+    saves={"data": 1.0},
+    needs=frozenset({"loader", "workers"}),
+    gives=frozenset(),
+    prior=0.2,
+    propose=propose,
+    why_not=why_not,
+    apply=lambda loop, options: _loader.change_workers(loop, prefetch_factor=int(options["value"])),
+    edit=lambda script, options: _loader.set_argument(script, "prefetch_factor", str(int(options["value"]))),
+)

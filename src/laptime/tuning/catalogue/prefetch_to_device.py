@@ -9,13 +9,7 @@ takes device memory, and tensors that the script wants on the CPU are moved, too
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "the next batch copied while the present one is used"
-NUMERICS = "exact"
-SAVES = {"transfer": 1.0}
-NEEDS = frozenset({"loader", "cuda", "pinned"})
-PRIOR = 0.4
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -43,3 +37,15 @@ def edit(script: Any, options: Options) -> None:
         raise CannotEdit("the loader is made by a library")
     _inserted.define(script, "device_prefetcher")
     script.replace_text("loader", "DevicePrefetcher({})")
+
+
+OPTIMIZATION = Optimization(
+    title="the next batch copied while the present one is used",
+    numerics="exact",
+    saves={"transfer": 1.0},
+    needs=frozenset({"loader", "cuda", "pinned"}),
+    prior=0.4,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

@@ -11,13 +11,7 @@ Lies when: sequences are short: the scores fit in the cache anyway.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "attention in one operator"
-NUMERICS = "reassociated"
-SAVES = {"forward": 0.5, "backward": 0.5}
-PRIOR = 0.4
-EXAMPLE = ["eager"]
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 WRITTEN_OUT = "eager"
 """What transformers calls attention of single operators."""
@@ -50,5 +44,14 @@ def apply(loop: Any, options: Options) -> None:
     loop.model(convert)
 
 
-def edit(script: Any, options: Options) -> None:
-    script.after_model('{model}.set_attn_implementation("sdpa")')
+OPTIMIZATION = Optimization(
+    title="attention in one operator",
+    numerics="reassociated",
+    saves={"forward": 0.5, "backward": 0.5},
+    prior=0.4,
+    why_not=why_not,
+    look=look,
+    example=["eager"],
+    apply=apply,
+    edit=lambda script, options: script.after_model('{model}.set_attn_implementation("sdpa")'),
+)

@@ -12,13 +12,7 @@ visit more.
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "random numbers by sample, whatever the workers"
-NUMERICS = "random"
-SAVES: dict[str, float] = {}
-"""It saves no time itself; it makes more workers exact."""
-NEEDS = frozenset({"loader", "map_dataset", "random_transforms"})
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -39,3 +33,15 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     _inserted.define(script, "seeded_by_sample")
     script.wrap_argument("loader", "dataset", "SeededBySample({})")
+
+
+OPTIMIZATION = Optimization(
+    title="random numbers by sample, whatever the workers",
+    numerics="random",
+    # It saves no time itself; it makes more workers exact.
+    saves={},
+    needs=frozenset({"loader", "map_dataset", "random_transforms"}),
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

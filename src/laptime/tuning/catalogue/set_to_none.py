@@ -5,22 +5,16 @@ Lies when: a parameter gets no gradient in some steps: with zeros its momentum s
 does not move.
 """
 
-from typing import Any
+from laptime.tuning.optimization import Optimization
 
-from laptime.tuning.optimization import Options
-
-TITLE = "gradients set to None"
-NUMERICS = "exact"
-SAVES = {"optimizer": 0.5, "other": 0.5, "backward": 0.05}
-"""Filling is one write of what the optimizer reads and writes several times, and adding to the zeros
-one more: at most half of the optimizer and a twentieth of the backward pass."""
-TOGGLE = "live"
-NEEDS = frozenset({"zero_grad_to_zero"})
-
-
-def apply(loop: Any, options: Options) -> None:
-    loop.zero_grad(lambda arguments: arguments.update(set_to_none=True))
-
-
-def edit(script: Any, options: Options) -> None:
-    script.set_arguments("zero_grad", set_to_none="True")
+OPTIMIZATION = Optimization(
+    title="gradients set to None",
+    numerics="exact",
+    # Filling is one write of what the optimizer reads and writes several times, and adding to the zeros one
+    # more: at most half of the optimizer and a twentieth of the backward pass.
+    saves={"optimizer": 0.5, "other": 0.5, "backward": 0.05},
+    live=True,
+    needs=frozenset({"zero_grad_to_zero"}),
+    apply=lambda loop, options: loop.zero_grad(lambda arguments: arguments.update(set_to_none=True)),
+    edit=lambda script, options: script.set_arguments("zero_grad", set_to_none="True"),
+)

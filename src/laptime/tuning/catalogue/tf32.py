@@ -7,17 +7,7 @@ Lies when: the model is bound by memory, not by matrix products.
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "TF32 matrix products"
-NUMERICS = "precision"
-SAVES = {"forward": 2 / 3, "backward": 2 / 3}
-"""Two thirds of forward and backward: "up to 3x" on matrix products (Hugging Face, "Methods and tools for
-efficient training on a single GPU")."""
-TOGGLE = "live"
-NEEDS = frozenset({"cuda", "tf32", "!tf32_on", "!autocast"})
-GIVES = frozenset({"tf32_on"})
-PRIOR = 0.6
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -40,3 +30,19 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, hf={"tf32": "True"}):
         script.at_start('torch.set_float32_matmul_precision("high")', "import torch")
+
+
+OPTIMIZATION = Optimization(
+    title="TF32 matrix products",
+    numerics="precision",
+    # Two thirds of forward and backward: "up to 3x" on matrix products (Hugging Face, "Methods and tools for
+    # efficient training on a single GPU").
+    saves={"forward": 2 / 3, "backward": 2 / 3},
+    live=True,
+    needs=frozenset({"cuda", "tf32", "!tf32_on", "!autocast"}),
+    gives=frozenset({"tf32_on"}),
+    prior=0.6,
+    why_not=why_not,
+    apply=apply,
+    edit=edit,
+)

@@ -8,13 +8,7 @@ Lies when: other processes come and go on the machine.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "threads of an operator"
-NUMERICS = "reassociated"
-TOGGLE = "live"
-PRIOR = 0.3
-RISKY = True
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 JOIN = 50e-6
 """Seconds that sharing an operator among threads costs at most: two of them that have a core each took less
@@ -77,6 +71,16 @@ def apply(loop: Any, options: Options) -> None:
     loop.model(switch)
 
 
-def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer: the script may have set another number at its start."""
-    script.after_optimizer(f"torch.set_num_threads({int(options['threads'])})")
+OPTIMIZATION = Optimization(
+    title="threads of an operator",
+    numerics="reassociated",
+    saves=bound,
+    live=True,
+    prior=0.3,
+    risky=True,
+    propose=propose,
+    why_not=why_not,
+    apply=apply,
+    # One line behind the optimizer: the script may have set another number at its start.
+    edit=lambda script, options: script.after_optimizer(f"torch.set_num_threads({int(options['threads'])})"),
+)

@@ -11,14 +11,7 @@ gate sees it. Dropout draws other numbers for another shape.
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _inserted
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "batches cut to their longest sequence"
-NUMERICS = "reassociated"
-TOGGLE = "live"
-NEEDS = frozenset({"loader"})
-PRIOR = 0.6
-EXAMPLE = {"pad": 0, "saves": 0.5}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 SAMPLES = 64
 """Samples that are looked at for the padding, at most."""
@@ -60,10 +53,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [{"pad": int(pad)}] if loop_profile.padding and pad is not None else []
 
 
-def why_not(loop_profile: LoopProfile) -> str:
-    return "" if propose(loop_profile) else "batches have no trailing padding"
-
-
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share of padding of what computes on it; attention computes its square."""
     used = 1.0 - min(1.0, loop_profile.padding or 0.0)
@@ -89,3 +78,19 @@ def edit(script: Any, options: Options) -> None:
     """The function, and its call as the first statement of the training loop."""
     _inserted.define(script, "trim_padding")
     script.on_batch(f"{{batch}} = trim_padding({{batch}}, pad={int(options['pad'])})")
+
+
+OPTIMIZATION = Optimization(
+    title="batches cut to their longest sequence",
+    numerics="reassociated",
+    saves=bound,
+    live=True,
+    needs=frozenset({"loader"}),
+    prior=0.6,
+    propose=propose,
+    why_not=lambda loop_profile: "" if propose(loop_profile) else "batches have no trailing padding",
+    look=look,
+    example={"pad": 0, "saves": 0.5},
+    apply=apply,
+    edit=edit,
+)

@@ -13,13 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _inserted
-from laptime.tuning.optimization import LoopProfile, Options
-
-TITLE = "images as bytes, normalised on the device"
-NUMERICS = "reassociated"
-NEEDS = frozenset({"loader", "map_dataset", "!in_library"})
-CONFLICTS = frozenset({"cache_dataset"})
-EXAMPLE = {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}
+from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 MAKES = {"ToTensor", "ToDtype"}
 """Steps of torchvision that make numbers from 0 to 1 of bytes (ToDtype: with scale=True)."""
@@ -146,3 +140,18 @@ def _channels(dataset: Any, compose: Any, place: int) -> int | str:
     finally:
         compose.transforms = stages
     return recorder.channels or "its images do not have 8 bits a channel"
+
+
+OPTIMIZATION = Optimization(
+    title="images as bytes, normalised on the device",
+    numerics="reassociated",
+    saves=bound,
+    needs=frozenset({"loader", "map_dataset", "!in_library"}),
+    conflicts=frozenset({"cache_dataset"}),
+    propose=propose,
+    why_not=why_not,
+    look=look,
+    example={"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]},
+    apply=apply,
+    edit=edit,
+)

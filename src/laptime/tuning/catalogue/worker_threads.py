@@ -11,14 +11,7 @@ Lies when: one worker has to decode very large images: it may then want more tha
 import sys
 from typing import Any
 
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
-
-TITLE = "one thread for other libraries in each worker"
-NUMERICS = "reassociated"
-SAVES = {"data": 1.0}
-NEEDS = frozenset({"loader", "workers"})
-PRIOR = 0.4
-EXAMPLE = ["cv2", "threadpoolctl"]
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 LIMITS = {
     "cv2": ("import cv2", "cv2.setNumThreads(0)"),
@@ -78,3 +71,18 @@ def edit(script: Any, options: Options) -> None:
     code = f'def limit_threads(worker):\n    """One thread for each loader worker."""\n{body}\n'
     script.define(code, *(statement for statement, _ in chosen))
     script.set_arguments("loader", worker_init_fn="limit_threads")
+
+
+OPTIMIZATION = Optimization(
+    title="one thread for other libraries in each worker",
+    numerics="reassociated",
+    saves={"data": 1.0},
+    needs=frozenset({"loader", "workers"}),
+    prior=0.4,
+    propose=propose,
+    why_not=why_not,
+    look=look,
+    example=["cv2", "threadpoolctl"],
+    apply=apply,
+    edit=edit,
+)

@@ -53,9 +53,8 @@ class Sources(LocatedSites):
             return []
         snapshots = {path: file.snapshot() for path, file in self.files.items()}
         try:
-            module = optimization.load(change.name)
             editor = self.editor(comment)
-            module.edit(editor, change.options)
+            optimization.load(change.name).edit(editor, change.options)
             editor.finish()
             before = {path: snapshot[0] for path, snapshot in snapshots.items()}
             touched = self._settle(before, str(change), change.name)

@@ -68,8 +68,8 @@ class InMemoryTrialRunner(TrialRunner):
     def obstacle(self, candidate: Candidate) -> str:
         """Only live changes and those of the loader, which every trial makes anew, can be applied here."""
         name = candidate.change.name
-        module = optimization.load(name)
-        is_possible = module.TOGGLE == "live" or "loader" in module.NEEDS or module.COMPILES
+        own = optimization.load(name)
+        is_possible = own.live or "loader" in own.needs or own.compiles
         if is_possible and name not in _OF_THE_OPTIMIZER:
             return ""
         return f"{candidate.title}: {_NEEDS_PROCESS}"

@@ -56,9 +56,9 @@ def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
 
 
 def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
-    module = optimization.load(change.name)
-    bound = module.bound(loop_profile, change.options)
-    return untried_rung(Candidate(change, module.TITLE, module.NUMERICS, bound))
+    own = optimization.load(change.name)
+    bound = own.bound(loop_profile, change.options)
+    return untried_rung(Candidate(change, own.title, own.numerics, bound))
 
 
 def _tried(
@@ -69,7 +69,7 @@ def _tried(
     sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
     try:
         for change in changes:
-            sources.apply(change, f"suggested, {optimization.load(change.name).TITLE}")
+            sources.apply(change, f"suggested, {optimization.load(change.name).title}")
         diff = sources.diff()
         copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
     except (CannotEdit, patch_check.DoesNotApply) as error:

@@ -144,7 +144,7 @@ class TrialEvaluator:
             compiled = pair.final.result.compile_seconds
             for change in candidate if compiled else ():
                 # What is raced beside a change that compiles does not compile itself.
-                if change not in incumbent.changes and optimization.load(change.name).COMPILES:
+                if change not in incumbent.changes and optimization.load(change.name).compiles:
                     self.runner.accounting.add_compile(str(change), compiled)
             yield Round(pair.ratio, memory=pair.memory, process=number)
 
@@ -152,8 +152,8 @@ class TrialEvaluator:
         if self.choice.goal == "memory":  # peaks are those of processes
             return False
         differing = set(incumbent.changes) ^ set(candidate.changes)
-        toggles = [optimization.load(change.name).TOGGLE for change in differing]
-        return self.runner.newest.world <= 1 and all(toggle == "live" for toggle in toggles)
+        is_live = all(optimization.load(change.name).live for change in differing)
+        return self.runner.newest.world <= 1 and is_live
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
         """Arms in one process, as long as the script runs; a round is complete when both have run.
@@ -230,7 +230,7 @@ class GateRunner:
         half = _half(recipe) if "precision" in classes else None
         judged = partial(self._judged, recipe, classes, reference, half)
         gate = judged()
-        if gate.word == "failed" and any(optimization.load(name).COMPILES for name in recipe.names):
+        if gate.word == "failed" and any(optimization.load(name).compiles for name in recipe.names):
             # Compiled code draws other random numbers: asked with those of eager code where it can matter.
             gate = judged(eager_draws=True)
         return gate
@@ -249,7 +249,7 @@ class GateRunner:
         comparison = self._capture(
             recipe, compare=self._file("base"), reference=reference, eager_draws=eager_draws
         )
-        is_of_data = any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
+        is_of_data = any(optimization.load(name).needs & _OF_DATA for name in recipe.names)
         judged = partial(
             judge,
             classes,

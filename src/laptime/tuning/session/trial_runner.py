@@ -266,7 +266,7 @@ class TrialRunner:
             and self.newest.torch
             and self.newest.world <= 1
             and not self.newest.variables
-            and not any(optimization.load(name).READ_AT_START for name in changes)
+            and not any(optimization.load(name).read_at_start for name in changes)
         )
 
     def _interpreter(self) -> PreparedInterpreter:

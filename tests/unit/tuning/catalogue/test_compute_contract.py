@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from laptime.kit import registry
 from laptime.tuning import optimization
+from laptime.tuning.catalogue import allocator, huge_pages
+from laptime.tuning.catalogue.threads import MOST
 from laptime.tuning.loop_profile import FACTS, LoopProfile, unmet_need
 
 _NAMES = """
@@ -59,40 +62,41 @@ EMPTY = LoopProfile()
 
 def reason(name: str, found: LoopProfile) -> str:
     """Why it is not proposed, as reports say it."""
-    module = optimization.load(name)
-    return unmet_need(module.NEEDS, found.facts) or str(module.why_not(found))
+    own = optimization.load(name)
+    return unmet_need(own.needs, found.facts) or str(own.why_not(found))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_it_says_of_itself_is_in_the_words_of_the_contract(name: str) -> None:
-    module = optimization.load(name)
-    assert module.NUMERICS in optimization.NUMERICS
-    assert module.TOGGLE in ("live", "process")
-    assert 0 <= module.PRIOR <= 1
-    given = set().union(*(optimization.load(each).GIVES for each in NAMES))
-    for fact in {*module.NEEDS, *module.CONFLICTS}:
+    own = optimization.load(name)
+    assert own.numerics in optimization.NUMERICS
+    assert isinstance(own.live, bool)
+    assert 0 <= own.prior <= 1
+    given = set().union(*(optimization.load(each).given_facts for each in NAMES))
+    for fact in {*own.needs, *own.conflicts}:
         assert fact.removeprefix("!") in FACTS | given
-    assert module.GIVES
-    assert "Source:" in module.__doc__
-    assert "Lies when:" in module.__doc__
+    assert own.given_facts
+    doc = registry.load("optimizations", name).__doc__ or ""
+    assert "Source:" in doc
+    assert "Lies when:" in doc
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("found", [CPU, GPU, DDP, VARYING, ODD, EMPTY])
 def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: LoopProfile) -> None:
-    module = optimization.load(name)
-    proposed = module.propose(found)
+    own = optimization.load(name)
+    proposed = own.proposed(found)
     assert json.loads(json.dumps(proposed)) == proposed
     assert len({json.dumps(options) for options in proposed}) == len(proposed)
     for options in proposed:
-        assert 0 <= module.bound(found, options) <= found.step
+        assert 0 <= own.bound(found, options) <= found.step
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
-    module = optimization.load(name)
-    missing = [need for need in module.NEEDS if not need.startswith("!")]
-    if module.propose(EMPTY) == [] or missing:
+    own = optimization.load(name)
+    missing = [need for need in own.needs if not need.startswith("!")]
+    if own.proposed(EMPTY) == [] or missing:
         assert reason(name, EMPTY)
 
 
@@ -141,9 +145,9 @@ def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
     ],
 )
 def test_when_it_is_proposed(name: str, found: LoopProfile, yes: bool) -> None:
-    module = optimization.load(name)
-    holds = not unmet_need(module.NEEDS, found.facts)
-    assert (holds and bool(module.propose(found))) is yes
+    own = optimization.load(name)
+    holds = not unmet_need(own.needs, found.facts)
+    assert (holds and bool(own.proposed(found))) is yes
     if not yes:
         assert reason(name, found)
 
@@ -154,11 +158,11 @@ def test_a_cpu_without_bfloat16_is_told_that_it_would_be_slower() -> None:
 
 def test_threads_are_a_space_that_begins_near_the_present() -> None:
     threads = optimization.load("threads")
-    assert [each["threads"] for each in threads.propose(loop_profile("cpu"))] == [3, 2, 1]
-    many = [each["threads"] for each in threads.propose(loop_profile("cpu", cpus=96, threads=48))]
+    assert [each["threads"] for each in threads.proposed(loop_profile("cpu"))] == [3, 2, 1]
+    many = [each["threads"] for each in threads.proposed(loop_profile("cpu", cpus=96, threads=48))]
     assert {1, 96} < set(many)
     assert 48 not in many
-    assert len(many) <= threads.MOST + 2
+    assert len(many) <= MOST + 2
     assert [abs(each - 48) for each in many] == sorted(abs(each - 48) for each in many)
 
 
@@ -179,77 +183,77 @@ def test_fewer_threads_that_have_a_core_each_save_what_sharing_operators_costs()
 
 
 def test_half_precisions_exclude_each_other() -> None:
-    given = [optimization.load(name).GIVES for name in ("bf16_autocast", "fp16_autocast")]
+    given = [optimization.load(name).given_facts for name in ("bf16_autocast", "fp16_autocast")]
     assert given[0] & given[1]
-    assert "autocast" in optimization.load("onednn_bf16").CONFLICTS
+    assert "autocast" in optimization.load("onednn_bf16").conflicts
 
 
 def test_ways_to_compile_exclude_each_other_and_say_that_they_compile() -> None:
     for name in ("compile", "compile_reduce_overhead", "compile_max_autotune"):
-        module = optimization.load(name)
-        assert "compiled" in module.GIVES
-        assert "!compiled" in module.NEEDS
-        assert module.COMPILES
+        own = optimization.load(name)
+        assert "compiled" in own.given_facts
+        assert "!compiled" in own.needs
+        assert own.compiles
 
 
 def test_what_only_saves_memory_has_another_goal_and_saves_no_time() -> None:
-    module = optimization.load("activation_checkpointing")
-    assert module.GOAL == "memory"
-    assert module.bound(ODD, {}) == 0
+    own = optimization.load("activation_checkpointing")
+    assert own.goal == "memory"
+    assert own.bound(ODD, {}) == 0
 
 
 def test_huge_pages_are_asked_for_where_asking_helps(monkeypatch: Any, tmp_path: Any) -> None:
-    module = optimization.load("huge_pages")
-    monkeypatch.delenv(module.VARIABLE, raising=False)
+    own = optimization.load("huge_pages")
+    monkeypatch.delenv(huge_pages.VARIABLE, raising=False)
     switch = tmp_path / "enabled"
-    monkeypatch.setattr(module, "SWITCH", switch)
-    assert module.propose(CPU) == []
+    monkeypatch.setattr(huge_pages, "SWITCH", switch)
+    assert own.proposed(CPU) == []
     for text, yes in (
         ("[always] madvise never", 0),
         ("always [madvise] never", 1),
         ("always madvise [never]", 0),
     ):
         switch.write_text(text)
-        assert len(module.propose(CPU)) == yes
-        assert yes or module.why_not(CPU)
+        assert len(own.proposed(CPU)) == yes
+        assert yes or own.why_not(CPU)
 
 
 def test_the_allocator_is_left_to_those_who_have_set_it(monkeypatch: Any) -> None:
-    module = optimization.load("allocator")
+    own = optimization.load("allocator")
     for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(module, "_is_glibc", lambda: True)
-    assert module.propose(CPU) == [{}]
+    monkeypatch.setattr(allocator, "_is_glibc", lambda: True)
+    assert own.proposed(CPU) == [{}]
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1")
-    assert module.propose(CPU) == []
-    assert "environment" in module.why_not(CPU)
+    assert own.proposed(CPU) == []
+    assert "environment" in own.why_not(CPU)
 
 
 def test_another_allocator_is_seen(monkeypatch: Any) -> None:
-    module = optimization.load("allocator")
+    own = optimization.load("allocator")
     monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")
-    assert module.propose(CPU) == []
-    assert "glibc" in module.why_not(CPU)
+    assert own.proposed(CPU) == []
+    assert "glibc" in own.why_not(CPU)
 
 
 def test_page_faults_that_were_counted_bound_what_memory_can_gain() -> None:
-    allocator, huge_pages = (optimization.load(name) for name in ("allocator", "huge_pages"))
+    kept, huge = (optimization.load(name) for name in ("allocator", "huge_pages"))
     plain = loop_profile("cpu")
     few, many = (replace(plain, details={"page_faults": faults}) for faults in (0, 10**9))
-    assert allocator.bound(few, {}) == 0
-    assert allocator.bound(many, {}) == allocator.bound(plain, {})
-    assert huge_pages.bound(few, {}) < huge_pages.bound(many, {}) == huge_pages.bound(plain, {})
+    assert kept.bound(few, {}) == 0
+    assert kept.bound(many, {}) == kept.bound(plain, {})
+    assert huge.bound(few, {}) < huge.bound(many, {}) == huge.bound(plain, {})
 
 
 def test_what_compiling_can_gain_follows_from_the_operators() -> None:
-    module = optimization.load("compile")
+    own = optimization.load("compile")
     plain = loop_profile("cpu")
     library, chain = (
         replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
     )
     counted = replace(plain, details={"operators": {"count": 100}})
-    assert module.bound(library, {}) < module.bound(plain, {}) < module.bound(chain, {})
-    assert module.bound(counted, {}) == module.bound(plain, {})
+    assert own.bound(library, {}) < own.bound(plain, {}) < own.bound(chain, {})
+    assert own.bound(counted, {}) == own.bound(plain, {})
 
 
 def test_what_narrower_numbers_can_gain_follows_from_the_operators() -> None:
@@ -258,8 +262,8 @@ def test_what_narrower_numbers_can_gain_follows_from_the_operators() -> None:
         replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
     )
     for name in ("bf16_autocast", "onednn_bf16"):
-        module = optimization.load(name)
-        assert module.bound(products, {}) == module.bound(plain, {})
-        assert module.bound(chain, {}) < 0.5 * module.bound(products, {})
+        own = optimization.load(name)
+        assert own.bound(products, {}) == own.bound(plain, {})
+        assert own.bound(chain, {}) < 0.5 * own.bound(products, {})
     tiny, compiling = optimization.load("bf16_autocast"), optimization.load("compile")
     assert tiny.bound(chain, {}) < 0.5 * compiling.bound(chain, {})

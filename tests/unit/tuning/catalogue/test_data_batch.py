@@ -178,6 +178,6 @@ def test_each_line_that_waits_in_every_step_is_suggested_once() -> None:
 
 
 def test_logging_is_never_left_out_by_itself() -> None:
-    assert defer_logging.SUGGESTS
+    assert defer_logging.OPTIMIZATION.suggests
     with pytest.raises(CannotApply, match="suggested"):
         defer_logging.apply(FakeLoop(), {"every": 50, "sites": [0]})

@@ -164,7 +164,7 @@ def test_a_trial_races_the_state_of_later_epochs() -> None:
 def looked(module: Any, dataset: Any, **arguments: Any) -> Any:
     from torch.utils.data import DataLoader
 
-    return module.look(SimpleNamespace(loaders=[DataLoader(dataset, **arguments)]))
+    return module.OPTIMIZATION.look(SimpleNamespace(loaders=[DataLoader(dataset, **arguments)]))
 
 
 def test_what_can_be_kept_is_found_by_reading() -> None:
@@ -192,13 +192,13 @@ def test_looking_draws_no_random_numbers_of_the_script() -> None:
 
 
 def test_a_cache_that_does_not_fit_or_cannot_be_filled_is_not_offered() -> None:
-    assert load("cache_dataset").propose(SLOW) == [{}]
+    assert load("cache_dataset").proposed(SLOW) == [{}]
     in_memory = {**SLOW.details, "batched_fetch": True}
     assert "already" in cache_dataset.why_not(replace(SLOW, details=in_memory))
     assert "takes" in cache_dataset.why_not(replace(SLOW, loader_seconds=8.0))
     assert "MiB" in cache_dataset.why_not(replace(SLOW, sample_bytes=16 << 20))
     assert "shared memory" in cache_dataset.why_not(replace(SLOW, shm=1 << 20))
-    assert load("cache_dataset").propose(replace(SLOW, details={})) == []
+    assert load("cache_dataset").proposed(replace(SLOW, details={})) == []
     assert cache_dataset.numerics(SLOW, {}) == "exact"
     drawn = {"cache_dataset": {"keeps": True, "draws": True, "why": ""}}
     assert cache_dataset.numerics(replace(SLOW, details=drawn), {}) == "random"

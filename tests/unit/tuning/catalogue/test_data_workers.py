@@ -84,9 +84,11 @@ def test_workers_are_exact_where_reading_is_not_random_or_goes_by_sample() -> No
 
 
 def test_streams_are_not_read_by_several_workers() -> None:
-    assert "!" not in "".join(num_workers.NEEDS)
-    assert "map_dataset" in num_workers.NEEDS
-    assert "IterableDataset" in unmet_need(num_workers.NEEDS, frozenset({"loader", "iterable_dataset"}))
+    assert "!" not in "".join(num_workers.OPTIMIZATION.needs)
+    assert "map_dataset" in num_workers.OPTIMIZATION.needs
+    assert "IterableDataset" in unmet_need(
+        num_workers.OPTIMIZATION.needs, frozenset({"loader", "iterable_dataset"})
+    )
 
 
 def test_prefetching_more_stays_within_shared_memory() -> None:
@@ -100,7 +102,7 @@ def test_starting_workers_again_costs_less_the_longer_an_epoch_is() -> None:
     busy = replace(STARVED, loader={"num_workers": 4})
     short, long = (persistent_workers.bound(replace(busy, dataset_length=n), {}) for n in (320, 32_000))
     assert short == pytest.approx(100 * long)
-    assert load("persistent_workers").propose(replace(busy, dataset_length=None)) == []
+    assert load("persistent_workers").proposed(replace(busy, dataset_length=None)) == []
 
 
 def test_the_search_starts_at_the_recommended_number_and_can_go_both_ways() -> None:
@@ -187,7 +189,7 @@ def test_workers_that_live_on_give_the_same_samples_and_another_shuffle() -> Non
     wanted, kept = (epochs(each, Augmented()) for each in (changes, {**changes, "persistent_workers": {}}))
     assert same(wanted[:3], kept[:3])
     assert not same(wanted, kept)
-    assert persistent_workers.NUMERICS == "random"
+    assert persistent_workers.OPTIMIZATION.numerics == "random"
     again = [
         epochs(each, Augmented(), shuffle=False)[:-1]
         for each in (changes, {**changes, "persistent_workers": {}})
@@ -233,7 +235,7 @@ def test_arguments_of_workers_leave_loaders_without_any_alone() -> None:
 
     loop = FakeLoop()
     for module, options in ((persistent_workers, {}), (prefetch_factor, {"value": 4}), (in_order, {})):
-        module.apply(loop, options)
+        module.OPTIMIZATION.apply(loop, options)
     assert set(loop.made("loader", DataLoader, dataset=range(4)).arguments) == {"dataset"}
     with_two = loop.made("loader", DataLoader, dataset=range(4), num_workers=2).arguments
     assert (with_two["persistent_workers"], with_two["prefetch_factor"], with_two["in_order"]) == (
@@ -327,4 +329,4 @@ def test_threads_are_limited_where_libraries_with_threads_are_loaded(monkeypatch
 
 
 def test_seeding_by_sample_promises_no_time() -> None:
-    assert seed_by_sample.bound(STARVED, {}) == 0.0
+    assert seed_by_sample.OPTIMIZATION.bound(STARVED, {}) == 0.0

@@ -27,11 +27,9 @@ def copied(into: Path) -> None:
 
 
 CONTRACT = """
-TITLE, NUMERICS, TOGGLE = "made up", "exact", "process"
-NEEDS = GIVES = CONFLICTS = frozenset()
-def propose(loop_profile): return [{}]
-def bound(loop_profile, options): return 0.0
+from laptime.tuning.optimization import Optimization
 def apply(loop, options): pass
+OPTIMIZATION = Optimization(title="made up", numerics="exact", saves={}, apply=apply, edit=edit)
 """
 """What every optimization has, beside the edit that a test is about."""
 
@@ -78,7 +76,7 @@ def change(tmp_path: Path) -> Callable[[str], Change]:
         number = len(list(tmp_path.glob("optimization_*.py")))
         path = tmp_path / f"optimization_{number}.py"
         edit = "def edit(script, options):\n" + textwrap.indent(textwrap.dedent(code), "    ")
-        path.write_text(CONTRACT + edit)
+        path.write_text(edit + CONTRACT)
         return Change(str(path))
 
     return made

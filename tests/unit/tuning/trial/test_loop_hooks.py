@@ -97,7 +97,7 @@ def loop_hooks(apply: Apply | None = None, **plan: Any) -> Iterator[Any]:
     base = [{"name": "change"}] if apply else []
     made = LoopHooks(TrialPlan(folder="", base=base, **plan))
     with pytest.MonkeyPatch.context() as patch:
-        change = SimpleNamespace(TOGGLE="live", apply=lambda loop, options: apply and apply(loop))
+        change = SimpleNamespace(live=True, apply=lambda loop, options: apply and apply(loop))
         patch.setattr(active_changes, "load", lambda name: change)
         made.listen(Recorder())
         made.install()
@@ -456,13 +456,13 @@ def test_a_live_change_meets_what_is_there_and_is_taken_off() -> None:
     with loop_hooks() as made, pytest.MonkeyPatch.context() as patch:
         model, _ = parts()
         model(torch.zeros(1, 4))
-        live = SimpleNamespace(TOGGLE="live", apply=lambda loop, options: apply(loop))
+        live = SimpleNamespace(live=True, apply=lambda loop, options: apply(loop))
         patch.setattr(active_changes, "load", lambda name: live)
         handle = made.put_on([{"name": "mark"}])
         assert model.mark == "cpu"
         made.take_off(handle)
         assert not hasattr(model, "mark")
-        live.TOGGLE = "process"
+        live.live = False
         handle = made.put_on([{"name": "mark"}])
         assert made.refuses(handle, [{"name": "mark"}])
 

@@ -37,10 +37,10 @@ class ActiveChanges:
         self._names[id(loop)] = name
         self.changes.append(loop)
         try:
-            module = load(name)
-            if live and getattr(module, "TOGGLE", "process") != "live":
+            own = load(name)
+            if live and not own.live:
                 loop.refuse("it can only be on from the start of a process")
-            module.apply(loop, dict(change.get("options") or {}))
+            own.apply(loop, dict(change.get("options") or {}))
         except (CannotApply, LaptimeError) as refusal:
             self.refuse(loop, str(refusal))
             return None
