@@ -20,7 +20,6 @@ ROOMS = {  # packages, one or several, by the word for what they hold
     "backends": "laptime.backends",
     "probes": "laptime.probes",
     "checks": "laptime.measure.checks",
-    "load_checks": "laptime.loadgen.checks",
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
     "model_changes": "laptime.tuning.inference.catalogue",

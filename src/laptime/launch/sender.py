@@ -17,9 +17,8 @@ from typing import Any
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.launch.worker import open_variant
-from laptime.loadgen import program
-from laptime.loadgen.driver import Driver
-from laptime.loadgen.endpoint import Client
+from laptime.loadgen.driver import Driver, drive
+from laptime.loadgen.endpoint import Client, client_of
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import (
     Answers,
@@ -37,7 +36,6 @@ from laptime.loadgen.messages import (
     decode_command,
     encode,
 )
-from laptime.loadgen.streams import client_of
 from laptime.measure.failures import failure_of
 from laptime.process import channel
 from laptime.process.channel import Channel
@@ -143,7 +141,7 @@ class ProgramSender:
 
     def level(self, level: Level, outbox: Outbox, parent: Channel) -> list[list[float]]:
         """Carry out a level."""
-        program.drive(level, self._call, SystemClock, outbox, parent.is_spoken_to)
+        drive(level, self._call, SystemClock, outbox, parent.is_spoken_to)
         return []
 
     def close(self) -> None:

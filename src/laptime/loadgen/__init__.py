@@ -2,8 +2,10 @@
 
 arrivals     when requests are due: constant, poisson, gamma, or as in a file; seeded
 messages     what crosses the pipe between laptime and a sender
-connection   one HTTP/1.1 connection; pool: as many as requests are under way
-endpoint     an address, and what is sent to it; streams: answers of language models, token by token
-driver       requests sent as they are due, or one after another by so many users
-program      the same for a program of this machine, called one at a time
+driver       requests sent as they are due, or one after another by so many users; calls of a program
+connection   HTTP/1.1: one connection, and a pool of as many as requests are under way
+endpoint     what is sent to an address, and the row that is made of each answer, whole or token by token
+language_model, server_metrics   prompts of so many tokens; what the server counts itself
+loopback     a sender alone, tested on a server of its own process
+promise, checks   does a level keep what was promised; is the level true
 """

@@ -1,19 +1,36 @@
-"""Requests to an address, and what is made of each answer."""
+"""Requests to an address, and the row that is made of each answer: whole, or read as a stream of tokens.
+
+Streams are those of OpenAI's API, as vLLM and others speak it. The time to the first token ends at the first
+token of any channel: text, reasoning, a tool call. A chunk that only names the role is none; one with empty
+text can be one, because half a character is streamed as "". How many tokens there were is what the server's
+`usage` says, never the number of chunks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Struct, structs
 
-from laptime.loadgen.connection import Broken, Pool, Reply, Request, request
+from laptime.loadgen.connection import Broken, Clock, Pool, Reply, Request, request
 from laptime.loadgen.messages import Endpoint
 from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
+_NEXT = {
+    "refused": "start the server, or look at the port",
+    "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
+    "http 401": "--header 'Authorization: Bearer ...'",
+    "http 403": "--header 'Authorization: Bearer ...'",
+    "http 404": "look at the path of the address",
+    "http 405": "--method POST, or --body x.json",
+    "http 429": "the server limits requests: ask later, or with another key",
+    "timeout": "--timeout 5m   if it is only slow",
+}
 
 
 class Client(Protocol):
@@ -98,3 +115,194 @@ def _message(body: bytes) -> str:
     with suppress(msgspec.DecodeError, KeyError, TypeError):
         return str(msgspec.json.decode(body)["error"]["message"])
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
+
+
+#
+# The time to the first token ends at the first token of any channel: text, reasoning, a tool call. A
+# chunk that
+# only names the role is none; one with empty text can be one, because half a character is streamed as
+# "". How
+# many tokens there were is what the server's `usage` says, never the number of chunks.
+
+
+DONE = b"[DONE]"
+
+
+class Delta(Struct):
+    """What is new of a chat answer."""
+
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[Any] | None = None
+
+
+class Choice(Struct):
+    """One of the answers that a request may ask for; here there is one."""
+
+    text: str | None = None
+    delta: Delta | None = None
+    finish_reason: str | None = None
+
+
+class Cached(Struct):
+    """Prompt tokens that the server had already."""
+
+    cached_tokens: int | None = None
+
+
+class Usage(Struct):
+    """Tokens as the server counts them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: Cached | None = None
+
+
+class Chunk(Struct):
+    """One event of a stream."""
+
+    choices: list[Choice] = []
+    usage: Usage | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(Chunk).decode
+
+
+class StreamClient(HttpClient):
+    """Reads each answer as a stream."""
+
+    def read(self, answer: Answer, reply: Reply) -> Answer:
+        """As in HttpClient; `first` is the first token, and `end` the last."""
+        whole = super().read(answer, reply)
+        if whole.status and not 200 <= whole.status < 300:
+            return whole
+        return read_stream(whole, reply)
+
+
+class ConversationClient(StreamClient):
+    """Goes on after each answer: what was said, and the user's next message, are the next prompt."""
+
+    def __init__(self, endpoint: Endpoint, now: Clock) -> None:
+        super().__init__(endpoint, now)
+        self._endpoint = endpoint
+
+    async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
+        """As in Client; one that fails is the last. Writing the next prompt is the generator's own time."""
+        endpoint = self._endpoint
+        body = msgspec.json.decode(endpoint.bodies[index % len(endpoint.bodies)])
+        for turn in range(endpoint.turns):
+            data = msgspec.json.encode(body)
+            asked = request(endpoint.method, urlsplit(endpoint.url), endpoint.headers, data)
+            answer, reply = await self.exchange(asked, index, due, self._now() if turn else woken)
+            yield structs.replace(answer, number=index * endpoint.turns + turn, turn=turn)
+            if answer.error or reply is None:
+                return
+            due = reply.end
+            later = endpoint.later[(index + turn) % len(endpoint.later)] if endpoint.later else ""
+            body["messages"] += [
+                {"role": "assistant", "content": spoken(reply)},
+                {"role": "user", "content": later},
+            ]
+
+
+def spoken(reply: Reply) -> str:
+    """The text of an answer; what a model only thinks is no part of the next prompt."""
+    chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
+    choices = [choice for chunk in chunks for choice in chunk.choices]
+    return "".join((each.delta.content if each.delta else each.text) or "" for each in choices)
+
+
+def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
+    """What sends to an endpoint."""
+    if endpoint.turns > 1:
+        return ConversationClient(endpoint, now)
+    return (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
+
+
+def read_stream(answer: Answer, reply: Reply) -> Answer:
+    """An answer with the times of its tokens and the server's counts."""
+    kind = reply.headers.get("content-type", "").partition(";")[0]
+    if reply.parts and kind != "text/event-stream" and not answer.error:
+        return _failed(answer, "no stream", f"the answer is {kind or 'of no kind'}")
+    times, doubtful = [], []  # type: list[float], list[float]
+    usage: Usage | None = None
+    has_ended = False
+    for at, data in events(reply.parts):
+        if data == DONE:
+            has_ended = True
+            continue
+        try:
+            chunk = _decode(data)
+        except msgspec.DecodeError as error:
+            return _failed(answer, "no stream", f"a chunk is not what the API says: {error}")
+        if chunk.error is not None:
+            return _failed(answer, "error in the stream", str(chunk.error)[:300])
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            has_ended |= choice.finish_reason is not None
+            if (said := token(choice)) is not None:
+                (doubtful if said == "" and choice.finish_reason else times).append(at)
+    if usage is not None and len(times) < usage.completion_tokens:
+        times += doubtful  # the last chunk has no text: a token of half a character, as the count says
+    counts = _counts(usage)
+    if answer.error or not has_ended:
+        cut = (
+            answer if answer.error else _failed(answer, "cut", "the stream ended in the middle of an answer")
+        )
+        return structs.replace(cut, usage=counts)
+    if not times:
+        return structs.replace(_failed(answer, "no tokens", "the stream held no token"), usage=counts)
+    return structs.replace(
+        answer,
+        first=times[0],
+        end=times[-1],
+        chunks=[round(at - answer.sent, 6) for at in times],
+        usage=counts,
+    )
+
+
+def token(choice: Choice) -> str | None:
+    """The text of a chunk that holds a token, perhaps ""; None of one that holds none."""
+    if choice.delta is None:
+        return choice.text
+    delta = choice.delta
+    if delta.tool_calls:
+        return "tool call"
+    said = [each for each in (delta.content, delta.reasoning_content, delta.reasoning) if each is not None]
+    text = "".join(said)
+    return None if not said or (delta.role is not None and not text) else text
+
+
+def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
+    """Data of server-sent events, each with the time at which its last byte came."""
+    left = b""
+    for at, part in parts:
+        left += part
+        if b"\r" in left:
+            left = left.replace(b"\r\n", b"\n")
+        *whole, left = left.split(b"\n\n")
+        for event in whole:
+            lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+            if lines:
+                yield at, b"\n".join(lines)
+
+
+def _counts(usage: Usage | None) -> list[int]:
+    if usage is None:
+        return []
+    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
+    return [usage.prompt_tokens, usage.completion_tokens, cached or 0]
+
+
+def _failed(answer: Answer, kind: str, why: str) -> Answer:
+    return structs.replace(answer, error=kind, detail=why)
+
+
+def advice(kind: str, detail: str, address: str) -> str:
+    """The next step, for an address without a query."""
+    if kind == "tls" and "WRONG_VERSION" in detail:
+        return address.replace("https://", "http://", 1) + "   if the server speaks no TLS"
+    return _NEXT.get(kind, f"curl -i {address}   shows what it says")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,12 +14,9 @@ from msgspec import Struct, structs
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Unavailable, UsageError, unknown
-from laptime.loadgen.advice import advice
 from laptime.loadgen.connection import Broken, Pool, Reply, request
-from laptime.loadgen.endpoint import fault
+from laptime.loadgen.endpoint import StreamClient, advice, fault
 from laptime.loadgen.messages import Endpoint
-from laptime.loadgen.streams import StreamClient
-from laptime.loadgen.tokenizer import cutter
 
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
 by word but not what all were we when your can said there use an each which she do how their if will up"""
@@ -27,6 +25,9 @@ WORDS = tuple(COMMON.split())
 
 BODIES = 512
 """Different prompts; so many requests later the first comes again."""
+Cut = Callable[[str, int], str]
+"""The beginning of a text that has so many tokens, by a tokenizer of the user's own. What the server counts
+stays the truth."""
 
 
 class Prompts(Struct, frozen=True, kw_only=True):
@@ -172,3 +173,34 @@ def _names(reply: Reply) -> list[str]:
         return [str(model["id"]) for model in document["data"]]
     except (msgspec.DecodeError, KeyError, TypeError):
         return []
+
+
+def cutter(path: Path) -> Cut:
+    """Of a `tokenizer.json`, or a folder that holds one.
+
+    Raises:
+        Unavailable: the library is not installed. UsageError: the file is no tokenizer.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise Unavailable(
+            "tokenizers is not installed", why="--tokenizer is read by it", next="pip install tokenizers"
+        ) from None
+    file = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        return cut_by(Tokenizer.from_file(str(file)))
+    except Exception as error:  # the library raises Exception itself
+        raise UsageError(
+            f"{path} is no tokenizer", why=str(error), next="--tokenizer FOLDER   with a tokenizer.json"
+        ) from None
+
+
+def cut_by(tokenizer: Any) -> Cut:
+    """Of anything whose `encode` tells where each token lies in the text."""
+
+    def cut(text: str, tokens: int) -> str:
+        offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+        return text[: offsets[min(tokens, len(offsets)) - 1][1]] if tokens > 0 and offsets else ""
+
+    return cut

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import structs
 
 from laptime.loadgen.driver import Driver
+from laptime.loadgen.endpoint import DONE, client_of
 from laptime.loadgen.messages import Endpoint, Level, SelfTest, SelfTested
-from laptime.loadgen.streams import DONE, client_of
 from laptime.records.requests import Answer
 
 _LEAD, _PATIENCE = 0.01, 1.0

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from laptime.analysis.load.batch_means import mean_interval
-from laptime.analysis.load.level import LevelStats
+from laptime.analysis.batch_means import mean_interval
+from laptime.analysis.load import LevelStats
 from laptime.analysis.quantiles import effective_size_of_mean
 from laptime.analysis.stat import Stat
 from laptime.kit.errors import unknown

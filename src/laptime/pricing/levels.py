@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.pricing.promises import Promise, judge
 from laptime.records.case import Case

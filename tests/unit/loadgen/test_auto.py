@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures import runs
 from fixtures.virtual_load import constant, exponential, level
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
 from laptime.reports.formats import text
@@ -78,7 +78,7 @@ def test_intervals_of_levels_that_end_by_themselves_cover_in_95_of_100() -> None
 def test_real_senders_end_a_level_when_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("laptime.verbs.load.looks.FIRST", 0.5)
     monkeypatch.setattr("laptime.verbs.load.looks.MARGIN", 100.0)  # however busy this machine is
-    monkeypatch.setattr("laptime.loadgen.checks.enough.FEWEST", 0)
+    monkeypatch.setattr("laptime.loadgen.checks.FEWEST", 0)
     with http_server.serving(http_server.Script(slots=0, service=0.02)) as server:
         for options in ({"rates": [100], "arrivals": "constant"}, {"concurrency": [2]}):
             run = load(LoadRequest(target=server.url, auto=True, budget=60.0, **options))

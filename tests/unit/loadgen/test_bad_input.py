@@ -12,7 +12,7 @@ pytest.importorskip("aiohttp")
 
 from fixtures.scripted_servers import served
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.loadgen import timer
+from laptime.loadgen import driver
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
 from laptime.testing import http_server, llm_server
@@ -87,4 +87,4 @@ def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert len(told.late) == 20
     assert max(told.late) < 1.0
     assert told.wall < 2.0
-    assert getattr(time, "CLOCK_MONOTONIC", 1) == timer._MONOTONIC
+    assert getattr(time, "CLOCK_MONOTONIC", 1) == driver._MONOTONIC

@@ -11,11 +11,10 @@ import pytest
 pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.loadgen import language_model
-from laptime.loadgen.language_model import Prompts, bodies, later
-from laptime.loadgen.tokenizer import cut_by
+from laptime.loadgen.language_model import Prompts, bodies, cut_by, later
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing.llm_server import Answer, Cost, Script, serving

@@ -19,7 +19,7 @@ pytest.importorskip("h11")
 pytest.importorskip("aiohttp")
 
 from fixtures.scripted_servers import served
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RequestsEnded
 from laptime.records.run import Run

@@ -14,7 +14,7 @@ from fixtures import runs
 from fixtures.virtual_load import constant, exponential, level
 from laptime.records.case import Case
 from laptime.records.run import Run, Subject
-from laptime.reports.documents.load import data, knee
+from laptime.reports.documents.load import curve, data
 from laptime.reports.documents.load.levels import measured
 from laptime.reports.formats import text
 
@@ -26,9 +26,9 @@ def run_of(cases: Sequence[Case]) -> Run:
     return structs.replace(runs.run(*cases), verb="load", subjects=[Subject(target="null:exp=20ms")])
 
 
-def found(cases: Sequence[Case]) -> knee.Knee:
+def found(cases: Sequence[Case]) -> curve.Knee:
     run = run_of(cases)
-    made = knee.of_levels(run, measured(run))
+    made = curve.knee_of(run, measured(run))
     assert made is not None
     return made
 
@@ -78,10 +78,10 @@ def test_of_a_promise_it_is_between_the_level_that_keeps_it_and_the_one_that_bre
 
 def test_terminal_and_json_say_it_and_one_level_has_none() -> None:
     run = run_of(levels(constant(S), (10, 25, 60), 150, 0))
-    made = knee.of_levels(run, measured(run))
+    made = curve.knee_of(run, measured(run))
     assert made is not None
     assert f"knee        {made.sentence[:20]}" in text.render(run, width=120)
     assert data.report(run, measured(run))["knee"]["high"] == made.high
     alone = run_of(levels(constant(S), (5,), 30, 0))
-    assert knee.of_levels(alone, measured(alone)) is None
+    assert curve.knee_of(alone, measured(alone)) is None
     assert "knee" not in text.render(alone, width=120)

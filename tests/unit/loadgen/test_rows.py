@@ -11,7 +11,7 @@ from msgspec import structs
 from fixtures import runs
 from fixtures.older_load import as_series
 from fixtures.virtual_load import exponential, level
-from laptime.analysis.load.level import LevelStats, level_stats, rows_of
+from laptime.analysis.load import LevelStats, level_stats, rows_of
 from laptime.launch.sender_process import _share
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput, promises

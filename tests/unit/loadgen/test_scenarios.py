@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures import runs
 from fixtures.virtual_load import constant, level
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import text

@@ -13,7 +13,7 @@ pytest.importorskip("aiohttp")
 from msgspec import structs
 
 from fixtures.virtual_load import constant, level
-from laptime.analysis.load.level import level_stats
+from laptime.analysis.load import level_stats
 from laptime.loadgen import checks
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
@@ -49,7 +49,7 @@ def test_what_is_sent_lasts_as_long_at_any_rate_and_has_as_many_chunks_per_secon
 
 
 def test_a_rate_above_what_one_sender_can_do_gets_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "LIMIT", 1e-3)  # as if a sender used a thousand times the CPU
+    monkeypatch.setattr(generator, "BUSIEST", 1e-3)  # as if a sender used a thousand times the CPU
     monkeypatch.setattr(generator, "cpus", lambda: 3)
     with http_server.serving(http_server.Script(slots=0)) as server:
         run = load(LoadRequest(target=server.url, rates=[200, 100], requests=20))

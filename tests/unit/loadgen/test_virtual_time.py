@@ -12,7 +12,7 @@ from msgspec import structs
 
 from fixtures import runs
 from fixtures.virtual_load import constant, exponential, level
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.loadgen import arrivals
 from laptime.pricing.speeds import speeds

@@ -13,7 +13,7 @@ from statistics import fmean, median
 
 from msgspec import structs
 
-from laptime.analysis.load.level import level_stats
+from laptime.analysis.load import level_stats
 from laptime.analysis.paired import spread
 from laptime.kit.clock import SystemClock
 from laptime.measure.metrics import LATENCY

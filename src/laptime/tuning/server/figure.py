@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from statistics import fmean
 
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, level_stats
 from laptime.loadgen.promise import judged, promises
 from laptime.records.case import Case
 from laptime.records.requests import GAP, LATENCY, TPOT, TTFT

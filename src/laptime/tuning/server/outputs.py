@@ -18,9 +18,8 @@ from msgspec import structs
 from laptime.kit.clock import SystemClock
 from laptime.kit.text import count
 from laptime.loadgen.connection import Reply
-from laptime.loadgen.endpoint import HttpClient
+from laptime.loadgen.endpoint import HttpClient, client_of, spoken
 from laptime.loadgen.messages import Endpoint
-from laptime.loadgen.streams import client_of, spoken
 from laptime.records.requests import Answer
 from laptime.records.tuning import Gate, GateCheck, Numerics
 from laptime.tuning.gates.invariants import checked

@@ -11,7 +11,7 @@ import os
 import numpy as np
 
 from laptime.launch.sender_process import Senders
-from laptime.loadgen.checks.busy_sender import LIMIT
+from laptime.loadgen.checks import BUSIEST
 from laptime.loadgen.messages import SelfTest
 from laptime.records.load import Alone
 
@@ -58,7 +58,7 @@ class Generator:
         # An answer of all its chunks costs more than one of those tried here, at most as many times more.
         longer = self._chunks / test.chunks if test.chunks else 1.0
         capacity = [
-            count / (each.cpu * longer) * LIMIT for each, count in zip(made, sent, strict=True) if count
+            count / (each.cpu * longer) * BUSIEST for each, count in zip(made, sent, strict=True) if count
         ]
         return Alone(
             rate=test.rate,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from laptime.analysis.load.level import level_stats
+from laptime.analysis.load import level_stats
 from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed

@@ -6,8 +6,8 @@ Simulation, Operations Research 27, 1979): go on until the interval by batch mea
 
 from __future__ import annotations
 
-from laptime.analysis.load.level import level_stats
-from laptime.loadgen.checks import enough
+from laptime.analysis.load import level_stats
+from laptime.loadgen.checks import WIDEST, enough
 from laptime.loadgen.promise import judged, promises
 from laptime.records.case import Case
 
@@ -46,7 +46,7 @@ class Looks:
         grew, self._grew = self._grew, stats.balance.grows
         if stats.balance.grows:
             return "unstable" if grew else ""
-        if enough.check(case, stats, widest=MARGIN * enough.WIDEST) is not None:
+        if enough(case, stats, widest=MARGIN * WIDEST) is not None:
             return ""
         decided = not self._slo or judged(promises(self._slo), stats).word != "undecided"
         return "precise" if decided else ""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.load.level import QUANTILES, LevelStats, level_stats
+from laptime.analysis.load import QUANTILES, LevelStats, level_stats
 from laptime.loadgen.promise import Promise, judged
 from laptime.records.case import Case
 

@@ -14,7 +14,6 @@ from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
-from laptime.loadgen.advice import advice
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import promises
@@ -214,6 +213,8 @@ def _opened(target: object, count: int) -> Senders:
 
 
 def _no_answer(target: Endpoint, fault: str, detail: str) -> UsageError:
+    from laptime.loadgen.endpoint import advice  # it needs h11
+
     address = target.url.partition("?")[0]
     return UsageError(
         f"{address} did not answer a first request: {fault}",

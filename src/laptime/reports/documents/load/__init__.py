@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from laptime.analysis.load import LevelStats
+from laptime.kit.units import estimate, show, show_interval
+from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents import checks
-from laptime.reports.documents.load import chart, data, headline, knee, levels, server, tokens
+from laptime.reports.documents.load import curve, data, levels
+from laptime.reports.documents.load.levels import Measured, offered, word
 
 
 def document(run: Run) -> doc.Document:
@@ -15,20 +22,76 @@ def document(run: Run) -> doc.Document:
     return doc.Document(
         run=run,
         verb="load",
-        title=headline.title(run),
-        verdict=headline.verdict(run, measured),
+        title=run.subjects[0].target if run.subjects else run.name,
+        verdict=_verdict(run, measured),
         conditions=words.where(run),
         sections=[
             levels.section(run, measured),
-            knee.section(run, measured),
-            tokens.section(measured),
-            server.section(measured),
-            chart.section(run, measured),
+            curve.knee_section(run, measured),
+            levels.token_section(measured),
+            levels.server_section(measured),
+            curve.section(run, measured),
             doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
             levels.reasons(run, measured),
         ],
-        cases=levels.junit_cases(run),
+        cases=[checks.test_case(check, case.key) for case in run.cases for check in case.checks],
         data=lambda: data.report(run, measured),
         embedded=True,
         about="Latency counts from when a request was due. The same for machines: laptime load --json.",
     )
+
+
+def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
+    """Of the highest level that kept up; of the lowest that did not where none did."""
+    if (peak := _peak(run)) is not None:
+        return peak
+    tones: dict[str, doc.Tone] = {"trusted": "trusted", "noisy": "noisy", "invalid": "invalid"}
+    commands = [
+        whole(check.next, run)
+        for each in rows
+        for check in each.case.checks
+        if check.outcome in ("fail", "warn") and check.next
+    ]
+    kept = [each for each in rows if each.stats and not each.stats.balance.grows]
+    if not rows or not any(each.stats for each in rows):
+        return doc.Headline(
+            word="invalid", tone="invalid", sentence="no request was answered", next=commands[:1]
+        )
+    unstable = [each for each in rows if each.stats and each.stats.balance.grows]
+    if not kept:
+        least = unstable[0]
+        answered = least.stats.answered.text if least.stats else "-"
+        sentence = f"above capacity at {offered(least.facts)}: about {answered} are answered, the queue grows"
+        return doc.Headline(word="unstable", tone="noisy", sentence=sentence, next=commands[:1])
+    best = kept[-1]
+    assert best.stats is not None
+    between = ":" if best.facts.arrivals == AT_ONCE else " at"
+    sentence = f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"
+    if unstable:
+        sentence += f"; above capacity from {offered(unstable[0].facts)} on"
+    return doc.Headline(word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1])
+
+
+def _peak(run: Run) -> doc.Headline | None:
+    """What a search for the peak came to."""
+    found = next((each for each in run.findings if each.kind == "load/peak"), None)
+    if found is None:
+        return None
+    rate = found.evidence.get("rate")
+    if rate is None:
+        return doc.Headline(
+            word="undecided", tone="noisy", sentence=found.sentence, next=[whole(found.next, run)]
+        )
+    return doc.Headline(word=f"{rate:.3g}/s", tone="trusted", sentence=found.sentence)
+
+
+def _figure(facts: Level, stats: LevelStats) -> str:
+    """The highest percentile known; MLPerf's SingleStream tells p90, its Offline answers per second."""
+    names = ("p90", "median") if facts.scenario == "SingleStream" else ("p99", "p95", "p90", "median")
+    name = next((name for name in names if stats.latency[name].value), "median")
+    if facts.arrivals == AT_ONCE:
+        name, stat = "answered", stats.answered
+    else:
+        stat = stats.latency[name]
+    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit)
+    return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), around)}"

@@ -14,14 +14,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from laptime.analysis.load.level import Tokens
+from laptime.analysis.load import Tokens
 from laptime.analysis.stat import Stat
 from laptime.records.case import Axis, Failure, Status
 from laptime.records.check import Trust
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.reports import json_parts
-from laptime.reports.documents.load import knee
+from laptime.reports.documents.load import curve
 from laptime.reports.documents.load.levels import Measured
 
 SCHEMA: Literal["laptime.load/1"] = "laptime.load/1"
@@ -89,7 +89,7 @@ Report = json_parts.struct(
 
 def report(run: Run, rows: Sequence[Measured]) -> Any:
     """The document as plain data."""
-    found = knee.of_levels(run, rows)
+    found = curve.knee_of(run, rows)
     made = json_parts.filled(
         Report,
         run,

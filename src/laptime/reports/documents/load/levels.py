@@ -1,24 +1,24 @@
-"""Levels of load: a row each, and what their checks say."""
+"""Levels of load: a row each of latencies, tokens and what the server counted, and what their checks say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.load import LevelStats, Tokens, level_stats
 from laptime.analysis.stat import Stat
 from laptime.kit.money import usd
 from laptime.kit.text import count
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import percent, show, show_interval
 from laptime.records.case import Case
 from laptime.records.cost import AT_SLO
-from laptime.records.load import AT_ONCE, Level, level_of
+from laptime.records.load import AT_ONCE, Level, level_of, seen_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
-from laptime.reports.documents import checks
 
 COLUMNS = ("mean", "median", "p95", "p99")
+_COUNTED = ("requests", "prompt tokens", "output tokens", "mean TTFT")
 
 
 class Measured(NamedTuple):
@@ -122,9 +122,9 @@ def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, pr
     )
 
 
-def _cell(stat: Stat) -> doc.Cell:
-    if stat.value is None:
-        return doc.Cell(text="-", note=stat.note)
+def _cell(stat: Stat | None) -> doc.Cell:
+    if stat is None or stat.value is None:
+        return doc.Cell(text="-", note=stat.note if stat else "")
     interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
     return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
 
@@ -203,6 +203,87 @@ def _missing(rows: Sequence[Measured]) -> str:
     return where + notes[first] + (f"; likewise {', '.join(others)}" if others else "")
 
 
-def junit_cases(run: Run) -> list[doc.TestCase]:
-    """A test for every check of every level."""
-    return [checks.test_case(check, case.key) for case in run.cases for check in case.checks]
+def token_section(rows: Sequence[Measured]) -> doc.Section:
+    """First token, tokens after it, tokens per second."""
+    made = [
+        (each, each.stats.tokens) for each in rows if each.stats is not None and each.stats.tokens is not None
+    ]
+    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), None)
+    exact = all(tokens.exact for _, tokens in made)
+    gap = "ITL" if exact else "between chunks"
+    columns = [
+        doc.Column(title="offered"),
+        *(
+            doc.Column(title=title, kind="number", regime=name)
+            for title in ("TTFT",)
+            for name in ("median", "p95")
+        ),
+        *(doc.Column(title=gap, kind="number", regime=name) for name in ("median", "p99")),
+        doc.Column(title="TPOT", kind="number", regime="median"),
+        doc.Column(title="tokens/s in", kind="number"),
+        doc.Column(title="tokens/s out", kind="number"),
+        *([doc.Column(title="USD per 1 M", kind="number", regime="tokens out")] if price else []),
+    ]
+    table = doc.Table(
+        id="tokens", columns=columns, rows=[_token_row(each, tokens, price) for each, tokens in made]
+    )
+    words = (
+        "TTFT ends at the first token; TPOT is (last - first) / (tokens - 1); tokens are the server's usage."
+    )
+    if made and not exact:
+        words += " Chunks held several tokens: between them is no inter-token latency."
+    turns = [("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn]
+    blocks = [doc.Text(text=words), table, *([doc.Facts(rows=turns)] if turns else [])] if made else []
+    return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
+
+
+def _token_row(each: Measured, tokens: Tokens, price: float | None) -> doc.Row:
+    unstable = each.stats is not None and each.stats.balance.grows
+    first = (
+        [doc.Cell(text="-")] * 2 if unstable else [_cell(tokens.ttft.get(name)) for name in ("median", "p95")]
+    )
+    return doc.Row(
+        cells=[
+            offered(each.facts),
+            *first,
+            *(_cell(tokens.gap.get(name)) for name in ("median", "p99")),
+            _cell(tokens.tpot.get("median")),
+            doc.Cell(text=f"{tokens.sent:,.0f}", value=tokens.sent),
+            doc.Cell(text=f"{tokens.got:,.0f}", value=tokens.got),
+            *([dollars(price, tokens.got)] if price else []),
+        ],
+        key=each.case.key,
+    )
+
+
+def _turns(each: Measured, tokens: Tokens) -> str:
+    first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
+    said = f"{offered(each.facts)}: median TTFT of turn {first}"
+    if not each.facts.cached:  # many servers do not tell
+        return said
+    cached = each.facts.cached / max(1.0, tokens.prompt * each.facts.answered)
+    return f"{said}; by its usage the server had {percent(cached)} of the prompt tokens already"
+
+
+def server_section(rows: Sequence[Measured]) -> doc.Section:
+    """Pairs of columns: here, and by the server's `/metrics`."""
+    columns = [doc.Column(title="offered")]
+    for title in _COUNTED:
+        columns += [doc.Column(title=title, kind="number", regime=side) for side in ("here", "server")]
+    told = [each for each in rows if each.facts.server is not None]
+    table = doc.Table(id="server", columns=columns, rows=[_server_row(each) for each in told])
+    words = "What the server's /metrics counted beside what was seen here; TTFT counts from sending."
+    blocks = [doc.Text(text=words), table] if told else []
+    return doc.Section(id="server", title="By the server's own count", headed=False, blocks=blocks)
+
+
+def _server_row(each: Measured) -> doc.Row:
+    ours, theirs = seen_here(each.case, each.facts), each.facts.server
+    assert theirs is not None
+    counts = [
+        doc.Cell(text=f"{count:,}", value=count)
+        for name in ("requests", "prompt", "output")
+        for count in (getattr(ours, name), getattr(theirs, name))
+    ]
+    first = [doc.Cell(text=show(side.ttft, "s"), value=side.ttft) for side in (ours, theirs)]
+    return doc.Row(cells=[offered(each.facts), *counts, *first], key=each.case.key)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from laptime.analysis.load.batch_means import mean_interval
-from laptime.analysis.load.level import LevelStats
+from laptime.analysis.batch_means import mean_interval
+from laptime.analysis.load import LevelStats
 
 SURE = 0.95
 """That all intervals of a knee hold together (Bonferroni)."""

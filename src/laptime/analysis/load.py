@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.load.batch_means import mean_interval, quantile_interval, worth
+from laptime.analysis.batch_means import mean_interval, quantile_interval, worth
 from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle

@@ -1,0 +1,361 @@
+"""Is this level of load true? What the server did (was it answered, are tokens counted, could it keep up),
+and what the generator did that nobody may take for the server: it sent late, stood still, had no CPU.
+
+A check is a pure function of a level and its numbers (None if no request was answered), and returns None if
+there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from laptime.analysis.load import QUANTILES, LevelStats
+from laptime.analysis.quantiles import Floats, effective_size_of_mean
+from laptime.kit.text import count
+from laptime.kit.units import percent, show
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.load import AT_ONCE, Level, ServerCounts, level_of, seen_here
+
+MOST_FAILED = 0.01
+ROUGHLY = 0.1
+TTFT_SLACK = 0.001
+"""Seconds: two clocks of one machine, read by two processes."""
+_ALONE = "the same again, with nobody else sending to this server"
+WIDEST = 0.05
+"""As of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`."""
+FEWEST = 30
+"""Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
+ALIKE = 0.5
+"""Of the requests that are worth as independent ones: below it they are plainly alike."""
+MOST_OF_A_FIGURE = 0.05
+"""Lateness that 99 of 100 requests keep, as a share of the smallest headline."""
+HUNDRED = 100
+"""Of fewer requests a single one would say so: what counts is how much of a figure lateness is."""
+_QUIET = "the same again on a machine with nothing else to do"
+_BESIDE = "taskset -c 0 for the server and -c 1 for laptime, or a machine with nothing else to do"
+"""Where the generator kept up on loopback before: the server took its CPU, or another program."""
+BUSIEST = 0.7
+_ZERO = 1e-9
+"""Seconds below which a figure is zero."""
+_Lost = Callable[[Floats, Floats, Floats], Floats]
+"""Seconds of each request that may be the generator's: of when it was due, what it took, how late it was."""
+
+
+def run_all(case: Case, stats: LevelStats | None) -> list[Check]:
+    """The answers of all checks that have something to say, worst first."""
+    made = [each(case, stats) for each in _CHECKS]
+    order = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
+    return sorted((check for check in made if check is not None), key=lambda c: order[c.outcome])
+
+
+def answers(case: Case, stats: LevelStats | None) -> Check | None:
+    """Were the requests answered? Those that failed took forever, as far as a promise about latency goes.
+
+    Fail without any answer, warn above 1 % of failures, note fewer.
+    """
+    facts = level_of(case)
+    if facts is None or not facts.failed:
+        return None
+    total = facts.answered + facts.failed
+    kinds = ", ".join(f"{each.kind} {each.count}" for each in facts.errors)
+    example = facts.errors[0].example if facts.errors else ""
+    said = f": {example}" if example else ""
+    if stats is None or not facts.answered:
+        return Check("answers", "fail", f"none of {total} requests was answered ({kinds}){said}")
+    share = facts.failed / total
+    sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
+    return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
+
+
+def tokens(case: Case, stats: LevelStats | None) -> Check | None:
+    """Are tokens what the server counted, and as many as were asked for?
+
+    Fail where tokens were not counted; note answers that ended early, and prompts of another length.
+    """
+    facts = stats.facts if stats else None
+    if stats is None or facts is None or facts.asked is None or stats.tokens is None:
+        return None
+    if facts.uncounted:
+        return Check(
+            "tokens",
+            "fail",
+            f"the server told no usage for {facts.uncounted} of {facts.answered} answers: their tokens are "
+            "not known, and chunks are no tokens",
+            "a server that knows stream_options.include_usage",
+        )
+    made = stats.tokens
+    if facts.chunks > made.output * facts.answered + 0.5:
+        more = (
+            f"{facts.chunks} chunks held text, the server counted {made.output * facts.answered:.0f} tokens"
+        )
+        return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
+    if made.output > facts.asked[1] + 0.001:
+        more = f"it counted {made.output:.1f} tokens an answer, at most {facts.asked[1]} were asked for"
+        return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
+    if made.short:
+        return Check(
+            "tokens",
+            "warn",
+            f"{percent(made.short)} of the answers are shorter than the {facts.asked[1]} tokens asked for, "
+            f"{made.output:.1f} on average: do not compare them with full ones",
+            "a server that knows ignore_eos",
+        )
+    if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
+        return Check(
+            "tokens", "note", f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were asked for"
+        )
+    return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")
+
+
+def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
+    """Does the server count what was counted here? Its `/metrics` saw the same requests from the other side.
+
+    Fail where requests or tokens differ by one, or the server's first token came later than ours.
+    """
+    server = stats.facts.server if stats else None
+    if stats is None or server is None:
+        return None
+    ours = seen_here(case, stats.facts)
+    differ = [
+        f"{name}: {theirs:,} there, {mine:,} here"
+        for name, theirs, mine in (
+            ("requests", server.requests, ours.requests),
+            ("prompt tokens", server.prompt, ours.prompt),
+            ("output tokens", server.output, ours.output),
+        )
+        if not _agree(theirs, mine, stats.facts)
+    ]
+    if differ:
+        sentence = f"the server's /metrics disagrees ({'; '.join(differ)})"
+        return Check("server_counts", "fail", sentence, _ALONE)
+    if _is_later(server, ours):
+        sentence = (
+            f"the server's /metrics says {show(server.ttft, 's')} to the first token on average, more than "
+            f"the {show(ours.ttft, 's')} from sending to reading it here"
+        )
+        return Check("server_counts", "fail", sentence, "laptime doctor")
+    sentence = f"the server's /metrics counts the same {server.requests} requests and their tokens"
+    return Check("server_counts", "ok", sentence)
+
+
+def _agree(theirs: int, ours: int, facts: Level) -> bool:
+    """To the unit; of requests that failed here the server may have counted any part."""
+    return theirs >= ours if facts.failed else theirs == ours
+
+
+def _is_later(server: ServerCounts, ours: ServerCounts) -> bool:
+    if server.ttft is None or ours.ttft is None or server.first_tokens != ours.first_tokens:
+        return False
+    return server.ttft > ours.ttft + TTFT_SLACK
+
+
+def capacity(case: Case, stats: LevelStats | None) -> Check | None:
+    """Could the server keep up? A queue that grows has no latency but the length of the window.
+
+    Warn where more came than was answered, all through the window.
+    """
+    if stats is None or not stats.balance.grows:
+        return None
+    rate = stats.answered.value or 0.0
+    sentence = (
+        f"unstable: above capacity. About {show(rate, '1/s')} were answered, "
+        f"{show(stats.balance.growth, '1/s')} more came; in this window p95 is "
+        f"{show(stats.window, 's')}, and later requests would wait longer"
+    )
+    return Check("capacity", "warn", sentence, f"--rate {0.7 * rate:.3g}")
+
+
+def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Check | None:
+    """Was the window long enough for an interval at all?
+
+    Warn where the mean has no interval, or one that is wide.
+    """
+    if stats is None or stats.balance.grows:
+        return None
+    if stats.facts.arrivals == AT_ONCE:
+        return _of_answers(stats)
+    mean = stats.latency["mean"]
+    latency = stats.requests.latency[stats.steady :]
+    independent = effective_size_of_mean(latency[np.isfinite(latency)])
+    if mean.precision is not None and mean.precision <= widest and independent >= FEWEST:
+        return None
+    short = max(4.0, ((mean.precision or 0.0) / widest) ** 2)  # an interval narrows with the root of the time
+    advice = f"--duration {_round_up(short * (stats.facts.window or 10.0))}s"
+    if stats.facts.arrivals == "trace":
+        advice = "a longer trace"
+    if mean.precision is None:
+        return Check("enough", "warn", f"{mean.n} answers are too few for an interval", advice)
+    if mean.precision <= widest:
+        sentence = f"{mean.n} requests are worth {independent:.0f} independent ones: intervals may be short"
+        return Check("enough", "warn", sentence, advice)
+    alike = ": requests that queue repeat each other" if independent < ALIKE * mean.n else ""
+    return Check("enough", "warn", f"the mean is known to ±{percent(mean.precision)} only{alike}", advice)
+
+
+def _round_up(seconds: float) -> int:
+    """To two digits: how long is enough is not known to the second."""
+    step: int = 10 ** max(0, int(math.log10(max(seconds, 1.0))) - 1)
+    return math.ceil(seconds / step) * step
+
+
+def _of_answers(stats: LevelStats) -> Check | None:
+    """Where all requests are due at once the figure is how many are answered per second."""
+    known = stats.answered.precision
+    if known is not None and known <= WIDEST:
+        return None
+    sentence = (
+        "too few answers for an interval"
+        if known is None
+        else f"answered/s is known to ±{percent(known)} only"
+    )
+    short = max(4.0, ((known or 0.0) / WIDEST) ** 2)
+    return Check("enough", "warn", sentence, f"--requests {short * stats.answered.n:.0f}")
+
+
+def late(case: Case, stats: LevelStats | None) -> Check | None:
+    """Did the generator send in time? What it sends late is its own fault, never the server's.
+
+    Fail where lateness is more than 5 % of the smallest latency that is told.
+    """
+    if stats is None or stats.facts.kind == "closed" or stats.facts.arrivals == AT_ONCE:
+        return None
+    stated = [*stats.latency.values(), *(stats.tokens.ttft.values() if stats.tokens else ())]
+    told = [stat.value for stat in stated if stat.value]
+    if not told:
+        return None
+    behind, smallest = stats.late, min(told)
+    words = f"99 of 100 requests were sent within {show(behind, 's')} of their time"
+    if behind <= MOST_OF_A_FIGURE * smallest:
+        return Check("late", "ok", words)
+    share = f"more than {MOST_OF_A_FIGURE:.0%} of the smallest latency told, {show(smallest, 's')}"
+    if len(stats.requests.due) < HUNDRED:
+        part, name = _worst(stats, lambda due, took, late: late)
+        latest = float(np.nanmax(stats.requests.late))
+        words = (
+            f"of {len(stats.requests.due)} requests the latest was sent {show(latest, 's')} after its time"
+        )
+        if part <= MOST_OF_A_FIGURE:
+            return Check("late", "note", f"{words}: all lateness together is {percent(part)} of a figure")
+        share = f"and lateness is {percent(part)} of the {name}"
+    cause, advice = _cause(stats.facts, MOST_OF_A_FIGURE * smallest)
+    return Check("late", "fail", f"the generator was late: {words}, {share}{cause}", advice)
+
+
+def _cause(facts: Level, limit: float) -> tuple[str, str]:
+    """What the self-test says of it, and what to do."""
+    alone = facts.alone
+    if alone is None:
+        return "", "the same again on a machine with nothing else to do"
+    on_loopback = f"on loopback, without the server, it was {show(alone.late, 's')}"
+    if alone.late > limit:
+        return (
+            f"; {on_loopback}, too: this machine is busy",
+            "the same again on a machine with nothing else to do",
+        )
+    return (
+        f"; {on_loopback} only: beside it the generator lacks a CPU",
+        "taskset -c 0 for the server and -c 1 for laptime, or another machine for the generator",
+    )
+
+
+def stalled(case: Case, stats: LevelStats | None) -> Check | None:
+    """Did the generator stand still while answers came? Then it read the clock too late.
+
+    Fail where stalls may make up more than 5 % of a figure that is told.
+    """
+    if stats is None or not stats.facts.stalls:
+        return None
+    stalls = stats.facts.stalls
+
+    def lost(due: Floats, took: Floats, late: Floats) -> Floats:
+        """What is read late is late by one stall, at most by all of it that it was under way in."""
+        most = np.zeros(len(due))
+        for begin, seconds in stalls:
+            overlap = np.minimum(due + took, begin + seconds) - np.maximum(due, begin)
+            most = np.maximum(most, overlap)
+        return most
+
+    share, name = _worst(stats, lost)
+    if share <= _ZERO:
+        return None
+    longest = show(max(seconds for _, seconds in stalls), "s")
+    stood = f"the generator stood still {count(len(stalls), 'time')}, {longest} at the longest"
+    if share <= MOST_OF_A_FIGURE:
+        return Check("stalled", "note", f"{stood}: at most {percent(share)} of a figure")
+    words = f"{stood}: that may be {percent(share)} of the {name}. It was late, not the server"
+    return Check("stalled", "fail", words, _BESIDE if stats.facts.alone else _QUIET)
+
+
+def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
+    """Had a sender CPU time to spare? One that has none is what is measured.
+
+    Fail where a sender used more than 70 % of its time; a program's own process is the program.
+    """
+    if stats is None or case.axes.get("server") == "own":
+        return None
+    used = f"the busiest sender used {percent(stats.facts.cpu)} of a CPU"
+    if stats.facts.cpu <= BUSIEST:
+        return Check("busy_sender", "ok", used)
+    advice = f"--senders {2 * stats.facts.senders}"
+    return Check(
+        "busy_sender", "fail", f"{used}, more than {percent(BUSIEST)}: it may be what is slow", advice
+    )
+
+
+def self_test(case: Case, stats: LevelStats | None) -> Check | None:
+    """Can the generator send at that rate at all? It tried on loopback first, where no server was in its way.
+
+    Fail where the rate takes more CPU than all senders have.
+    """
+    alone = stats.facts.alone if stats else None
+    if stats is None or alone is None:
+        return None
+    most = alone.capacity / BUSIEST
+    senders = count(stats.facts.senders, "sender")
+    rate = stats.facts.rate or stats.answered.value or 0.0
+    if rate <= most:
+        words = f"on loopback {senders} sent within {show(alone.late, 's')} of their time"
+        return Check("self_test", "ok", words)
+    words = (
+        f"on loopback, without the server, {senders} came to {most:,.0f} requests/s, fewer than {rate:,.0f}/s"
+    )
+    advice = f"--rate {alone.capacity:.2g}, or more machines for the generator"
+    return Check("self_test", "fail", f"the generator is too slow: {words}", advice)
+
+
+def _worst(stats: LevelStats, lost: _Lost) -> tuple[float, str]:
+    """The largest share, and of which figure: without it, each request took so much less."""
+    rows = stats.requests.since(stats.steady)
+    shares = [(0.0, "")]
+    told = [("latency", rows.latency, stats.latency)]
+    told += [("TTFT", rows.ttft, stats.tokens.ttft)] if stats.tokens else []
+    for title, took, figures in told:
+        whole = np.isfinite(took)
+        if not whole.any():
+            continue
+        values = took[whole]
+        without = values - lost(rows.due[whole], values, rows.late[whole])
+        names = [name for name, stat in figures.items() if stat.value]
+        if stats.balance.grows and not names:
+            names = ["p95"]  # of its window is told
+        shares += [(_share(values, without, name), f"{name} {title}") for name in names]
+    return max(shares)
+
+
+def _share(values: Floats, without: Floats, name: str) -> float:
+    figure = _figure(values, name)
+    return (figure - _figure(without, name)) / figure if figure > _ZERO else 0.0
+
+
+def _figure(values: Floats, name: str) -> float:
+    return float(
+        np.quantile(values, QUANTILES[name], method="higher") if name in QUANTILES else values.mean()
+    )
+
+
+_CHECKS = (answers, busy_sender, capacity, enough, late, self_test, server_counts, stalled, tokens)
+"""In the order in which they are told, where they are as bad."""
