@@ -119,10 +119,6 @@ class LoopProfile:
             warnings.warn(str(error), stacklevel=3)
 
 
-# ---- _step_times: What the callbacks of all libraries share: arguments, the numbers while the loop runs,
-# and its end.
-
-
 class SharedStepTimes:
     """Arguments, clock, export and last line of a callback.
 

@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import Unavailable, UsageError
+
+_TO_SERVERS = ("GIT_ASKPASS", "GIT_CONFIG_", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
+"""How git reaches servers. Its other variables are set by a hook that calls us: for another repository."""
 
 
 class Revision(NamedTuple):
@@ -54,9 +57,9 @@ def checked_out(revision: str) -> Iterator[Revision]:
     Raises:
         UsageError: this is no repository, or it has no such revision, or no such folder in it.
     """
-    top = Path(_git("rev-parse", "--show-toplevel", what="this folder is in no git repository"))
-    prefix = _git("rev-parse", "--show-prefix", what="this folder is in no git repository")
-    commit = _git(
+    top = Path(git("rev-parse", "--show-toplevel", what="this folder is in no git repository"))
+    prefix = git("rev-parse", "--show-prefix", what="this folder is in no git repository")
+    commit = git(
         "rev-parse",
         "--verify",
         "--end-of-options",
@@ -67,7 +70,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
     with tempfile.TemporaryDirectory(prefix="laptime-revision-") as temporary:
         place = Path(temporary).resolve() / commit[:12]
         add = ("worktree", "add", "--quiet", "--detach", str(place), commit)
-        _git(*add, what=f"{revision} cannot be checked out")
+        git(*add, what=f"{revision} cannot be checked out")
         try:
             folder = place / prefix
             if not folder.is_dir():
@@ -79,24 +82,36 @@ def checked_out(revision: str) -> Iterator[Revision]:
             yield Revision(commit, folder, top, place)
         finally:
             with contextlib.suppress(UsageError):
-                _git("worktree", "remove", "--force", str(place), what="")
+                git("worktree", "remove", "--force", str(place), what="")
 
 
-def _git(*arguments: str, what: str, advice: str = "") -> str:
-    """What git says.
+def git(*arguments: str, what: str, advice: str = "", timeout: float | None = None) -> str:
+    """What git says; no shell, no hooks, no questions for a password.
+
+    Args:
+        what: the error if git fails; the last line that git wrote says why.
 
     Raises:
-        UsageError: `what`, and git's own words.
+        Unavailable: git is not installed.
+        UsageError: git failed, or gave no answer in time.
     """
     command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
-    # A hook of git's that calls us would set these, and with them mean another repository.
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(_TO_SERVERS)}
+    environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env={**environ, "LC_ALL": "C"}
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
         )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(what, why=f"git gave no answer within {timeout:g} s", next=advice) from error
     except OSError as error:
-        raise UsageError(what, why=f"git cannot be started: {error.strerror}", next="install git") from error
+        raise Unavailable(what, why=f"git cannot be started: {error.strerror}", next="install git") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"git ended with status {done.returncode}"]
         raise UsageError(what, why=lines[-1], next=advice)

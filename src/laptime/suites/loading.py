@@ -1,4 +1,4 @@
-"""Suites from where they are written: a TOML file, a Python file, a folder of both, or the package."""
+"""Suites from a TOML file, a Python file, a folder of both, or the package; and the stored runs of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from msgspec import Struct, structs
 
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
+from laptime.records.run import Run
+from laptime.store import files as run_files
+from laptime.store import folder, index
 from laptime.suites import Benchmark, Suite
 from laptime.targets import _code
 
@@ -203,3 +206,33 @@ def refuse_unknown_keys(raw: Any, known: tuple[str, ...], place: str) -> None:
                 why=f"known: {', '.join(known)}",
                 next=f"did you mean {near!r}?" if near else f"take it out of {place}",
             )
+
+
+class StoredSuites:
+    """The complete runs of suites, by the name of suite and benchmark, newest first."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, list[str]] = {}
+        for listed in index.listing()[0]:
+            if listed.status == "complete" and ":" in listed.name:
+                self._paths.setdefault(listed.name, []).append(listed.path)
+
+    def runs(self, name: str) -> list[Run]:
+        """The newest runs of `SUITE:BENCHMARK`, at most three: enough for every question here."""
+        runs = []
+        for path in self._paths.get(name, [])[:3]:
+            try:
+                runs.append(run_files.read(folder.home() / path))
+            except UsageError:  # damaged, or removed just now; `laptime list` tells
+                continue
+        return runs
+
+    def newest(self, name: str, *, before: str = "") -> Run | None:
+        """The newest run of `SUITE:BENCHMARK` that is no part of the suite run with the id `before`."""
+        return next((run for run in self.runs(name) if run.suite and run.suite.id != before), None)
+
+    def latest(self, names: list[str]) -> dict[str, Run]:
+        """The runs of the newest suite run among these names."""
+        newest = {name: run for name in names if (run := self.newest(name)) is not None}
+        last = max((run.suite.id for run in newest.values() if run.suite), default="")
+        return {name: run for name, run in newest.items() if run.suite and run.suite.id == last}

@@ -38,9 +38,10 @@ from laptime.records.verdict import Verdict
 from laptime.store.folder import new_id
 from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded
-from laptime.suites import Benchmark, Suite, digest, limits
+from laptime.suites import Benchmark, Suite, digest
+from laptime.suites import choosing as limits
 from laptime.suites.choosing import request
-from laptime.suites.stored import StoredSuites
+from laptime.suites.loading import StoredSuites
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan

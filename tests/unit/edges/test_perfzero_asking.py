@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from laptime.edges.perfzero import flags, methods
-from laptime.edges.perfzero.flags import Flags, checked
-from laptime.edges.perfzero.methods import Filter, Method
+from laptime.edges.perfzero import flags
+from laptime.edges.perfzero import flags as methods
+from laptime.edges.perfzero.flags import Filter, Flags, Method, checked
 from laptime.kit.errors import UsageError
 
 

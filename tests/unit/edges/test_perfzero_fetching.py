@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from laptime.edges.perfzero import downloads, remote, repos
-from laptime.edges.perfzero.downloads import Download
-from laptime.edges.perfzero.repos import Repo
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.edges.perfzero import fetching
+from laptime.edges.perfzero.fetching import Download, Repo
+from laptime.kit.errors import LaptimeError, Unavailable, UsageError
 
 
 def git(folder: Path, *words: str) -> str:
@@ -43,8 +43,8 @@ def origin(tmp_path: Path) -> Path:
 
 
 def test_a_path_with_spaces_and_shell_characters_is_a_path(origin: Path, tmp_path: Path) -> None:
-    (repo,) = repos.parse([f"{origin};next"])
-    there = repos.fetch(repo, tmp_path / "site", cached=False)
+    (repo,) = fetching.parse_repos([f"{origin};next"])
+    there = fetching.clone(repo, tmp_path / "site", cached=False)
     assert (tmp_path / "site" / origin.name / "bench.py").read_text() == "VALUE = 2\n"
     assert there.hash == git(origin, "rev-parse", "next")
     assert not there.dirty
@@ -55,58 +55,106 @@ def test_a_hash_is_taken_and_later_commits_are_followed_without_one(origin: Path
     first = git(origin, "rev-parse", "main")
     (origin / "bench.py").write_text("VALUE = 3\n")
     git(origin, "commit", "--quiet", "-am", "three")
-    at = repos.fetch(Repo(url=str(origin), branch="main", hash=first), tmp_path / "site", cached=True)
+    at = fetching.clone(Repo(url=str(origin), branch="main", hash=first), tmp_path / "site", cached=True)
     assert at.hash == first
-    newest = repos.fetch(Repo(url=str(origin), branch="main"), tmp_path / "site", cached=False)
+    newest = fetching.clone(Repo(url=str(origin), branch="main"), tmp_path / "site", cached=False)
     assert newest.hash == git(origin, "rev-parse", "main") != first
-    assert repos.fetch(Repo(url=str(origin)), tmp_path / "site", cached=True).hash == newest.hash
+    assert fetching.clone(Repo(url=str(origin)), tmp_path / "site", cached=True).hash == newest.hash
 
 
 def test_changes_in_a_clone_are_never_thrown_away(origin: Path, tmp_path: Path) -> None:
     repo = Repo(url=str(origin), branch="main")
     site = tmp_path / "site"
-    repos.fetch(repo, site, cached=False)
+    fetching.clone(repo, site, cached=False)
     mine = site / origin.name / "bench.py"
     mine.write_text("VALUE = 'mine'\n")
     with pytest.raises(UsageError, match="changes"):
-        repos.fetch(repo, site, cached=False)
-    assert repos.fetch(repo, site, cached=True).dirty
+        fetching.clone(repo, site, cached=False)
+    assert fetching.clone(repo, site, cached=True).dirty
     assert mine.read_text() == "VALUE = 'mine'\n"
 
 
 def test_a_clone_of_something_else_is_not_taken_for_it(origin: Path, tmp_path: Path) -> None:
-    repos.fetch(Repo(url=str(origin)), tmp_path / "site", cached=False)
+    fetching.clone(Repo(url=str(origin)), tmp_path / "site", cached=False)
     other = tmp_path / "other" / origin.name
     other.parent.mkdir()
     git(tmp_path, "clone", "--quiet", str(origin), str(other))
     with pytest.raises(UsageError, match="clone of something else"):
-        repos.fetch(Repo(url=str(other)), tmp_path / "site", cached=False)
+        fetching.clone(Repo(url=str(other)), tmp_path / "site", cached=False)
 
 
 @pytest.mark.parametrize("text", ["--upload-pack=touch hacked;main", "url;-b;x", ";main", "a;b;c;d", "x/.."])
 def test_what_git_could_take_for_an_option_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        repos.parse([text])
+        fetching.parse_repos([text])
 
 
 def test_what_git_says_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="could not fetch"):
-        repos.fetch(Repo(url=str(tmp_path / "nothing" / "there")), tmp_path, cached=False)
+        fetching.clone(Repo(url=str(tmp_path / "nothing" / "there")), tmp_path, cached=False)
+
+
+@pytest.mark.parametrize("repo", [{"branch": "nosuch"}, {"hash": "0" * 40}, {"branch": "--help"}])
+def test_a_commit_that_is_not_there_is_told_and_never_an_option(
+    origin: Path, tmp_path: Path, repo: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match="could not fetch") as caught:
+        fetching.clone(Repo(url=str(origin), **repo), tmp_path / "site", cached=False)
+    assert next(iter(repo.values())) in caught.value.why
+
+
+def test_a_tag_is_checked_out_as_it_is(origin: Path, tmp_path: Path) -> None:
+    git(origin, "tag", "v1", "next")
+    there = fetching.clone(Repo(url=str(origin), branch="v1"), tmp_path / "site", cached=False)
+    assert there.hash == git(origin, "rev-parse", "next")
+
+
+def test_hooks_of_another_repository_do_not_lead_git_astray(
+    origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    assert fetching.clone(Repo(url=str(origin)), tmp_path / "site", cached=False).hash
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("missing", "url", "step"),
+    [
+        ("fsspec", "https://host/x", "pip install 'laptime[remote]'"),
+        ("aiohttp", "https://host/x", "pip install 'laptime[remote]'"),
+        ("gcsfs", "gs://bucket/x", "pip install gcsfs"),
+        ("s3fs", "s3://bucket/x", "pip install s3fs"),
+    ],
+)
+def test_the_library_that_is_missing_is_named(
+    missing: str, url: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(Unavailable, match=f"needs {missing}") as caught:
+        fetch(url, tmp_path)
+    assert caught.value.next == step
+    with pytest.raises(Unavailable):
+        fetching.require(url)
+    fetching.require("/a/path")
+    fetching.require("file:///a/path")
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """A web server: /whole has its ten bytes, /early ends after four of them, all else is missing."""
+    """A web server: /whole has its ten bytes, /early ends after four of them, /packed says that it is packed
+    to whom takes that; /missing is missing, and for all else it is too busy."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path not in ("/whole", "/early"):
-                self.send_error(404)
+            if self.path not in ("/whole", "/early", "/packed"):
+                self.send_error(404 if self.path == "/missing" else 503)
                 return
             self.send_response(200)
+            if self.path == "/packed" and "gzip" in self.headers.get("Accept-Encoding", ""):
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", "10")
             self.end_headers()
-            self.wfile.write(b"0123456789" if self.path == "/whole" else b"0123")
+            self.wfile.write(b"0123" if self.path == "/early" else b"0123456789")
 
         def log_message(self, *args: object) -> None:
             pass
@@ -118,7 +166,7 @@ def server() -> Iterator[str]:
 
 
 def fetch(url: str, folder: Path, path: str = "sub/data.bin", sha256: str = "") -> Path:
-    return downloads.fetch(Download(url=url, path=path, sha256=sha256), folder, say=lambda text: None)
+    return fetching.download(Download(url=url, path=path, sha256=sha256), folder, say=lambda text: None)
 
 
 def test_a_file_comes_whole_and_its_hash_is_compared(server: str, tmp_path: Path) -> None:
@@ -139,6 +187,23 @@ def test_an_answer_that_is_no_file_is_an_error(server: str, tmp_path: Path) -> N
     with pytest.raises(UsageError) as caught:
         fetch(f"{server}/missing", tmp_path)
     assert "404" in caught.value.why
+    with pytest.raises(UsageError) as caught:
+        fetch(f"{server}/busy", tmp_path)
+    assert "503" in caught.value.why
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_file_is_taken_as_it_lies_on_the_server(server: str, tmp_path: Path) -> None:
+    assert fetch(f"{server}/packed", tmp_path).read_bytes() == b"0123456789"
+
+
+def test_a_file_comes_from_any_store_that_fsspec_knows(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/set/data.bin", b"stored")
+    assert fetch("memory://set/data.bin", tmp_path).read_bytes() == b"stored"
+    with pytest.raises(UsageError, match="could not be fetched"):
+        fetch("memory://set/other.bin", tmp_path, "other.bin")
+    assert fetch(str(tmp_path / "sub" / "data.bin"), tmp_path, "by a path").read_bytes() == b"stored"
 
 
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
@@ -168,17 +233,17 @@ def test_archives_are_unpacked_and_may_not_leave_their_folder(tmp_path: Path) ->
 @pytest.mark.parametrize("text", ["url", "url;/etc/passwd", "url;../up", "url;a;nohash", "url;", ";a"])
 def test_a_download_stays_in_the_data_folder(text: str) -> None:
     with pytest.raises(UsageError):
-        downloads.parse(text)
+        fetching.parse_downloads(text)
 
 
 def test_results_are_copied_to_a_folder_or_a_url(tmp_path: Path) -> None:
     source = tmp_path / "run-1"
     (source / "deep").mkdir(parents=True)
     (source / "deep" / "file").write_text("x")
-    remote.copy_folder(source, str(tmp_path / "there"))
+    fetching.copy_folder(source, str(tmp_path / "there"))
     assert (tmp_path / "there" / "run-1" / "deep" / "file").read_text() == "x"
     with pytest.raises(LaptimeError):
-        remote.copy_folder(source, "nosuch://bucket/x")
+        fetching.copy_folder(source, "nosuch://bucket/x")
     fsspec = pytest.importorskip("fsspec")
-    remote.copy_folder(source, "memory://bucket")
+    fetching.copy_folder(source, "memory://bucket")
     assert fsspec.filesystem("memory").cat("/bucket/run-1/deep/file") == b"x"

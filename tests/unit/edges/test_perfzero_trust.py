@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from laptime.edges.perfzero.disturbance import disturbance
 from laptime.edges.perfzero.process import Ended, Look
 from laptime.edges.perfzero.report import Metric, Report
-from laptime.edges.perfzero.trust import checks
+from laptime.edges.perfzero.trust import checks, disturbance
 from laptime.edges.perfzero.verdict import Outcome, judge
 from laptime.records.check import Check, trust
 from laptime.records.series import Label

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures import runs
 from laptime.suites import Benchmark
-from laptime.suites.limits import judged, regressions
+from laptime.suites.choosing import judged, regressions
 
 
 def one(**limits: Any) -> Benchmark:

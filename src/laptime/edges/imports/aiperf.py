@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.edges.imports import _records, _served
+from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
 
@@ -39,7 +39,7 @@ def _of_requests(lines: list[dict[str, Any]], source: str) -> Run:
     answered = [line for line in measured if not line.get("error")]
     begin = min(line["metadata"]["request_start_ns"] for line in measured)
     end = max(line["metadata"]["request_end_ns"] for line in measured)
-    case = _served.case(
+    case = _records.level(
         TOOL,
         "unknown",
         {},
@@ -52,10 +52,10 @@ def _of_requests(lines: list[dict[str, Any]], source: str) -> Run:
     return _records.run(TOOL, source, [case], started=started, machine=_records.environment())
 
 
-def _request(line: dict[str, Any]) -> _served.Request:
+def _request(line: dict[str, Any]) -> _records.Request:
     metadata, metrics = line["metadata"], line["metrics"]
     first = metrics.get("time_to_first_token")
-    return _served.Request(
+    return _records.Request(
         _value(metrics["request_latency"]),
         _value(first) if first else None,
         int((metrics.get("output_sequence_length") or {"value": 0})["value"]),
@@ -84,7 +84,7 @@ def _summary(tool: str, document: dict[str, Any]) -> Case:
     axes: dict[str, Axis] = {key: phase[key] for key in ("rate", "concurrency") if phase.get(key)}
     latency = "effective_latency" if "effective_latency" in document else "request_latency"
     medians = {"latency": latency, "load/ttft": "time_to_first_token", "load/tpot": "inter_token_latency"}
-    return _served.summary(
+    return _records.summary(
         tool,
         str(models[0].get("name") or "unknown"),
         axes,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.edges.imports import _records, _served
+from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
 
@@ -43,7 +43,7 @@ def _case(tool: str, benchmark: dict[str, Any]) -> Case:
     elif strategy.get("streams"):
         axes["concurrency"] = int(strategy["streams"])
     requests = benchmark["requests"]
-    return _served.case(
+    return _records.level(
         tool,
         str(backend.get("model") or backend.get("target") or "unknown"),
         axes,
@@ -53,13 +53,13 @@ def _case(tool: str, benchmark: dict[str, Any]) -> Case:
     )
 
 
-def _request(request: dict[str, Any]) -> _served.Request:
+def _request(request: dict[str, Any]) -> _records.Request:
     """A request; a stream ends with its last token, as it does for the other tools."""
     timings = request["info"]["timings"]
     due, sent = timings.get("targeted_start"), timings["request_start"]
     first = timings.get("first_token_iteration")
     end = timings.get("last_token_iteration") or timings["request_end"]
-    return _served.Request(
+    return _records.Request(
         end - sent,
         first - sent if first is not None else None,
         int(request["output_tokens"] or 0),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from laptime.edges.imports import _records, _served
+from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
 
@@ -40,9 +40,9 @@ def _case(document: dict[str, Any]) -> Case:
     seconds = float(document["duration"])
     if "ttfts" in document:
         requests = _requests(document)
-        return _served.case(TOOL, target, axes, requests, seconds=seconds, failed=failed)
+        return _records.level(TOOL, target, axes, requests, seconds=seconds, failed=failed)
     medians = {"latency": "e2el", "load/ttft": "ttft", "load/tpot": "tpot"}
-    return _served.summary(
+    return _records.summary(
         TOOL,
         target,
         axes,
@@ -59,7 +59,7 @@ def _case(document: dict[str, Any]) -> Case:
     )
 
 
-def _requests(document: dict[str, Any]) -> list[_served.Request]:
+def _requests(document: dict[str, Any]) -> list[_records.Request]:
     """Requests without an error; older versions wrote no latency: it is TTFT and all gaps."""
     number = len(document["ttfts"])
     waited = document.get("queue_times") or [None] * number
@@ -68,7 +68,7 @@ def _requests(document: dict[str, Any]) -> list[_served.Request]:
         first + sum(gaps) for first, gaps in zip(document["ttfts"], document["itls"], strict=True)
     ]
     return [
-        _served.Request(latency, first, int(output), wait)
+        _records.Request(latency, first, int(output), wait)
         for latency, first, output, wait, error in zip(
             latencies, document["ttfts"], document["output_lens"], waited, errors, strict=True
         )

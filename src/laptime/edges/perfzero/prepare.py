@@ -12,9 +12,9 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.edges.perfzero import downloads, methods, process, remote, repos
-from laptime.edges.perfzero.flags import Flags, checked
-from laptime.edges.perfzero.methods import Filter
+from laptime.edges.perfzero import fetching, process
+from laptime.edges.perfzero import flags as methods
+from laptime.edges.perfzero.flags import Filter, Flags, checked
 from laptime.edges.perfzero.summary import Conditions
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import closest
@@ -46,17 +46,17 @@ def prepare(flags: Flags, *, say: Say) -> Conditions:
             why="--benchmark_methods says which",
             next="--benchmark_methods=package.module.Class.method",
         )
-    wanted_repos = repos.parse(flags.git_repos or [])
-    wanted_files = downloads.parse(flags.data_downloads, flags.gcs_downloads)
-    remote.known(flags.output_gcs_url or "")
+    wanted_repos = fetching.parse_repos(flags.git_repos or [])
+    wanted_files = fetching.parse_downloads(flags.data_downloads, flags.gcs_downloads)
+    fetching.require(flags.output_gcs_url or "")
     timing: dict[str, float] = {}
     with _timed(timing, "download_data"):
         for file in wanted_files:
-            downloads.fetch(file, Path(flags.root_data_dir), say=say)
+            fetching.download(file, Path(flags.root_data_dir), say=say)
     site = Path(flags.workspace) / "site-packages"
     with _timed(timing, "checkout_repository"):
         cached = flags.use_cached_site_packages
-        there = {repo.name: repos.fetch(repo, site, cached=cached) for repo in wanted_repos}
+        there = {repo.name: fetching.clone(repo, site, cached=cached) for repo in wanted_repos}
     environment = machine.environment()
     environment = structs.replace(environment, devices=[*environment.devices, *_accelerators()])
     path = python_path(flags.python_path, site)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from laptime.analysis.summary import REPORTED
-from laptime.edges.perfzero.methods import Method
+from laptime.edges.perfzero.flags import Method
 from laptime.edges.perfzero.report import Metric as Reported
 from laptime.edges.perfzero.schema import WALL_TIME, text, unit_of
 from laptime.edges.perfzero.summary import NAME, Point

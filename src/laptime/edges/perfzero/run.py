@@ -11,14 +11,13 @@ import msgspec
 from msgspec import structs
 
 from laptime.analysis import budgets
-from laptime.edges.perfzero import process, record, report, schema, summary, trust, uploads, verdict
-from laptime.edges.perfzero.flags import Flags, constructor_arguments, tpu, windows
-from laptime.edges.perfzero.methods import Method
+from laptime.edges.perfzero import fetching, process, record, report, schema, summary, trust, verdict
+from laptime.edges.perfzero.flags import Flags, Method, constructor_arguments, tpu, windows
 from laptime.edges.perfzero.prepare import Say, prepare
-from laptime.edges.perfzero.remote import is_url, local
-from laptime.edges.perfzero.summary import Conditions
+from laptime.edges.perfzero.summary import NAME, Conditions
 from laptime.edges.perfzero.verdict import Outcome
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.process.program import ending
 from laptime.records.case import Case
 from laptime.records.event import (
     CaseAdded,
@@ -32,6 +31,8 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
 from laptime.store.live_run import LiveRun
+
+UPLOADED_WITHIN = 600.0
 
 
 def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
@@ -114,7 +115,7 @@ class _PerfZeroRun:
             # Known only now: without it, runs of two versions would share a history.
             self._live(EnvironmentChanged(self._live.run().environment.extended(libraries=versions)))
         self._live(CaseChanged(self._written(method, folder)))
-        self._faults += uploads.send(folder, self._conditions)
+        self._faults += send(folder, self._conditions)
 
     def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
         flags, place = self._flags, str(folder.resolve())
@@ -135,7 +136,7 @@ class _PerfZeroRun:
         environ = {schema.REPORT_VARIABLE: f"{place}/{schema.REPORT_PREFIX}"}
         if key := flags.gcloud_key_file_url:
             environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(Path(key.removeprefix("file://")).resolve())
-        if scratch and not is_url(scratch):
+        if scratch and not fetching.is_url(scratch):
             Path(request["output_dir"]).mkdir(parents=True, exist_ok=True)
         return process.run(
             request,
@@ -194,4 +195,45 @@ class _PerfZeroRun:
 
 def _scratch(where: str, name: str) -> str:
     """What a class gets as output_dir: a folder under a URL, or a path on this machine, `file://` or not."""
-    return f"{where.rstrip('/')}/{name}" if is_url(where) else str(local(where).resolve() / name)
+    if fetching.is_url(where):
+        return f"{where.rstrip('/')}/{name}"
+    return str(fetching.local(where).resolve() / name)
+
+
+def send(folder: Path, conditions: Conditions) -> list[LaptimeError]:
+    """Hand a folder and the summary in it to all that the flags name; what went wrong.
+
+    A failure takes no result away and stops no benchmark. Each function is called in a process of its own,
+    which may import what it likes, and may crash.
+    """
+    flags = conditions.flags
+    functions = [name.strip() for name in (flags.result_upload_methods or "").split(",") if name.strip()]
+    called = [_call(name, folder, conditions) for name in functions]
+    faults = [fault for fault in called if fault is not None]
+    if flags.output_gcs_url:
+        try:
+            fetching.copy_folder(folder, flags.output_gcs_url)
+        except LaptimeError as error:
+            faults.append(error)
+    return faults
+
+
+def _call(function: str, folder: Path, conditions: Conditions) -> LaptimeError | None:
+    flags, written = conditions.flags, folder / NAME
+    request = {
+        "do": "upload",
+        "function": function,
+        "summary": str(written.resolve()),
+        "python_path": conditions.python_path,
+    }
+    log = f"upload-{function[-100:]}.log"
+    limit = UPLOADED_WITHIN
+    ended = process.run(request, folder, python=flags.python, timeout=limit, echo=flags.debug, log=log)
+    if ended.event("uploaded") is not None:
+        return None
+    why = f"no answer after {limit:g} s" if ended.hung else f"its process {ending(ended.status or 0)}"
+    return UsageError(
+        f"{function} could not upload {written}",
+        why=str((ended.event("upload_failed") or {}).get("message", why)),
+        next=f"nothing is lost: the summary is there; {folder / log} has the details",
+    )

@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from laptime.edges.perfzero.flags import Flags
-from laptime.edges.perfzero.methods import Method
+from laptime.edges.perfzero.fetching import Repo
+from laptime.edges.perfzero.flags import Flags, Method
 from laptime.edges.perfzero.process import Ended
 from laptime.edges.perfzero.report import Report
-from laptime.edges.perfzero.repos import Repo
 from laptime.edges.perfzero.schema import system_info
 from laptime.edges.perfzero.verdict import Outcome, spreads
 from laptime.kit.package import __version__

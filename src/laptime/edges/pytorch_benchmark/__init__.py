@@ -2,6 +2,5 @@
 
 program    the user's model and inputs: made ready, moved, called
 procedure  what is measured, in which order
-results    measurements as the keys and texts that the package returns
-plain      its words for times, sizes and numbers
+results    measurements as the keys and texts that the package returns, and its words for quantities
 """

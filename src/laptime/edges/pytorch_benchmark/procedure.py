@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from laptime.backends.torch.setup import modules_in
-from laptime.edges.pytorch_benchmark import plain as _plain
 from laptime.edges.pytorch_benchmark import results as _results
 from laptime.edges.pytorch_benchmark.program import Program, moved_to
 from laptime.kit.clock import utc_now
@@ -81,7 +80,7 @@ class Procedure:
         ):
             if key in counted:
                 prefix = bound if key in ("flops", "macs") else ""
-                self.say(f"{title}: {prefix}{counted[key]} ({_plain.number(counted[key])})")
+                self.say(f"{title}: {prefix}{counted[key]} ({_results.number(counted[key])})")
         timing = self._time_calls()
         if self._has_own_memory:
             for batch, parts in self._time_copies().items():
@@ -103,7 +102,7 @@ class Procedure:
         return self.device.type != "cpu"
 
     def _tell(self, data: dict[str, Any]) -> None:
-        self.say(_plain.block(data))
+        self.say(_results.block(data))
 
     def _exposed(self) -> list[Any]:
         """The model's modules, when all of them are on its device: others must not be moved there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.edges.pytorch_benchmark.plain import block, duration, number, size
+from laptime.edges.pytorch_benchmark.results import block, duration, number, size
 
 
 def test_nesting_lists_and_scalars_read_as_yaml() -> None:
