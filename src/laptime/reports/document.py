@@ -1,13 +1,13 @@
 """What a report says, whatever kind of run it is about: builders make a `Document`, formats show any.
 
 Every text in it is plain: formats escape, shorten and lay out. Numbers are in SI base units unless a column's
-kind says otherwise. Only the page calls what is lazy (`Chart.draw`), only machines call `Document.data`.
+kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -279,23 +279,34 @@ class Code(Block, frozen=True, kw_only=True):
     brief: int = 0
 
 
+class Drawing(Protocol):
+    """What is drawn: `page.plot.Plot`, or anything that can do the same."""
+
+    def drawn(self, width: float) -> Markup:
+        """It for a width in pixels: the page has one for wide screens, and one for phones."""
+        ...
+
+    def keys(self) -> Markup:
+        """What its marks mean, under it."""
+        ...
+
+    def points(self) -> Any:
+        """Data for tooltips of it for wide screens; None where its marks have titles."""
+        ...
+
+
 class Chart(Block, frozen=True, kw_only=True):
     """A drawing, which only the page has.
 
     Attributes:
-        draw: the drawing for a width in pixels: the page has one for wide screens, and one for phones.
+        plot: makes it.
         half: it stands beside another, and is drawn once, for half of the page.
-        keys: what its marks mean, under the drawing.
-        points: data for tooltips of the drawing for wide screens.
     """
 
     title: str
-    draw: Callable[[float], Markup]
+    plot: Callable[[], Drawing]
     half: bool = False
-    keys: Callable[[], Markup] | None = None
-    points: Callable[[], Any] | None = None
     note: str = ""
-    legend: Sequence[Bar] = ()
 
 
 class Timeline(Block, frozen=True, kw_only=True):

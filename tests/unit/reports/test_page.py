@@ -1,6 +1,7 @@
 """The page of any document: every kind of block is shown, drawn to scale, and left out where it is empty."""
 
 import re
+from typing import Any, NamedTuple
 
 import pytest
 from markupsafe import Markup
@@ -47,6 +48,21 @@ def grid(id="t", rows=(), **changes):
     return Table(id=id, columns=columns, rows=rows, **changes)
 
 
+class Drawn(NamedTuple):
+    """The least that a chart can be."""
+
+    told: dict[str, list[Any]] | None = None
+
+    def drawn(self, width: float) -> Markup:
+        return Markup("<svg></svg>")
+
+    def keys(self) -> Markup:
+        return Markup("")
+
+    def points(self) -> dict[str, list[Any]] | None:
+        return self.told
+
+
 def test_every_kind_of_block_is_on_the_page():
     source = shown(
         Text(text="a sentence"),
@@ -54,7 +70,7 @@ def test_every_kind_of_block_is_on_the_page():
         Notices(rows=[Notice(level="warn", text="a notice", next="do this")]),
         Failure(status="failed", name="case", what="it broke", why="because", next="laptime doctor"),
         Code(title="The patch", language="diff", text="--- a\n+added\n-removed\n same"),
-        Chart(title="a chart", draw=lambda width: Markup("<svg></svg>")),
+        Chart(title="a chart", plot=lambda: Drawn()),
         Panels(blocks=[Text(text="in a panel")]),
         Group(title="a group", note="its note", blocks=[Text(text="in a group")]),
         Folded(title="folded", blocks=[Text(text="in a fold")]),
@@ -164,10 +180,8 @@ def test_the_document_for_machines_is_embedded_when_asked(embedded):
 
 
 def test_points_of_charts_are_data_for_the_tooltips():
-    chart = Chart(
-        title="samples", draw=lambda width: Markup("<svg></svg>"), points=lambda: {"x": [1], "kinds": ["a"]}
-    )
-    source = shown(Chart(title="none", draw=lambda width: Markup("")), chart)
+    chart = Chart(title="samples", plot=lambda: Drawn({"x": [1], "kinds": ["a"]}))
+    source = shown(Chart(title="none", plot=lambda: Drawn()), chart)
     assert 'class="timeline" data-series="0"' in source
     assert '{"series":[{"x":[1],"kinds":["a"]}]}' in source
 

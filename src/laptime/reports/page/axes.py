@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from laptime.reports._words import plain
 from laptime.reports.page.svg import el
 
 BROAD, HALF, NARROW = 1000.0, 460.0, 380.0
@@ -52,12 +53,12 @@ class Frame(NamedTuple):
 
     def left_axis(self, scale: Scale, labels: Labels, title: str = "") -> Markup:
         """Horizontal grid lines with their numbers at the left, under the title."""
-        heads = el("text", title, x=4, y=12, class_="tick") if title else Markup("")
+        heads = el("text", plain(title), x=4, y=12, class_="tick") if title else Markup("")
         shown = {value for value, _ in apart([(value, scale(value), LINE) for value, _ in labels])}
         return heads + Markup("").join(
             el("line", x1=self.left, x2=self.right, y1=scale(value), y2=scale(value), class_="grid")
             + (
-                el("text", text, x=self.left - 8, y=scale(value) + 4, class_="tick end")
+                el("text", plain(text), x=self.left - 8, y=scale(value) + 4, class_="tick end")
                 if value in shown
                 else Markup("")
             )
@@ -73,12 +74,16 @@ class Frame(NamedTuple):
         shown = {v for v, _ in apart([(v, middles[v], widths[v] + LETTER) for v, _ in labels])}
         marks = Markup("").join(
             el("line", x1=scale(value), x2=scale(value), y1=y, y2=y + 4, class_="axis")
-            + el("text", text, x=middles[value], y=y + 17, class_="tick middle")
+            + el("text", plain(text), x=middles[value], y=y + 17, class_="tick middle")
             for value, text in labels
             if value in shown
         )
         place = (scale.start + scale.end) / 2
-        return line + marks + (el("text", title, x=place, y=y + 36, class_="tick middle") if title else "")
+        return (
+            line
+            + marks
+            + (el("text", plain(title), x=place, y=y + 36, class_="tick middle") if title else "")
+        )
 
 
 def frame(
@@ -132,11 +137,11 @@ class Scale(NamedTuple):
         return _between(value, self.low, self.high)
 
     def labels(self, about: int = 5, factor: float = 1.0) -> list[tuple[float, str]]:
-        """Round values with their texts in a unit that is `factor` of the scale's."""
-        ticks = self.ticks(about)
+        """Values that are round in a unit that is `factor` of the scale's, with their texts in it."""
         if self.log:  # over decades: each with its own digits
-            return [(value, f"{value / factor:,.10g}") for value in ticks]
-        return list(zip(ticks, tick_texts(ticks, factor), strict=True))
+            return [(value, f"{value / factor:,.10g}") for value in self.ticks(about)]
+        shown = self._replace(low=self.low / factor, high=self.high / factor).ticks(about)
+        return [(value * factor, text) for value, text in zip(shown, tick_texts(shown, 1.0), strict=True)]
 
     def ticks(self, about: int = 5) -> list[float]:
         """Round values to write on an axis; above a bend only the largest value."""

@@ -31,10 +31,11 @@ def render(document: doc.Document) -> str:
     shown = {id(block): tables.shown(block, linked) for block in blocks if isinstance(block, doc.Table)}
     anchors = {link: anchor for table in shown.values() for link, anchor in table.anchors.items()}
     anchors |= {block.id: block.id for block in blocks if isinstance(block, doc.Group) and block.id}
-    charts = [block for block in blocks if isinstance(block, doc.Chart) and block.points is not None]
+    plots = {id(block): block.plot() for block in blocks if isinstance(block, doc.Chart)}
+    points = {name: told for name, plot in plots.items() if (told := plot.points()) is not None}
     has_timeline = any(isinstance(block, doc.Timeline) for block in blocks)
     style = asset("document.css")
-    script = asset("shell.js", "tables.js", *["timeline.js"] * has_timeline, *["tooltips.js"] * bool(charts))
+    script = asset("shell.js", "tables.js", *["timeline.js"] * has_timeline, *["tooltips.js"] * bool(points))
     whole = template(asset("document.html")).render(
         document=document,
         sections=leading,
@@ -44,12 +45,12 @@ def render(document: doc.Document) -> str:
         groups=_groups,
         table_of=lambda block: shown.get(id(block)) or tables.shown(block),
         bars_of=bars.shown,
-        drawings=lambda chart: [("half", HALF)] if chart.half else [("broad", BROAD), ("narrow", NARROW)],
+        plot_of=lambda chart: plots[id(chart)],
+        widths=lambda chart: [("half", HALF)] if chart.half else [("broad", BROAD), ("narrow", NARROW)],
         links_of=lambda advice: _links(advice, anchors),
         lines=_lines,
-        series=charts.index,
-        points=lambda: inlined({"series": [chart.points() for chart in charts if chart.points]}),
-        has_points=bool(charts),
+        series=lambda chart: list(points).index(id(chart)) if id(chart) in points else None,
+        points=inlined({"series": [*points.values()]}) if points else "",
         report=lambda: inlined(document.data()),
         dial=bars.dial,
         share=columns.share,

@@ -1,8 +1,8 @@
-"""Drawing without a library: elements, lines and marks as SVG text. Colours come from the page's style."""
+"""Drawing without a library: elements and shapes as SVG text. Colours come from the page's style."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
@@ -33,26 +33,6 @@ def drawing(width: float, height: float, *children: Markup, label: str, class_: 
     )
 
 
-def line(points: Iterable[tuple[float, float]], class_: str) -> Markup:
-    """Straight lines from point to point."""
-    return el("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), class_=class_)
-
-
-def spot(x: float, y: float, shape: str, class_: str, title: str) -> Markup:
-    """One mark, and what is told where a mouse rests on it."""
-    return el("path", el("title", title), d=f"M{x:.1f} {y:.1f}{SHAPES[shape]}", class_=class_)
-
-
-def legend(items: Iterable[tuple[str, str, Sequence[str | Markup]]]) -> Markup:
-    """A list of marks: the shape and class of each, and what stands beside it."""
-    rows = []
-    for shape, class_, texts in items:
-        mark = el("path", d=f"M8 8{SHAPES[shape]}", class_=class_)
-        key = el("svg", mark, viewBox="0 0 16 16", class_="key", aria_hidden="true")
-        rows.append(el("li", key, *texts))
-    return el("ul", *rows, class_="legend")
-
-
 def dots(points: Iterable[tuple[float, float]], shape: str) -> str:
     """One path with a mark at every point: far smaller than an element each."""
     return "".join(f"M{_number(x)} {_number(y)}{shape}" for x, y in points)
@@ -60,9 +40,11 @@ def dots(points: Iterable[tuple[float, float]], shape: str) -> str:
 
 SHAPES = {
     "dot": "h0",
+    "dash": "m-7 0h14",
     "triangle": "m0-4l4 7h-8z",
     "cross": "m-3.5-3.5l7 7m0-7l-7 7",
     "diamond": "m0-4.5l4.5 4.5l-4.5 4.5l-4.5-4.5z",
     "square": "m-3.5-3.5h7v7h-7z",
+    "disc": "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
     "ring": "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -14,7 +15,8 @@ from laptime.records.series import Series
 from laptime.reports import _words as words
 from laptime.reports.document import Chart, Folded, Section
 from laptime.reports.page.axes import Frame, Scale, frame
-from laptime.reports.page.svg import drawing, el, line
+from laptime.reports.page.plot import Border, Line, Panel
+from laptime.reports.page.svg import drawing, el
 
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000
@@ -27,7 +29,7 @@ _MOST_OPEN = 3
 def section(run: Run) -> Section:
     """A drawing for every case whose process was looked at more than once."""
     charts = [
-        Chart(title=words.label(case, run), draw=partial(_drawn, case, memory, case.find(CPU)))
+        Chart(title=words.label(case, run), plot=partial(_plot, case, memory, case.find(CPU)))
         for case in run.cases
         if (memory := case.find(MEMORY)) and len(memory.at) == len(memory.samples) > 1
     ]
@@ -40,34 +42,52 @@ def section(run: Run) -> Section:
     )
 
 
-def _drawn(case: Case, memory: Series, cpu: Series | None, width: float) -> Markup:
-    panels = [(memory, "line c0", "memory")] + ([(cpu, "line c1", "CPU time")] if cpu else [])
-    whole = frame(width, 24 + len(panels) * (_HEIGHT + _GAP), top=24, bottom=_GAP)
-    x = whole.x(min(memory.at), max(memory.at))
-    tops = [whole.top + index * (_HEIGHT + _GAP) for index in range(len(panels))]
-    parts = [
-        _panel(series, x, whole._replace(top=top, bottom=top + _HEIGHT), class_, title)
-        for top, (series, class_, title) in zip(tops, panels, strict=True)
-    ]
-    caption = "the method began; before it: import and constructor" if cpu else "the run started"
-    parts.append(whole.bottom_axis(x, x.labels(whole.across), f"seconds since {caption}"))
-    if x.low < 0 < x.high:
-        parts.append(el("line", x1=x(0.0), x2=x(0.0), y1=whole.top, y2=whole.bottom, class_="boundary"))
-    label = f"{' and '.join(title for _, _, title in panels)} of {words.printable(case.target)} over time"
-    return drawing(width, whole.height, *parts, label=label)
+class _Panels(NamedTuple):
+    """Memory above CPU time, over the same seconds."""
+
+    case: Case
+    shown: list[tuple[Series, str, str]]
+
+    def drawn(self, width: float) -> Markup:
+        """A panel a series; the bottom axis is that of all."""
+        height = 24 + len(self.shown) * (_HEIGHT + _GAP)
+        whole = frame(width, height, top=24, bottom=_GAP)
+        first = self.shown[0][0]
+        x = whole.x(min(first.at), max(first.at))
+        parts = []
+        for at, (series, class_, title) in enumerate(self.shown):
+            top = whole.top + at * (_HEIGHT + _GAP)
+            parts.append(_panel(series, x, whole._replace(top=top, bottom=top + _HEIGHT), class_, title))
+        began = "the method began; before it: import and constructor" if parts[1:] else "the run started"
+        parts.append(whole.bottom_axis(x, x.labels(whole.across), f"seconds since {began}"))
+        if x.low < 0 < x.high:
+            parts.append(Border(0.0).drawn(Panel(whole, x, x)))
+        titles = " and ".join(title for _, _, title in self.shown)
+        return drawing(
+            width, height, *parts, label=words.printable(f"{titles} of {self.case.target} over time")
+        )
+
+    def keys(self) -> Markup:
+        """None: each panel has its title."""
+        return Markup("")
+
+    def points(self) -> None:
+        """None: lines have no tooltips."""
+
+
+def _plot(case: Case, memory: Series, cpu: Series | None) -> _Panels:
+    return _Panels(case, [(memory, "line c0", "memory"), *([(cpu, "line c1", "CPU time")] if cpu else [])])
 
 
 def _panel(series: Series, x: Scale, place: Frame, class_: str, title: str) -> Markup:
     most = max(series.samples) or 1.0
     factor, unit = unit_of(most, series.metric.unit)
-    y = place.y(0.0, most * 1.1 / factor)
+    y = place.y(0.0, most * 1.1)
     name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
-    return Markup("").join(
-        (
-            el("text", name, x=4, y=place.top - 8, class_="tick"),
-            place.left_axis(y, y.labels(4)),
-            line([(x(at), y(value / factor)) for at, value in _thinned(series)], class_),
-        )
+    return (
+        el("text", name, x=4, y=place.top - 8, class_="tick")
+        + place.left_axis(y, y.labels(4, factor))
+        + Line(_thinned(series), class_).drawn(Panel(place, x, y))
     )
 
 

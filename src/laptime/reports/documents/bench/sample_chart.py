@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,8 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
 from laptime.reports.page import svg
-from laptime.reports.page.axes import BROAD, LETTER, Frame, Scale, apart, frame, tick_texts
+from laptime.reports.page.axes import BROAD, LETTER, LINE, Frame, Scale, apart, frame, tick_texts
+from laptime.reports.page.plot import Border, Level, Panel, legend
 
 _GAP, _WORDS = 26.0, 68.0
 """Between samples and distribution; for what is written at the right of it."""
@@ -49,11 +52,11 @@ KINDS = (
 _PLAIN = len(KINDS) - 1
 
 
-class Plot(NamedTuple):
-    """What is drawn: every sample with its kind, the places of those that get a mark, and the scales.
+class Drawn(NamedTuple):
+    """The samples on scales: every one with its kind, and the places of those that get a mark.
 
     Attributes:
-        over_time: where samples are drawn over time.
+        over_time: where they are drawn over time.
         side: where their distribution is drawn.
     """
 
@@ -61,33 +64,151 @@ class Plot(NamedTuple):
     values: Floats
     at: Floats
     kinds: Places
-    drawn: Places
-    over_time: Frame
-    side: Frame
-    x: Scale
-    y: Scale
-    factor: float
-    unit: str
+    marked: Places
+    over_time: Panel
+    side: Panel
+
+    @property
+    def y(self) -> Scale:
+        """The scale of both parts."""
+        return self.over_time.y
+
+    @property
+    def places(self) -> list[tuple[float, float]]:
+        """Pixels of the marks."""
+        return self.over_time.points([(float(self.at[i]), float(self.values[i])) for i in self.marked])
 
 
-def plot(series: Series, width: float, *, most: int, beside: Sequence[Series] = ()) -> Plot:
-    """The scales of a series for a drawing of this width.
+class SampleChart:
+    """The chart of a series: a `document.Drawing`.
 
     Args:
+        stats: of the case; the median is a line through both parts with its interval as a band, quantiles
+            that the samples support are marked beside the distribution.
         most: samples that are drawn, at most about.
         beside: what it is compared with: all of them have one axis.
     """
-    values, together = _sound(series), beside or [series]
-    at = np.asarray(series.at or range(len(values)), dtype=float)
-    kinds = kinds_of(series)
-    side = frame(width, 300, left=0.76 * (width - _WORDS), right=_WORDS, top=14)
-    over_time = frame(width, 300, right=width - side.left + _GAP, top=14)
-    x = over_time.x(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9))
-    everything = np.concatenate([_sound(each) for each in together])
-    used = np.concatenate([select(each).values for each in together])
-    y = _value_scale(everything, used, over_time)
-    drawn = thinned(values, kinds, int(most * width / BROAD))
-    return Plot(series, values, at, kinds, drawn, over_time, side, x, y, *unit(together))
+
+    def __init__(
+        self, series: Series, stats: dict[str, Stat], *, most: int, beside: Sequence[Series] = ()
+    ) -> None:
+        self._series, self._stats, self._most = series, stats, most
+        self._together = beside or [series]
+        self._factor, self._unit = unit(self._together)
+        self._on = cache(self._scaled)
+
+    def drawn(self, width: float) -> Markup:
+        """Samples over time, and their distribution."""
+        on, spans = self._on(width), _spans(self._on(width))
+        marks = [
+            _marks(on, index)
+            for index in reversed(range(len(KINDS)))
+            if (on.kinds[on.marked] == index).any() and not (spans and index == _PLAIN)
+        ]
+        parts = [self._axes(on), _boundaries(on), self._median(on), spans, *marks, _histogram(on)]
+        label = f"{len(on.values)} samples over time and their distribution"
+        place = on.side.frame
+        return svg.drawing(
+            place.width, place.height, *parts, self._quantiles(on), label=label, class_="chart samples"
+        )
+
+    def keys(self) -> Markup:
+        """What the marks mean, and what was left out of the drawing."""
+        on = self._on(BROAD)
+        numbers = [(kind, int((on.kinds == index).sum())) for index, kind in enumerate(KINDS)]
+        items = [
+            (kind.shape, f"mark {kind.name}", kind.words, number)
+            for kind, number in reversed(numbers)
+            if number
+        ]
+        note = self._note(on)
+        return legend(items) + (svg.el("p", note, class_="quiet") if note else "")
+
+    def points(self) -> dict[str, Any]:
+        """What the tooltips need: words of the kinds; pixels, seconds, latency, kind, process of a mark."""
+        on = self._on(BROAD)
+        series, marked, xs = on.series, on.marked, on.places
+        process = np.asarray(series.process or [0] * len(on.values), dtype=int)
+        return {
+            "kinds": [kind.words for kind in KINDS],
+            "x": [round(x, 1) for x, _ in xs],
+            "y": [round(y, 1) for _, y in xs],
+            "at": [round(float(value), 3) for value in on.at[marked]] if series.at else [],
+            "shown": [show(float(f"{value:.4g}"), "s") for value in on.values[marked]],
+            "kind": on.kinds[marked].tolist(),
+            "process": process[marked].tolist() if series.process else [],
+        }
+
+    def _scaled(self, width: float) -> Drawn:
+        series, values = self._series, _sound(self._series)
+        at = np.asarray(series.at or range(len(values)), dtype=float)
+        kinds = kinds_of(series)
+        side = frame(width, 300, left=0.76 * (width - _WORDS), right=_WORDS, top=14)
+        over_time = frame(width, 300, right=width - side.left + _GAP, top=14)
+        x = over_time.x(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9))
+        everything = np.concatenate([_sound(each) for each in self._together])
+        used = np.concatenate([select(each).values for each in self._together])
+        y = _value_scale(everything, used, over_time)
+        marked = thinned(values, kinds, int(self._most * width / BROAD))
+        return Drawn(series, values, at, kinds, marked, Panel(over_time, x, y), Panel(side, x, y))
+
+    def _axes(self, on: Drawn) -> Markup:
+        (place, x, y), side = on.over_time, on.side.frame
+        ys = y.ticks(place.up)
+        texts = tick_texts(ys, self._factor)
+        if y.bend is not None:
+            texts = [*tick_texts(ys[:-1], self._factor), _brief(ys[-1] / self._factor)]
+        below = "seconds since the run started" if on.series.at else "sample"
+        wide = place._replace(right=side.right)
+        parts = [
+            wide.left_axis(y, list(zip(ys, texts, strict=True))),
+            place.bottom_axis(x, x.labels(place.across), below),
+            svg.el("line", x1=side.left, x2=side.left, y1=side.top, y2=side.bottom, class_="axis"),
+        ]
+        if y.bend is not None:
+            parts.append(Level(y.bend, "bend").drawn(Panel(wide, x, y)))
+        return Markup("").join(parts)
+
+    def _stat(self, name: str) -> Stat | None:
+        stat = self._stats.get(f"latency/{self._series.regime or ''}/{name}")
+        return stat if stat is not None and stat.value is not None else None
+
+    def _median(self, on: Drawn) -> Markup:
+        median = self._stat("median")
+        if median is None:
+            return Markup("")
+        place = on.over_time.frame._replace(right=on.side.frame.right)
+        return Level(median.value or 0.0, "median", ends=median.ci95).drawn(
+            on.over_time._replace(frame=place)
+        )
+
+    def _quantiles(self, on: Drawn) -> Markup:
+        """The median in figures, and names of other quantiles where there is room beside it."""
+        taken: list[float] = []
+        marks, end = [], on.side.frame.right
+        for name in ("median", "p95", "p5", "p99", "p90"):
+            if (stat := self._stat(name)) is None:
+                continue
+            at, is_median = on.y(stat.value or 0.0), name == "median"
+            if not is_median:
+                marks.append(svg.el("line", x1=end - 10, x2=end, y1=at, y2=at, class_="quantile"))
+            if all(abs(at - other) >= LINE for other in taken):
+                taken.append(at)
+                text, class_ = (show(stat.value, "s", stat.ci95), "value") if is_median else (name, "tick")
+                marks.append(svg.el("text", text, x=end + 5, y=at + 4, class_=class_))
+        return Markup("").join(marks)
+
+    def _note(self, on: Drawn) -> str:
+        parts = []
+        if len(on.marked) < len(on.values):
+            parts.append(
+                f"{len(on.marked):,} of {len(on.values):,} samples drawn: bars reach from the smallest to "
+                "the largest of equal slices; the numbers use all samples"
+            )
+        if on.y.bend is not None:
+            bend = f"{_brief(on.y.bend / self._factor)} {self._unit}"
+            parts.append(f"above {bend} the axis is squeezed up to the slowest sample")
+        return "; ".join(parts)
 
 
 def unit(together: Sequence[Series]) -> tuple[float, str]:
@@ -99,40 +220,6 @@ def _sound(series: Series) -> Floats:
     """Times that an axis can hold."""
     values = np.asarray(series.samples, dtype=float)
     return np.where(np.isfinite(values) & (values > 0), values, 1e-12)
-
-
-def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
-    """The drawing.
-
-    Args:
-        stats: of the case; the median is a line through both parts with its interval as a band, quantiles
-            that the samples support are marked beside the distribution.
-    """
-    regime = plot.series.regime or ""
-    spans = _spans(plot)
-    marks = [
-        _marks(plot, index)
-        for index in reversed(range(len(KINDS)))
-        if (plot.kinds[plot.drawn] == index).any() and not (spans and index == _PLAIN)
-    ]
-    parts = [
-        _frame(plot),
-        _boundaries(plot),
-        _median(stats.get(f"latency/{regime}/median"), plot),
-        spans,
-        *marks,
-        _histogram(plot),
-        _quantiles(stats, regime, plot),
-    ]
-    label = f"{len(plot.values)} samples over time and their distribution"
-    place = plot.side
-    return svg.drawing(place.width, place.height, *parts, label=label, class_="chart samples")
-
-
-def keys(plot: Plot) -> Markup:
-    """What the marks mean, and what was left out of the drawing."""
-    note = _note(plot)
-    return _legend(plot.kinds) + (svg.el("p", note, class_="quiet") if note else Markup(""))
 
 
 def kinds_of(series: Series) -> NDArray[np.intp]:
@@ -160,24 +247,19 @@ def thinned(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.in
     return np.asarray(sorted(places), dtype=np.intp)
 
 
-def _marks(plot: Plot, kind: int) -> Markup:
-    places = plot.drawn[plot.kinds[plot.drawn] == kind]
-    spots = ((plot.x(float(plot.at[i])), plot.y(float(plot.values[i]))) for i in places)
+def _marks(on: Drawn, kind: int) -> Markup:
+    spots = itertools.compress(on.places, on.kinds[on.marked] == kind)
     return svg.el("path", d=svg.dots(spots, svg.SHAPES[KINDS[kind].shape]), class_=f"mark {KINDS[kind].name}")
 
 
-def _spans(plot: Plot) -> Markup:
+def _spans(on: Drawn) -> Markup:
     """Plain samples that were thinned: a bar from the smallest to the largest of each slice."""
-    plain = plot.drawn[plot.kinds[plot.drawn] == _PLAIN]
-    if len(plain) == int((plot.kinds == _PLAIN).sum()) or len(plain) < 2:
+    plain = on.kinds[on.marked] == _PLAIN
+    if int(plain.sum()) == int((on.kinds == _PLAIN).sum()) or int(plain.sum()) < 2:
         return Markup("")
-    pairs = zip(plain[::2], plain[1::2], strict=False)
-    d = "".join(
-        f"M{plot.x(float(plot.at[a])):.1f} {plot.y(float(plot.values[a])):.1f}"
-        f"V{plot.y(float(plot.values[b])):.1f}"
-        for a, b in pairs
-    )
-    return svg.el("path", d=d, class_="mark spans")
+    spots = list(itertools.compress(on.places, plain))
+    bars = (f"M{x:.1f} {y:.1f}V{end:.1f}" for (x, y), (_, end) in zip(spots[::2], spots[1::2], strict=False))
+    return svg.el("path", d="".join(bars), class_="mark spans")
 
 
 def _value_scale(values: Floats, used: Floats, place: Frame) -> Scale:
@@ -192,88 +274,35 @@ def _value_scale(values: Floats, used: Floats, place: Frame) -> Scale:
     return place.y(low, highest)._replace(bend=bend)
 
 
-def _frame(plot: Plot) -> Markup:
-    x, y, place, side = plot.x, plot.y, plot.over_time, plot.side
-    ys = y.ticks(place.up)
-    texts = tick_texts(ys, plot.factor)
-    if y.bend is not None:
-        texts = [*tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
-    below = "seconds since the run started" if plot.series.at else "sample"
-    parts = [
-        place._replace(right=side.right).left_axis(y, list(zip(ys, texts, strict=True))),
-        place.bottom_axis(x, x.labels(place.across), below),
-        svg.el("line", x1=side.left, x2=side.left, y1=side.top, y2=side.bottom, class_="axis"),
-    ]
-    if y.bend is not None:
-        parts.append(svg.el("line", x1=place.left, x2=side.right, y1=y(y.bend), y2=y(y.bend), class_="bend"))
-    return Markup("").join(parts)
-
-
 def _brief(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _boundaries(plot: Plot) -> Markup:
+def _boundaries(on: Drawn) -> Markup:
     """A line where the samples of another process begin; none when they alternate too often."""
-    process, x, at, place = plot.series.process, plot.x, plot.at, plot.over_time
+    process, at, x = on.series.process, on.at, on.over_time.x
     changes = [i for i in range(1, len(process)) if process[i] != process[i - 1]]
     if not 0 < len(changes) <= _MOST_BOUNDARIES:
         return Markup("")
-    places = [x((float(at[i]) + float(at[i - 1])) / 2) for i in changes]
-    names = [f"process {process[i] + 1}" for i in changes]
-    boxes = [
-        (left, left + 5 + len(name) * LETTER / 2, len(name) * LETTER)
-        for left, name in zip(places, names, strict=True)
-    ]
-    named = {left for left, _ in apart(boxes)}
+    middles = [(float(at[i]) + float(at[i - 1])) / 2 for i in changes]
+    names = dict(zip(middles, (f"process {process[i] + 1}" for i in changes), strict=True))
+    wide = {middle: len(name) * LETTER for middle, name in names.items()}
+    named = {middle for middle, _ in apart((at, x(at) + 5 + wide[at] / 2, wide[at]) for at in names)}
+    bottom = on.over_time.frame.bottom - 6
     return Markup("").join(
-        svg.el("line", x1=left, x2=left, y1=place.top, y2=place.bottom, class_="boundary")
-        + (
-            svg.el("text", name, x=left + 5, y=place.bottom - 6, class_="tick small")
-            if left in named
-            else Markup("")
-        )
-        for left, name in zip(places, names, strict=True)
+        Border(middle).drawn(on.over_time)
+        + (svg.el("text", name, x=x(middle) + 5, y=bottom, class_="tick small") if middle in named else "")
+        for middle, name in names.items()
     )
 
 
-def _median(median: Stat | None, plot: Plot) -> Markup:
-    if median is None or median.value is None:
-        return Markup("")
-    y, left, right, band = plot.y, plot.over_time.left, plot.side.right, Markup("")
-    if median.ci95 is not None:
-        top, bottom = y(median.ci95[1]), y(median.ci95[0])
-        band = svg.el("rect", x=left, y=top, width=right - left, height=max(1.0, bottom - top), class_="ci")
-    return band + svg.el("line", x1=left, x2=right, y1=y(median.value), y2=y(median.value), class_="median")
-
-
-def _quantiles(stats: dict[str, Stat], regime: str, plot: Plot) -> Markup:
-    """The median in figures, and names of other quantiles where there is room beside it."""
-    taken: list[float] = []
-    marks, y, end = [], plot.y, plot.side.right
-    for name in ("median", "p95", "p5", "p99", "p90"):
-        stat = stats.get(f"latency/{regime}/{name}")
-        if stat is None or stat.value is None:
-            continue
-        at = y(stat.value)
-        if name != "median":
-            marks.append(svg.el("line", x1=end - 10, x2=end, y1=at, y2=at, class_="quantile"))
-        if all(abs(at - other) >= 13 for other in taken):
-            taken.append(at)
-            text = show(stat.value, "s", stat.ci95) if name == "median" else name
-            marks.append(
-                svg.el("text", text, x=end + 5, y=at + 4, class_="value" if name == "median" else "tick")
-            )
-    return Markup("").join(marks)
-
-
-def _histogram(plot: Plot) -> Markup:
+def _histogram(on: Drawn) -> Markup:
     """Bars of equal height on the drawing's own axis: what a median uses, then what it does not."""
-    heights = np.asarray([plot.y(float(value)) for value in plot.values])
+    heights = np.asarray([on.y(float(value)) for value in on.values])
     bins = int(min(44, max(10, 2 * len(heights) ** 0.5)))
-    place = plot.side
+    place = on.side.frame
     edges = np.linspace(place.top, place.bottom, bins + 1)
-    used = plot.kinds >= next(i for i, kind in enumerate(KINDS) if kind.name == "garbage")
+    used = on.kinds >= next(i for i, kind in enumerate(KINDS) if kind.name == "garbage")
     plain, _ = np.histogram(heights[used], edges)
     apart, _ = np.histogram(heights[~used], edges)
     longest = max(1, int((plain + apart).max()))
@@ -282,48 +311,9 @@ def _histogram(plot: Plot) -> Markup:
     parts = [place.bottom_axis(x, [(0, "0"), (longest, f"{longest:,}")], "samples")]
     for index in range(bins):
         left, top = place.left, float(edges[index]) + 0.5
-        for count, name in ((int(plain[index]), "used"), (int(apart[index]), "apart")):
-            if count:
-                width = max(x(count) - place.left, 1.0)
-                parts.append(
-                    svg.el("rect", x=left, y=top, width=width, height=thick - 1, class_=f"bar {name}")
-                )
-                left += width
+        for number, name in ((int(plain[index]), "used"), (int(apart[index]), "apart")):
+            if number:
+                bar = {"x": left, "y": top, "width": max(x(number) - place.left, 1.0), "height": thick - 1}
+                parts.append(svg.el("rect", **bar, class_=f"bar {name}"))
+                left += bar["width"]
     return Markup("").join(parts)
-
-
-def _legend(kinds: Places) -> Markup:
-    items = []
-    for index, kind in reversed(list(enumerate(KINDS))):
-        if count := int((kinds == index).sum()):
-            texts = [svg.el("span", kind.words), " ", svg.el("b", f"{count:,}")]
-            items.append((kind.shape, f"mark {kind.name}", texts))
-    return svg.legend(items)
-
-
-def _note(plot: Plot) -> str:
-    parts = []
-    if len(plot.drawn) < len(plot.values):
-        parts.append(
-            f"{len(plot.drawn):,} of {len(plot.values):,} samples drawn: bars reach from the smallest to the "
-            "largest of equal slices; the numbers use all samples"
-        )
-    if plot.y.bend is not None:
-        bend = f"{_brief(plot.y.bend / plot.factor)} {plot.unit}"
-        parts.append(f"above {bend} the axis is squeezed up to the slowest sample")
-    return "; ".join(parts)
-
-
-def points(plot: Plot) -> dict[str, Any]:
-    """What the tooltips need: words of the kinds; pixels, seconds, latency, kind and process of each mark."""
-    series, drawn = plot.series, plot.drawn
-    process = np.asarray(series.process or [0] * len(plot.values), dtype=int)
-    return {
-        "kinds": [kind.words for kind in KINDS],
-        "x": [round(plot.x(float(value)), 1) for value in plot.at[drawn]],
-        "y": [round(plot.y(float(value)), 1) for value in plot.values[drawn]],
-        "at": [round(float(value), 3) for value in plot.at[drawn]] if series.at else [],
-        "shown": [show(float(f"{value:.4g}"), "s") for value in plot.values[drawn]],
-        "kind": plot.kinds[drawn].tolist(),
-        "process": process[drawn].tolist() if series.process else [],
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from functools import cache, partial
+from functools import partial
 
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
@@ -13,7 +13,6 @@ from laptime.reports import _words as words
 from laptime.reports.document import Block, Cell, Chart, Folded, Group, Row, Section, Table, columns
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
-from laptime.reports.page.axes import BROAD
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
@@ -69,13 +68,10 @@ def _compared(run: Run) -> list[set[str]]:
 
 
 def _chart(series: Series, beside: list[Series], stats: Stats, most: int) -> Chart:
-    plot = cache(partial(sample_chart.plot, series, most=most, beside=beside))
     return Chart(
         title=f"Latency in {sample_chart.unit(beside)[1]}, {series.regime or ''}",
         note=series.note,
-        draw=lambda width: sample_chart.draw(plot(width), stats),
-        keys=lambda: sample_chart.keys(plot(BROAD)),
-        points=lambda: sample_chart.points(plot(BROAD)),
+        plot=partial(sample_chart.SampleChart, series, stats, most=most, beside=beside),
     )
 
 

@@ -12,8 +12,7 @@ from laptime.kit.text import count
 from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports import json_parts
-from laptime.reports.documents.cost import bills, elsewhere, lines, words
-from laptime.reports.documents.cost.chart import chart, keys, points
+from laptime.reports.documents.cost import bills, chart, elsewhere, lines, words
 
 
 def document(cost: Cost) -> doc.Document:
@@ -29,7 +28,7 @@ def document(cost: Cost) -> doc.Document:
             lines.section(cost),
             bills.section(cost),
             lines.savings(cost),
-            _chart(cost),
+            chart.section(cost),
             lines.cores(cost),
             elsewhere.section(cost),
             _prices(cost),
@@ -110,18 +109,6 @@ def _refused(cost: Cost) -> list[str]:
     first = cost.refused[0]
     more = f", and {count(len(cost.refused) - 1, 'more row')}" if len(cost.refused) > 1 else ""
     return [f"{first.file}, line {first.line} ({first.name or 'no row'}) was left out: {first.reason}{more}"]
-
-
-def _chart(cost: Cost) -> doc.Section:
-    drawn = points(cost)
-    blocks: list[doc.Block] = []
-    if drawn:
-        note = "Down and to the left is better. Vertical bars are 95 % intervals."
-        if any(point.kind == "bounded" for point in drawn):
-            note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
-        draw = partial(chart, drawn, words.units(cost))
-        blocks = [doc.Chart(title="", draw=draw, keys=partial(keys, drawn), note=note)]
-    return doc.Section(id="chart", title="Cost against latency", blocks=blocks, detail="page")
 
 
 def _prices(cost: Cost) -> doc.Section:

@@ -124,7 +124,7 @@ def _section(history: History, by: str, number: int) -> doc.Section:
                 text=", ".join(filter(None, [*facts, history.note])),
                 detail="brief" if history.steps or by != "run" else "page",
             ),
-            doc.Chart(title="", draw=partial(chart, history, title)),
+            doc.Chart(title="", plot=partial(chart, history, title)),
             doc.Notices(
                 rows=[doc.Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]
             ),

@@ -6,28 +6,27 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from markupsafe import Markup
-
 from laptime.kit.units import percent, scale, show
 from laptime.records.profile import Profile
 from laptime.records.roofline import Ceilings, Roofline, Work
 from laptime.reports import document as doc
-from laptime.reports._words import printable
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.fields import Field, table
-from laptime.reports.page.axes import Scale, frame
-from laptime.reports.page.svg import drawing, el, legend, line, spot
+from laptime.reports.page.plot import Axis, Line, Mark, Note, Plot, Spot, Style, decades
 
 _MARKS = {
-    "matmul": ("ring", "c0"),
-    "convolution": ("ring", "c1"),
-    "convolution backward": ("triangle", "c1"),
-    "attention": ("diamond", "c2"),
-    "recurrent": ("diamond", "c3"),
-    "normalisation": ("square", "c4"),
-    "reduction": ("triangle", "c4"),
+    kind: Style(shape, colour, kind)
+    for kind, shape, colour in (
+        ("matmul", "ring", "c0"),
+        ("convolution", "ring", "c1"),
+        ("convolution backward", "triangle", "c1"),
+        ("attention", "diamond", "c2"),
+        ("recurrent", "diamond", "c3"),
+        ("normalisation", "square", "c4"),
+        ("reduction", "triangle", "c4"),
+    )
 }
-_PLAIN = ("square", "c5")
+_OTHERS = Style("square", "c5", "others")
 """Marks of the classes; the others are alike, and lie at the left."""
 
 _BRIEF = 5
@@ -55,8 +54,7 @@ def charts(
     return [
         doc.Chart(
             title=title,
-            draw=partial(_draw, works, rooflines[title].ceilings, every),
-            keys=partial(_keys, works),
+            plot=partial(_plot, works, rooflines[title].ceilings, every),
             note=note,
             detail=detail,
         )
@@ -130,13 +128,12 @@ def _drawable(value: float | None) -> bool:
     return value is not None and 0 < value < math.inf
 
 
-def _draw(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work], width: float) -> Markup:
+def _plot(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work]) -> Plot:
     """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in.
 
     Args:
         every: what has room on the axes.
     """
-    place = frame(width, 340)
     used = {dtype for work in every for dtype in work.flop}
     peaks = ceilings.flops.items() if ceilings else ()
     roofs = {name: peak for name, peak in peaks if name in used and _drawable(peak)}
@@ -144,43 +141,36 @@ def _draw(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work
     intensities = [work.intensity or 1.0 for work in every]
     rates = [work.flops or 1.0 for work in every]
     ridge = max(roofs.values()) / bandwidth if roofs and bandwidth else 1.0
-    x = place.x(min(intensities) / 2, 10 * max(*intensities, ridge), log=True)  # room for the names of roofs
-    y = place.y(min(rates) / 2, 2 * max([*rates, *roofs.values()]), log=True)
-    factor, unit = scale(y.high, "FLOP/s")
-    parts = [
-        place.left_axis(y, y.labels(place.up, factor), f"{unit}, logarithmic"),
-        place.bottom_axis(x, x.labels(place.across), "FLOP per byte, logarithmic"),
-        *(mark for name, peak in roofs.items() for mark in _roof(name, peak, bandwidth, x, y)),
-        *(_spot(work, x, y) for work in works),
-    ]
-    return drawing(width, place.height, *parts, label="roofline: FLOP per second over FLOP per byte")
+    right = 10 * max(*intensities, ridge)  # room for the names of roofs
+    x = Axis(min(intensities) / 2, right, "FLOP per byte", log=True)
+    y = decades([*rates, *roofs.values()], 2)._replace(low=min(rates) / 2)
+    return Plot(
+        label="roofline: FLOP per second over FLOP per byte",
+        x=x,
+        y=y._replace(unit=scale(y.high, "FLOP/s")),
+        marks=[
+            *(mark for name, peak in roofs.items() for mark in _roof(name, peak, bandwidth, x, y)),
+            *map(_spot, reversed(works)),
+        ],
+        height=340,
+    )
 
 
-def _roof(name: str, peak: float, bandwidth: float | None, x: Scale, y: Scale) -> list[Markup]:
+def _roof(name: str, peak: float, bandwidth: float | None, x: Axis, y: Axis) -> list[Mark]:
     """The slope of the memory up to the peak, and the peak from there on."""
     ridge = min(max(peak / bandwidth, x.low), x.high) if bandwidth else x.low
-    points = [(x(ridge), y(peak)), (x(x.high), y(peak))]
+    points = [(ridge, peak), (x.high, peak)]
     if bandwidth:
         start = max(x.low, y.low / bandwidth)
-        points = [(x(start), y(start * bandwidth)), *points]
-    text = el(
-        "text", printable(f"{name} {show(peak, 'FLOP/s')}"), x=x(x.high) - 4, y=y(peak) - 5, class_="tick end"
-    )
-    return [line(points, "line c5"), text]
+        points = [(start, start * bandwidth), *points]
+    text = f"{name} {show(peak, 'FLOP/s')}"
+    return [Line(points, "line c5"), Note(x.high, peak, text, "tick end", by=(-4, -5))]
 
 
-def _spot(work: Work, x: Scale, y: Scale) -> Markup:
+def _spot(work: Work) -> Spot:
     assert work.intensity
     assert work.flops
-    shape, colour = _MARKS.get(work.kind, _PLAIN)
     share = f", {percent(work.share)} of the {work.bound} ceiling" if work.share is not None else ""
     text = f"{work.name} {words.shortened(work.shapes, 80)}: {show(work.flops, 'FLOP/s')}{share}"
     text += f", {words.time(work.total_ns)}"
-    return spot(x(work.intensity), y(work.flops), shape, f"spot {colour}", printable(text))
-
-
-def _keys(works: Sequence[Work]) -> Markup:
-    """Only of what is drawn."""
-    kinds = dict.fromkeys(work.kind if work.kind in _MARKS else "others" for work in works)
-    marks = {kind: _MARKS.get(kind, _PLAIN) for kind in kinds}
-    return legend([(shape, f"spot {colour}", [el("span", kind)]) for kind, (shape, colour) in marks.items()])
+    return Spot(work.intensity, work.flops, _MARKS.get(work.kind, _OTHERS), text)

@@ -106,7 +106,7 @@ def _next(run: Run, profile: Profile) -> doc.Section:
 def _time(profile: Profile) -> doc.Section:
     steps = profile.steps
     note = f"{'some of ' if len(steps) > charts.STEPS else ''}{count(len(steps), 'step')}"
-    drawn = doc.Chart(title="Each step", note=note, draw=partial(charts.steps, steps), half=True)
+    drawn = doc.Chart(title="Each step", note=note, plot=partial(charts.steps, steps), half=True)
     devices = profile.overview.devices
     panels = [*[drawn] * bool(steps), *([bars.phases(profile)] if devices else []), bars.untraced(profile)]
     return doc.Section(
@@ -123,7 +123,7 @@ def _use(profile: Profile) -> doc.Section:
     curves = [
         doc.Chart(
             title=f"Device {use.device} busy" if len(devices) > 1 else "Device busy",
-            draw=partial(charts.use, use.busy_curve, profile.steps, label="share of time busy"),
+            plot=partial(charts.use, use.busy_curve, profile.steps, label="share of time busy"),
         )
         for use in devices[:8]
         if use.busy_curve
@@ -133,7 +133,7 @@ def _use(profile: Profile) -> doc.Section:
         curves.append(
             doc.Chart(
                 title="Launched and not yet started, mean",
-                draw=partial(charts.use, queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
+                plot=partial(charts.use, queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
             )
         )
     note = "Over all steps; dashed lines are the steps' borders."
@@ -185,7 +185,7 @@ def _device_memory(memory: Memory, index: int) -> doc.Group:
     parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
-    curve = [doc.Chart(title="", draw=partial(charts.memory, memory))] if len(memory.curve) > 1 else []
+    curve = [doc.Chart(title="", plot=partial(charts.memory, memory))] if len(memory.curve) > 1 else []
     blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
     return doc.Group(
         id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks

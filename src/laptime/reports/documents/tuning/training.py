@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from markupsafe import Markup
-
 from laptime.kit.text import count
 from laptime.records.tuning import Convergence, Gate, Tuning
-from laptime.reports.document import Bar, Chart, Facts, Section
+from laptime.reports.document import Chart, Facts, Section
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
-from laptime.reports.page.axes import frame
-from laptime.reports.page.svg import drawing, line
+from laptime.reports.page.plot import Axis, Line, Plot
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -35,8 +32,7 @@ def section(tuning: Tuning) -> Section:
     chart = Chart(
         title=training.metric,
         note="one line for each seed",
-        draw=partial(losses, training),
-        legend=[Bar(name="as it is", kind="as-it-is"), Bar(name="with the changes", kind="final")],
+        plot=partial(_losses, training),
     )
     charts = [chart] if training.word != "none" and _curves(training) else []
     return Section(
@@ -65,32 +61,29 @@ def convergence(training: Convergence) -> str:
     return f"{training.word}{kind}: {training.sentence}".removesuffix(": ")
 
 
-def _curves(training: Convergence) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Class and points of every curve with two points or more, baseline first."""
-    sides = [("c5", training.baseline), ("c0", training.final)]
-    lines = [(colour, _thinned(curve)) for colour, curves in sides for curve in curves]
-    return [(colour, points) for colour, points in lines if len(points) > 1]
+def _curves(training: Convergence) -> list[Line]:
+    """Every curve with two points or more, baseline first; each side has one name."""
+    sides = [
+        ("as it is", "line thin c5", training.baseline),
+        ("with the changes", "line thin c0", training.final),
+    ]
+    lines = [Line(_thinned(curve), class_, name) for name, class_, curves in sides for curve in curves]
+    return [line for line in lines if len(line.points) > 1]
 
 
-def losses(training: Convergence, width: float) -> Markup:
+def _losses(training: Convergence) -> Plot:
     """A line for each seed, baseline and final; at least one curve needs two points."""
     curves = _curves(training)
-    values = [value for _, points in curves for _, value in points]
+    values = [value for line in curves for _, value in line.points]
     low, high = min(values), max(values)
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
-    place = frame(width, 260, top=16)
-    x = place.x(1.0, max(at for _, points in curves for at, _ in points))
-    y = place.y(low - margin, high + margin)
-    paths = [
-        line([(x(at), y(value)) for at, value in points], f"line thin {colour}") for colour, points in curves
-    ]
-    return drawing(
-        width,
-        place.height,
-        place.left_axis(y, y.labels(place.up)),
-        place.bottom_axis(x, x.labels(place.across), "step"),
-        *paths,
+    return Plot(
         label="the compared metric over steps, one line for each seed",
+        x=Axis(1.0, max(at for line in curves for at, _ in line.points), "step"),
+        y=Axis(low - margin, high + margin),
+        marks=curves,
+        height=260,
+        margins={"top": 16},
     )
 
 
