@@ -140,7 +140,6 @@ class Spot(NamedTuple):
     title: str
     ends: Interval = None
     label: str = ""
-    label_class: str = "tick small"
 
     def drawn(self, on: Panel) -> Markup:
         """Interval and mark."""
@@ -299,5 +298,5 @@ def _labels(spots: Sequence[Spot], on: Panel) -> Iterator[Markup]:
             others = ((begin, end) for begin, end, other in taken if abs(y - other) < LINE)
             if is_inside and all(left + width < begin or left > end for begin, end in others):
                 taken.append((left, left + width, y))
-                yield el("text", text, x=left, y=y, class_=spot.label_class)
+                yield el("text", text, x=left, y=y, class_="tick small")
                 break

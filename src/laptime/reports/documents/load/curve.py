@@ -67,7 +67,7 @@ def _curve(points: Sequence[Point]) -> Plot:
                 Line([(_rate(p.level), p.latency) for p in line], f"line c{at}")
                 for at, line in enumerate(kept)
             ),
-            *map(_spot, points),
+            *map(_spot, sorted(points, key=lambda point: _grows(point.level))),
         ],
         height=340,
     )

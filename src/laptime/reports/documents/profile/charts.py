@@ -90,7 +90,8 @@ def memory(memory: Memory) -> Plot:
         marks += [Level(capacity, "limit"), Note(x.low, capacity, text, by=(6, 14))]
     if memory.peak is not None and memory.peak_at_ns is not None:
         at, text = memory.peak_at_ns / 1e9, f"peak {show(memory.peak, 'B')}"
-        marks.append(Spot(at, memory.peak, _SUMMIT, text, label=text, label_class="value"))
+        side, by = ("value end", -9) if at > (x.low + x.high) / 2 else ("value", 9)
+        marks += [Spot(at, memory.peak, _SUMMIT, text), Note(at, memory.peak, text, side, by=(by, -6))]
     return Plot(
         label=f"memory of {memory.device} over time",
         x=x,
