@@ -38,13 +38,10 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
 
 def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
-    share = rate.scaled("flops/share_of_peak", "share of peak", 1 / (peak.value or 1.0), unit="ratio")
-    if peak.value is None:
-        return structs.replace(share, value=None, ci95=None, note=peak.why_not)
-    if share.value is not None and share.value > 1:
-        note = f"the counted work is done at {share.value:.2f}x the measured peak"
-        return structs.replace(share, value=None, ci95=None, note=note)
-    ci95 = None
-    if rate.ci95 and peak.ci95:
-        ci95 = (rate.ci95[0] / peak.ci95[1], rate.ci95[1] / peak.ci95[0])
-    return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
+    share = rate.scaled("flops/share_of_peak", "share of peak", 1.0, unit="ratio")
+    if peak.quantity is None or rate.quantity is None:
+        return share.without(peak.why_not)
+    of_peak = rate.quantity.divided(peak.quantity, "ratio")
+    if of_peak.value > 1:
+        return share.without(f"the counted work is done at {of_peak.value:.2f}x the measured peak")
+    return structs.replace(share, quantity=of_peak, note=str(case.details.get("peak", {}).get("source", "")))

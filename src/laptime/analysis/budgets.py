@@ -6,6 +6,7 @@ undecided in between, or when the number is invalid or cannot be told.
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from typing import Literal
@@ -13,15 +14,16 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import REPORTED, headline, main_throughput, summarize
+from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.quantity import amount, share
 from laptime.kit.text import count
-from laptime.kit.units import estimate, show, show_interval
+from laptime.kit.units import estimate, show
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.finding import Finding, Severity
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement, Quantity
 from laptime.records.run import Run
-from laptime.records.verdict import Held, Verdict
+from laptime.records.verdict import Verdict
 
 TOLERANCE = 0.05
 """Share by which a case may be slower than its baseline unless somebody says otherwise."""
@@ -48,16 +50,13 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         UsageError: the limit cannot be read.
     """
     limit = amount(limit, stat.unit) if isinstance(limit, str) else float(limit)
-    ends = _ends(stat)
     why = doubt(case, stat)
-    word: Held = "undecided"
-    if ends and not why:
-        low, high = ends
-        within, beyond = (high <= limit, low > limit) if kind == "max" else (low >= limit, high < limit)
-        word = "kept" if within else "broken" if beyond else "undecided"
-    if stat.at_least and word == ("kept" if kind == "max" else "broken"):
-        word, why = "undecided", stat.note
-    value = estimate(stat.text, show_interval(stat.ci95, stat.value or 0.0, stat.unit))
+    word = UNDECIDED
+    if stat.quantity is not None and not why:
+        word = stat.quantity.judged(limit, at_least=kind == "min")
+    if stat.at_least and word is (KEPT if kind == "max" else BROKEN):
+        word, why = UNDECIDED, stat.note
+    value = estimate(stat.text, stat.interval_text)
     allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
     return Verdict(
         kind=kind,
@@ -72,27 +71,17 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
     )
 
 
-def _ends(stat: Stat) -> tuple[float, float] | None:
-    """The interval; of numbers that are counted or measured once, the value itself."""
-    if stat.ci95 is not None:
-        return stat.ci95
-    sampled = stat.tag.startswith(("latency/", "throughput/", REPORTED)) and not stat.tag.endswith(
-        ("/min", "/max")
-    )
-    return None if sampled or stat.value is None else (stat.value, stat.value)
-
-
 def doubt(case: Case, stat: Stat) -> str:
     """Why nothing may be said of a number; "" when something may."""
     if case.trust == "invalid":
         bad = [check.sentence for check in case.checks if check.outcome == "fail"]
         return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
-    if stat.value is None:
+    if stat.quantity is None:
         return stat.note or "it could not be told"
-    return "" if _ends(stat) else f"{count(stat.n, 'sample')} cannot carry an interval"
+    return "" if stat.quantity.exact or stat.ci95 else f"{count(stat.n, 'sample')} cannot carry an interval"
 
 
-def _next(word: Held, case: Case) -> str:
+def _next(word: Judgement, case: Case) -> str:
     if word == "undecided":
         return f"laptime bench {case.target} --precision 1%   and check again"
     return ""
@@ -108,25 +97,22 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
     """
-    low, high = 1 / comparison.ci95[1], (1 / comparison.ci95[0] if comparison.ci95[0] > 0 else float("inf"))
     limit = 1 + (share(tolerance) if isinstance(tolerance, str) else tolerance)
-    word: Held = "undecided"
-    if high <= limit:
-        word = "kept"
-    elif low > limit and comparison.word == "slower":
-        word = "broken"
-    ratio = 1 / comparison.speedup
-    # Where the interval alone would have decided, the comparison says why it may not.
-    why = comparison.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
-    ratio_text = f"{of} {ratio:.3f}" if of else f"takes {ratio:.3f} of the baseline's time"
+    ratio = Quantity.of(comparison.speedup, comparison.ci95, comparison.pairs).inverted()
+    word, why = ratio.judged(limit), ""
+    if word is BROKEN and comparison.word != "slower":
+        # The interval alone would have decided; the comparison says why it may not.
+        word, why = UNDECIDED, comparison.sentence.partition("; ")[2]
+    low, high = ratio.interval or (0.0, math.inf)
+    ratio_text = f"{of} {ratio.value:.3f}" if of else f"takes {ratio.value:.3f} of the baseline's time"
     return Verdict(
         kind="regression",
         case=comparison.candidate,
         metric=comparison.metric,
         word=word,
         limit=limit,
-        value=ratio,
-        ci95=(low, high),
+        value=ratio.value,
+        ci95=ratio.interval,
         sentence=f"{ratio_text} [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
         + (f"; {why}" if why else ""),
         next=_decided_by(comparison) if word == "undecided" and not of else "",
@@ -147,7 +133,7 @@ def with_verdicts(run: Run, verdicts: list[Verdict]) -> Run:
 
 def finding(verdict: Verdict) -> Finding:
     """A verdict as a finding."""
-    severity: dict[Held, Severity] = {"kept": "info", "undecided": "advice", "broken": "problem"}
+    severity: dict[str, Severity] = {"kept": "info", "undecided": "advice", "broken": "problem"}
     return Finding(
         kind=f"check/{verdict.kind}",
         severity=severity[verdict.word],

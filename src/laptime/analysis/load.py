@@ -10,7 +10,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from laptime.analysis.batch_means import mean_interval, quantile_interval, worth
 from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
@@ -20,6 +19,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED, AT_ONCE, Level, level_of
 from laptime.records.metric import Metric
+from laptime.records.quantity import Quantity
 from laptime.records.requests import GAP, TPOT, TTFT, Requests
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -77,6 +77,7 @@ class Tokens(NamedTuple):
         ttft, tpot: by name of the quantile. gap: between chunks; these are tokens where `exact`.
         exact: every chunk held one token, by the server's counts.
         sent, got: tokens per second in and out. prompt, output: tokens of a request, on average.
+        per_answer: output tokens of an answer; None if one was not counted.
         short: share of the answers that are shorter than was asked for.
         by_turn: median TTFT of each turn of conversations; [] where there are none.
     """
@@ -89,6 +90,7 @@ class Tokens(NamedTuple):
     got: float
     prompt: float
     output: float
+    per_answer: Quantity | None
     short: float
     by_turn: list[Stat]
 
@@ -234,12 +236,12 @@ def _answered(requests: Rows, start: int, weighed: Balance, *, by_answers: bool)
     seconds = (last if weighed.grows else float(ends[-1])) - begin
     value = len(inside) / seconds if seconds > 0 else math.nan
     between = mean_interval(np.diff(ends, prepend=begin)) if by_answers else None
+    around = (1 / between[1], 1 / between[0]) if between and between[0] > 0 else None
     return Stat(
         tag=ANSWERED.tag,
         title="answered",
         unit="1/s",
-        value=value if math.isfinite(value) else None,
-        ci95=(1 / between[1], 1 / between[0]) if between and between[0] > 0 else None,
+        quantity=Quantity.of(value, around, len(inside), "1/s") if math.isfinite(value) else None,
         n=len(inside),
         better="higher",
     )
@@ -266,7 +268,7 @@ def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> di
 
 
 def _untold(stats: dict[str, Stat], note: str) -> dict[str, Stat]:
-    return {name: structs.replace(stat, value=None, ci95=None, note=note) for name, stat in stats.items()}
+    return {name: stat.without(note) for name, stat in stats.items()}
 
 
 def _stat(
@@ -276,8 +278,7 @@ def _stat(
         tag=f"latency/{regime}/{name}",
         title=f"{name} latency",
         unit="s",
-        value=None if value is None or math.isinf(value) else value,
-        ci95=ci95,
+        quantity=None if value is None or math.isinf(value) else Quantity.of(value, ci95, n, "s"),
         n=n,
         regime=regime,
         better="lower",
@@ -304,6 +305,7 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         got=float(output.mean()) * answered if len(output) else 0.0,
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,
+        per_answer=Quantity.of(float(output.mean()), mean_interval(output), len(output)) if counted else None,
         short=float((output < facts.asked[1]).mean()) if len(output) else 0.0,
         by_turn=_by_turn(rows, facts, steady),
     )
@@ -340,8 +342,7 @@ def _quantiles(values: Floats, metric: Metric) -> dict[str, Stat]:
             tag=f"{metric.tag}/{name}",
             title=f"{name} {metric.title}",
             unit=metric.unit,
-            value=value,
-            ci95=ci95,
+            quantity=None if value is None else Quantity.of(value, ci95, len(values), metric.unit),
             n=len(values),
             better="lower",
         )

@@ -16,6 +16,7 @@ from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
+from laptime.records.quantity import UNDECIDED
 from laptime.records.verdict import Verdict
 
 _HALF = 1.96
@@ -38,7 +39,7 @@ def metric_change(
     if why or before is None or now.value is None or before.value is None:
         sentence = f"{now.title} {now.text}; {why}"
         return Verdict(
-            kind="regression", case=candidate.key, metric=now.tag, word="undecided", sentence=sentence
+            kind="regression", case=candidate.key, metric=now.tag, word=UNDECIDED, sentence=sentence
         )
     worse = math.log(now.value / before.value) * (-1 if now.better == "higher" else 1)
     varies = now.ci95 is not None or before.ci95 is not None

@@ -7,16 +7,15 @@ long as calls come: any number printed for it would be the length of the measure
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from laptime.analysis.quantiles import mean_interval
 from laptime.records.case import Case
+from laptime.records.quantity import Judgement, Quantity
 from laptime.records.regime import Regime
 from laptime.records.series import Label
-
-Balance = Literal["kept", "undecided", "overloaded"]
 
 
 class OpenLoop(NamedTuple):
@@ -24,25 +23,18 @@ class OpenLoop(NamedTuple):
 
     Attributes:
         rate: calls that came per second.
-        capacity: calls per second that it can serve: 1 / mean service time.
-        ci95: interval of the capacity; None below three calls.
-        balance: whether the rate is surely below the capacity, surely above it, or neither.
+        capacity: calls per second that it can serve: 1 / mean service time; without an interval below three.
+        balance: broken if the rate is surely above the capacity.
     """
 
     rate: float
-    capacity: float
-    ci95: tuple[float, float] | None
-    balance: Balance
+    capacity: Quantity
+    balance: Judgement
 
     @property
-    def served(self) -> float:
-        """Calls per second that were answered, in the long run."""
-        return min(self.rate, self.capacity)
-
-    @property
-    def served_ci95(self) -> tuple[float, float] | None:
-        """Its 95 % interval: of no width where every call is surely served."""
-        return None if self.ci95 is None else (min(self.rate, self.ci95[0]), min(self.rate, self.ci95[1]))
+    def served(self) -> Quantity:
+        """Calls per second that were answered, in the long run: surely all if its interval has no width."""
+        return self.capacity.at_most(self.rate)
 
 
 def open_loop(case: Case) -> OpenLoop | None:
@@ -64,11 +56,5 @@ def open_loop(case: Case) -> OpenLoop | None:
     around = mean_interval(service)
     if mean <= 0 or period <= 0:
         return None
-    ends = None if around is None else (1 / around[1], 1 / around[0] if around[0] > 0 else np.inf)
-    return OpenLoop(1 / period, 1 / mean, ends, _balance(1 / period, ends))
-
-
-def _balance(rate: float, capacity: tuple[float, float] | None) -> Balance:
-    if capacity is None or capacity[0] <= rate <= capacity[1]:
-        return "undecided"
-    return "kept" if rate < capacity[0] else "overloaded"
+    capacity = Quantity.of(mean, around, len(service), "s").inverted(unit="1/s")
+    return OpenLoop(1 / period, capacity, capacity.judged(1 / period, at_least=True))

@@ -12,6 +12,7 @@ from laptime.analysis.quantiles import effective_size
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
+from laptime.records.quantity import Quantity
 from laptime.records.series import DISTURBED
 
 TAG = "evidence/peak"
@@ -28,13 +29,12 @@ class Peak(NamedTuple):
     """The level of a peak.
 
     Attributes:
-        value: FLOP/s, the geometric mean of the undisturbed blocks; None when it must not be quoted.
-        ci95: 95 % interval, Student's t on the logarithms.
+        quantity: FLOP/s, the geometric mean of the undisturbed blocks, Student's t on the logarithms; None
+            when it must not be quoted.
         why_not: the reason in words; "" when it may be quoted.
     """
 
-    value: float | None
-    ci95: tuple[float, float] | None = None
+    quantity: Quantity | None
     why_not: str = ""
 
 
@@ -59,4 +59,4 @@ def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
     worth = max(2.0, min(len(logs), effective_size(evidence.values)))
     reach = t_quantile(0.975, worth - 1) * float(logs.std(ddof=1)) / math.sqrt(worth)
     mean = float(logs.mean())
-    return Peak(math.exp(mean), (math.exp(mean - reach), math.exp(mean + reach)))
+    return Peak(Quantity(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), len(logs), "FLOP/s"))

@@ -15,13 +15,14 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import throughput_regimes, throughputs
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
+from laptime.records.quantity import Quantity
 
 
 class Scaled(NamedTuple):
     """One number of threads and instances.
 
     Attributes:
-        workers: threads of all instances. rate, ci95: units per second of all instances.
+        workers: threads of all instances. rate: units per second of all instances.
         cores: physical ones kept busy; None where nobody knows how many there are.
         siblings: some of the threads share a core.
     """
@@ -30,8 +31,7 @@ class Scaled(NamedTuple):
     threads: int
     instances: int
     workers: int
-    rate: float
-    ci95: tuple[float, float] | None
+    rate: Quantity
     efficiency: float
     cores: float | None
     siblings: bool | None
@@ -67,15 +67,14 @@ def _rates(group: Sequence[Case], constants: Constants) -> list[tuple[Case, Stat
 
 
 def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
-    workers, rate = _workers(case), stat.value or 0.0
+    workers, rate = _workers(case), stat.quantity or Quantity(0.0, unit=stat.unit)
     return Scaled(
         case=case.key,
         threads=_threads(case),
         instances=case.instances,
         workers=workers,
         rate=rate,
-        ci95=stat.ci95,
-        efficiency=rate / (workers * base) if base else 0.0,
+        efficiency=rate.value / (workers * base) if base else 0.0,
         cores=None if cores is None else min(float(workers), cores),
         siblings=None if cores is None else workers > cores,
     )
@@ -87,10 +86,10 @@ def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
     shared = [row for row in rows if row.siblings]
     if not apart or not shared:
         return None
-    best, above = max(apart, key=lambda row: row.rate), max(shared, key=lambda row: row.rate)
-    if best.ci95 is None or above.ci95 is None:
+    best, above = max(apart, key=lambda row: row.rate.value), max(shared, key=lambda row: row.rate.value)
+    if best.rate.high is None or above.rate.low is None:
         return None
-    return above if above.ci95[0] > best.ci95[1] else None
+    return above if above.rate.low > best.rate.high else None
 
 
 def _threads(case: Case) -> int:

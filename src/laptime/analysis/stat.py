@@ -1,10 +1,11 @@
-"""One number as it is shown, with unit, regime, n and interval."""
+"""One number as it is shown: what it is called, what is known of it, and why if nothing is."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit.units import show
+from laptime.records.quantity import Interval, Quantity
 
 
 class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -13,9 +14,10 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         tag: stable name.
         title: the words people read.
-        value: in `unit`; None when the sample cannot support it, `note` then says what it would need.
-        ci95: 95 % interval in `unit`; None for exact counts and where n is too small.
-        n: samples behind it.
+        unit: of the quantity, also if there is none.
+        quantity: the number with its interval; None if the sample cannot support it, `note` then says what it
+            would need.
+        n: samples behind it, or that are not enough for it.
         regime: isolated, saturated, device, paced; None where it means nothing.
         crowded: what it rests on was disturbed for the most part.
         at_least: the true number is larger: not everything could be counted.
@@ -24,8 +26,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tag: str
     title: str
     unit: str
-    value: float | None
-    ci95: tuple[float, float] | None = None
+    quantity: Quantity | None = None
     n: int = 1
     regime: str | None = None
     better: str = "none"
@@ -34,26 +35,37 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_least: bool = False
 
     @property
+    def value(self) -> float | None:
+        """The number alone, in `unit`."""
+        return self.quantity.value if self.quantity else None
+
+    @property
+    def ci95(self) -> Interval:
+        """Its 95 % interval; None for exact counts and where n is too small."""
+        return self.quantity.interval if self.quantity else None
+
+    @property
     def text(self) -> str:
         """The value as people read it, `26.3 ms`; `at least 1.2 GFLOP` of a lower bound."""
         return f"{'at least ' if self.at_least else ''}{show(self.value, self.unit, self.ci95)}"
 
     @property
+    def interval_text(self) -> str:
+        """`[25.9, 26.8] ms`; empty if there is no interval."""
+        return self.quantity.interval_text if self.quantity else ""
+
+    @property
     def precision(self) -> float | None:
         """Half-width of the interval as a share of the value."""
-        if self.value in (None, 0) or self.ci95 is None:
-            return None
-        return (self.ci95[1] - self.ci95[0]) / 2 / abs(self.value)
+        return self.quantity.precision if self.quantity else None
+
+    def without(self, note: str) -> Stat:
+        """The same, untold, and why."""
+        return structs.replace(self, quantity=None, note=note)
 
     def scaled(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
         """Another number that is this rate times a constant; more of it is better."""
+        quantity = self.quantity.scaled(factor, unit) if self.quantity else None
         return Stat(
-            tag=tag,
-            title=title,
-            unit=unit,
-            value=(self.value or 0.0) * factor,
-            ci95=(self.ci95[0] * factor, self.ci95[1] * factor) if self.ci95 else None,
-            n=self.n,
-            regime=self.regime,
-            better="higher",
+            tag=tag, title=title, unit=unit, quantity=quantity, n=self.n, regime=self.regime, better="higher"
         )

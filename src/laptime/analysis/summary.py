@@ -33,6 +33,7 @@ from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.load import ANSWERED
+from laptime.records.quantity import Quantity
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
@@ -201,14 +202,14 @@ def _latency_stat(
     Args:
         needed, worth: samples that it needs and how many there are, for the note when it has no value.
     """
-    have = len(evidence.values) if worth is None else worth
+    n = len(evidence.values)
+    have = n if worth is None else worth
     return Stat(
         tag=f"latency/{series.regime}/{name}",
         title=f"{name} latency",
         unit="s",
-        value=value,
-        ci95=ci95,
-        n=len(evidence.values),
+        quantity=None if value is None else Quantity.of(value, ci95, n, "s", exact=name in ("min", "max")),
+        n=n,
         regime=series.regime,
         better="lower",
         crowded=evidence.crowded,
@@ -282,22 +283,20 @@ def _worth(parts: list[Floats], q: float) -> float:
 
 def _if_served(load: OpenLoop | None, stat: Stat) -> Stat:
     """The latency; without a value where calls came faster than they can be served: it grows with time."""
-    if load is None or load.balance != "overloaded":
+    if load is None or load.balance != "broken":
         return stat
-    note = f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served: it grows as long as they come"
-    return structs.replace(stat, value=None, ci95=None, note=note)
+    came = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
+    return stat.without(f"{came}: it grows as long as they come")
 
 
 def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
     """Items per second; of paced calls what was served, not what one call after the other would give."""
     if load is None:
         return stat
-    served = load.served_ci95
     return structs.replace(
         stat,
-        value=batch * load.served,
-        ci95=None if served is None else (batch * served[0], batch * served[1]),
-        note=f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served",
+        quantity=load.served.scaled(batch),
+        note=f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served",
     )
 
 
@@ -311,22 +310,27 @@ def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
 def _bounded_below(rate: Stat) -> Stat:
     """A rate whose interval has no upper end is told by its lower one: a few long calls, which may have come
     from outside, make their mean, and nothing says how much faster it is without them."""
-    if rate.ci95 is None or not math.isinf(rate.ci95[1]):
+    if rate.quantity is None or rate.ci95 is None or not math.isinf(rate.ci95[1]):
         return rate
     note = "; ".join(filter(None, [rate.note, "a few long samples leave its upper end open"]))
-    return structs.replace(rate, value=rate.ci95[0], at_least=True, note=note)
+    low = Quantity(rate.ci95[0], *rate.ci95, rate.n, rate.unit)
+    return structs.replace(rate, quantity=low, at_least=True, note=note)
 
 
 def _spared(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
     """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
     to be used for want of others."""
-    if stat.ci95 is None or evidence.basis != "settled" or series.regime == Regime.PACED:
+    if (
+        stat.quantity is None
+        or stat.ci95 is None
+        or evidence.basis != "settled"
+        or series.regime == Regime.PACED
+    ):
         return stat
     kept = 1 - lost_share(case, series, evidence)
     low, high = stat.ci95
-    if stat.better == "higher":
-        return structs.replace(stat, ci95=(low, high / kept if kept else math.inf))
-    return structs.replace(stat, ci95=(low * kept, high))
+    ends = (low, high / kept if kept else math.inf) if stat.better == "higher" else (low * kept, high)
+    return structs.replace(stat, quantity=Quantity.of(stat.quantity.value, ends, stat.n, stat.unit))
 
 
 def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) -> Stat:
@@ -347,8 +351,7 @@ def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) 
         tag=f"throughput/{series.regime}",
         title="throughput",
         unit="1/s",
-        value=batch / mean,
-        ci95=ci95,
+        quantity=Quantity.of(batch / mean, ci95, len(per_call), "1/s"),
         n=len(per_call),
         regime=series.regime,
         better="higher",
@@ -366,20 +369,21 @@ def _of_metric(series: Series, constants: Constants) -> Stat:
             tag=metric.tag,
             title=metric.title,
             unit=metric.unit,
-            value=trials.value,
-            ci95=trials.ci95,
+            quantity=structs.replace(trials.quantity, unit=metric.unit),
             n=len(series.samples),
             better=metric.better,
             note=trials.statistic,
         )
     values = select(series, constants).values if len(series.samples) > 1 else None
+    n = 1 if values is None else len(values)
+    value = series.samples[0] if values is None else quantile(values, 0.5)
+    ends = None if values is None else interval(values, 0.5)
     return Stat(
         tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,
         title=metric.title,
         unit=metric.unit,
-        value=series.samples[0] if values is None else quantile(values, 0.5),
-        ci95=None if values is None else interval(values, 0.5),
-        n=1 if values is None else len(values),
+        quantity=Quantity.of(value, ends, n, metric.unit, exact=ends is None),
+        n=n,
         regime=series.regime,
         better=metric.better,
         note=series.note,

@@ -14,6 +14,7 @@ from typing import Any
 
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
+from laptime.records.quantity import Quantity
 
 
 def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
@@ -34,7 +35,13 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
     note = f"at least: {llm['weight_bytes']:,} B of weights, {llm['cache_bytes']:,} B of cache a sequence"
     moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
     stats += [
-        Stat(tag="bytes/token", title="bytes moved per token", unit="B", value=per_token, n=1, note=note),
+        Stat(
+            tag="bytes/token",
+            title="bytes moved per token",
+            unit="B",
+            quantity=Quantity(per_token, unit="B", exact=True),
+            note=note,
+        ),
         moved,
     ]
     if llm.get("bandwidth"):

@@ -14,6 +14,7 @@ import numpy as np
 
 from laptime.analysis.quantiles import mean_interval
 from laptime.kit.text import count
+from laptime.records.quantity import Quantity
 
 FEWEST = 3
 """Trials from which a mean has an interval."""
@@ -23,13 +24,11 @@ class OverTrials(NamedTuple):
     """A number over its trials.
 
     Attributes:
-        value: in the number's own unit, as is `ci95`.
-        ci95: 95 % interval; None below three trials.
-        statistic: what the value is: `geometric mean of 5 trials`, `one trial`.
+        quantity: in the number's own unit; without an interval below three trials.
+        statistic: what it is: `geometric mean of 5 trials`, `one trial`.
     """
 
-    value: float
-    ci95: tuple[float, float] | None
+    quantity: Quantity
     statistic: str
 
 
@@ -37,13 +36,13 @@ def over_trials(values: Sequence[float]) -> OverTrials:
     """The mean of finite values, one a trial, at least one."""
     n, first = len(values), float(values[0])
     if n == 1:
-        return OverTrials(first, None, "one trial")
+        return OverTrials(Quantity(first), "one trial")
     positive = min(values) > 0
     statistic = f"{'geometric mean' if positive else 'mean'} of {count(n, 'trial')}"
     if min(values) == max(values):
-        return OverTrials(first, (first, first) if n >= FEWEST else None, statistic)
+        return OverTrials(Quantity.of(first, (first, first) if n >= FEWEST else None, n), statistic)
     scaled = np.log(values) if positive else np.asarray(values, dtype=float)
     around = mean_interval(scaled, effective=n) if n >= FEWEST else None
     turned = np.exp if positive else float
-    ci95 = None if around is None else (float(turned(around[0])), float(turned(around[1])))
-    return OverTrials(float(turned(scaled.mean())), ci95, statistic)
+    ends = None if around is None else (float(turned(around[0])), float(turned(around[1])))
+    return OverTrials(Quantity.of(float(turned(scaled.mean())), ends, n), statistic)

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from laptime.kit.errors import ExitCode
 from laptime.kit.units import show
+from laptime.records.quantity import BROKEN, KEPT, Judgement
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Diagnosis, Measured, Rung, Tuning
 
@@ -94,10 +95,8 @@ def outcome(run: Run) -> Outcome:
 
 def _limited(tuning: Tuning) -> Literal["limit broken", "limit undecided"] | None:
     """What the limits say; None where they are kept, or none were set."""
-    outcomes = [check.outcome for check in tuning.limits]
-    if "fail" in outcomes:
-        return "limit broken"
-    return "limit undecided" if "unknown" in outcomes else None
+    limits = Judgement.of_all(check.outcome for check in tuning.limits)
+    return None if limits is KEPT else "limit broken" if limits is BROKEN else "limit undecided"
 
 
 def _without_recipe(tuning: Tuning) -> Outcome:

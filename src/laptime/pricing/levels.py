@@ -6,13 +6,14 @@ what they cost. Of anything else, and where an answer was not counted, it is tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
 from laptime.analysis.load import LevelStats, level_stats
+from laptime.analysis.promises import Promise, level_judged, text
 from laptime.analysis.stat import Stat
-from laptime.pricing.promises import Promise, judge
 from laptime.records.case import Case
 from laptime.records.cost import Unit
 from laptime.records.load import Level, level_of
@@ -33,33 +34,31 @@ def is_level(case: Case) -> bool:
     return level_of(case) is not None
 
 
-def answered(case: Case, wanted: Promise | None) -> tuple[Answered | None, str]:
+def answered(case: Case, wanted: Sequence[Promise]) -> tuple[Answered | None, str]:
     """What a level answered; else why that has no price.
 
     Args:
-        wanted: the promise that has to be kept; None takes any level.
+        wanted: promises that have to be kept; none takes any level.
     """
     level = level_stats(case)
     if level is None or not level.answered.value:
         return None, "no request was answered"
     median = level.latency["median"]
     rate, unit = _rate(level)
-    if wanted is None:
+    if not wanted:
         return Answered(rate, unit, _at(level), median), ""
-    if level.balance.grows:
-        return None, f"its queue grew: {median.note}"
-    stats = {stat.tag: stat for stat in level.latency.values()}
-    judged = judge(wanted, stats, level.facts.regime)
+    judged = level_judged(wanted, level)
     if judged.word != "kept":
-        return None, judged.reason
-    return Answered(rate, unit, wanted.text, median, judged.latency), ""
+        return None, judged.sentence
+    return Answered(rate, unit, text(wanted), median, judged.value), ""
 
 
 def _rate(level: LevelStats) -> tuple[Stat, Unit]:
-    tokens = level.tokens
-    if tokens is None or not tokens.got or level.facts.uncounted:
+    per_answer = level.tokens.per_answer if level.tokens else None
+    if level.answered.quantity is None or per_answer is None or not per_answer.value:
         return level.answered, "request"
-    return structs.replace(level.answered, value=tokens.got), "token"
+    rate = level.answered.quantity.divided(per_answer.inverted(), "1/s")
+    return structs.replace(level.answered, quantity=rate), "token"
 
 
 def _at(level: LevelStats) -> str:

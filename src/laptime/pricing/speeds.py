@@ -9,17 +9,18 @@ profile        the untraced step, where the run knows it, else the traced one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
 from laptime.analysis import tuned
+from laptime.analysis.promises import ONE_BY_ONE, Promise, calls_judged, text
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import count
 from laptime.pricing.levels import answered, is_level
-from laptime.pricing.promises import ONE_BY_ONE, Promise, judge
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
 from laptime.records.cost import AT_SLO, Excluded, Interval, Speed, Unit
@@ -43,11 +44,11 @@ class Speeds(NamedTuple):
     excluded: list[Excluded]
 
 
-def speeds(run: Run, *, wanted: Promise | None = None, samples_per_step: float | None = None) -> Speeds:
+def speeds(run: Run, *, wanted: Sequence[Promise] = (), samples_per_step: float | None = None) -> Speeds:
     """All throughputs of a run.
 
     Args:
-        wanted: only rates at which this promise is kept.
+        wanted: only rates at which these promises are kept.
         samples_per_step: of a training whose run does not tell it.
 
     Raises:
@@ -70,7 +71,7 @@ def verdict(run: Run) -> Trust:
     return run.trust if run.cases else trust(run.checks)
 
 
-def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> LaptimeError:
+def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> LaptimeError:
     reasons = "; ".join(dict.fromkeys(f"{each.reason}" for each in excluded)) or "it measured no time"
     if excluded and all(each.reason.startswith("invalid") for each in excluded):
         return NoCost(
@@ -78,8 +79,8 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> Lapt
             why=reasons,
             next=f"laptime show {run.id}",
         )
-    if run.cases and (wanted is not None or run.cases[0].details.get("slo")):
-        promised = wanted.text if wanted is not None else run.cases[0].details["slo"]
+    if run.cases and (wanted or run.cases[0].details.get("slo")):
+        promised = text(wanted) if wanted else run.cases[0].details["slo"]
         return NoCost(
             f"no case of run {run.id} is shown to keep {promised}",
             why=reasons,
@@ -95,7 +96,7 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> Lapt
 # Cases.
 
 
-def _of_cases(run: Run, wanted: Promise | None) -> Speeds:
+def _of_cases(run: Run, wanted: Sequence[Promise]) -> Speeds:
     made: list[Speed] = []
     excluded: list[Excluded] = []
     for case in run.cases:
@@ -122,7 +123,7 @@ def _unusable(case: Case) -> str:
     return ""
 
 
-def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None, str]:
+def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | None, str]:
     """The speed of one case, or why it has none."""
     stats = summarize(case, run.constants)
     if (held := stats.get(AT_SLO)) is not None:
@@ -135,7 +136,7 @@ def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None
             return None, reason
         speed = _speed(run, case, stats, level.rate, at=level.at, tail=level.tail, median=level.median)
         return structs.replace(speed, unit=level.unit), ""
-    if wanted is not None:
+    if wanted:
         return _keeping(run, case, stats, wanted)
     rate = main_throughput(case, run.constants)
     if rate is None or not rate.value:
@@ -146,7 +147,9 @@ def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None
     return _speed(run, case, stats, rate, at=at), ""
 
 
-def _keeping(run: Run, case: Case, stats: dict[str, Stat], wanted: Promise) -> tuple[Speed | None, str]:
+def _keeping(
+    run: Run, case: Case, stats: dict[str, Stat], wanted: Sequence[Promise]
+) -> tuple[Speed | None, str]:
     """The highest of its rates that keeps the promise."""
     best: tuple[Stat, float] | None = None
     reasons = []
@@ -154,15 +157,15 @@ def _keeping(run: Run, case: Case, stats: dict[str, Stat], wanted: Promise) -> t
         rate = stats.get(f"throughput/{regime}")
         if rate is None or not rate.value:
             continue
-        judged = judge(wanted, stats, regime)
+        judged = calls_judged(wanted, stats, regime)
         if judged.word != "kept":
-            reasons.append(f"{regime}: {judged.reason}")
-        elif judged.latency is not None and (best is None or rate.value > (best[0].value or 0.0)):
-            best = rate, judged.latency
+            reasons.append(f"{regime}: {judged.sentence}")
+        elif judged.value is not None and (best is None or rate.value > (best[0].value or 0.0)):
+            best = rate, judged.value
     if best is None:
         return None, "; ".join(reasons) or "no call was timed one by one"
     how = ", one call at a time" if best[0].regime == "isolated" else ""
-    return _speed(run, case, stats, best[0], at=wanted.text + how, tail=best[1]), ""
+    return _speed(run, case, stats, best[0], at=text(wanted) + how, tail=best[1]), ""
 
 
 def _speed(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from laptime.records.bounds import ModelBounds
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.shortfall import Shortfall
 
 Numerics = Literal["exact", "reassociated", "random", "precision", "algorithm"]
@@ -27,16 +28,20 @@ class GateCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: loss, gradient_norm, gradient_direction, gradients, parameters, buffers, optimizer_state,
             samples,
             effective_batch, learning_rate, finite, steps, order ...
-        outcome: ok, fail, unknown. unknown never counts as ok.
+        outcome: whether it is kept; undecided never counts as kept.
         value, limit: what was found and what was allowed; None where it is no number.
         sentence: with its numbers; names the worst tensor.
     """
 
     name: str
-    outcome: Literal["ok", "fail", "unknown"]
+    outcome: Judgement
     value: float | None = None
     limit: float | None = None
     sentence: str = ""
+
+
+GATED: dict[Judgement, GateWord] = {KEPT: "passed", BROKEN: "failed", UNDECIDED: "undecided"}
+"""What a gate says when its checks together are that."""
 
 
 class Gate(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -259,7 +264,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
             the SLO names; None without one, or with too few calls.
         throughput: items per second, of all instances. peak: bytes of their processes together.
         energy: joules an item, gross, of CPU packages and memory; None where no meter gave a reading.
-        calls: timed. limits: whether it keeps them; "" where none were set.
+        calls: timed. limits: whether it keeps them; None if none were set.
         front: no other point is better in one of latency, throughput, memory and, where it was read of all,
             energy without being worse in another. chosen: it is the final set.
     """
@@ -276,7 +281,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     peak: int = 0
     energy: float | None = None
     calls: int = 0
-    limits: Literal["", "ok", "fail", "unknown"] = ""
+    limits: Judgement | None = None
     front: bool = False
     chosen: bool = False
 

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from laptime.kit.errors import ExitCode
 from laptime.kit.text import count
-
-Held = Literal["kept", "broken", "undecided"]
+from laptime.records.quantity import UNDECIDED, Interval, Judgement
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,20 +30,17 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["max", "min", "regression", "measured"]
     case: str
     metric: str
-    word: Held
+    word: Judgement
     limit: float | None = None
     value: float | None = None
-    ci95: tuple[float, float] | None = None
+    ci95: Interval = None
     sentence: str = ""
     next: str = ""
 
 
-def conclusion(verdicts: Sequence[Verdict]) -> Held:
+def conclusion(verdicts: Sequence[Verdict]) -> Judgement:
     """One broken verdict breaks all; nothing asked is undecided."""
-    words = {verdict.word for verdict in verdicts}
-    if "broken" in words:
-        return "broken"
-    return "kept" if words == {"kept"} else "undecided"
+    return Judgement.of_all(verdict.word for verdict in verdicts) if verdicts else UNDECIDED
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from markupsafe import Markup
 from msgspec import Struct
 
+from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.timeline import Timeline as Ranges
 
@@ -137,6 +138,11 @@ class Cell(Struct, frozen=True, kw_only=True):
     note: str = ""
     tone: str = ""
     draw: Callable[[], Markup] | None = None
+
+
+def measured(quantity: Quantity) -> Cell:
+    """A quantity with its interval."""
+    return Cell(text=quantity.text, value=quantity.value, interval=quantity.interval_text)
 
 
 class Extra(Struct, frozen=True, kw_only=True):

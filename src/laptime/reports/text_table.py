@@ -19,8 +19,8 @@ TONES = {
     "weak": "dim",
     "bar": "cyan",
     **dict.fromkeys(("faster", "smaller"), "green"),
-    **dict.fromkeys(("warn", "unknown", "undecided", "noisy"), "yellow"),
-    **dict.fromkeys(("slower", "larger", "fail", "invalid", "failed", "skipped", "interrupted"), "red"),
+    **dict.fromkeys(("warn", "undecided", "noisy"), "yellow"),
+    **dict.fromkeys(("slower", "larger", "broken", "invalid", "failed", "skipped", "interrupted"), "red"),
 }
 _SHORTEST_NAME = 16
 _NARROW_NAME = 8

@@ -16,6 +16,7 @@ from laptime.kit.text import closest
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
+from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.suites import LARGE, Benchmark, Suite
@@ -176,7 +177,7 @@ def _undecided(case: str, kind: str, metric: str, sentence: str, next_step: str)
         kind=kind,  # type: ignore[arg-type]
         case=case,
         metric=metric,
-        word="undecided",
+        word=UNDECIDED,
         sentence=sentence,
         next=next_step,
     )

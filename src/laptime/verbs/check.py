@@ -15,6 +15,7 @@ from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case
+from laptime.records.quantity import BROKEN
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.records.verdict import summary as summary
@@ -133,4 +134,4 @@ def _limits(case: Case, budget: Budget) -> list[Verdict]:
 def failed(case: Case, metric: str) -> Verdict:
     """What has no number is no better than what has a bad one."""
     what = case.failure.what if case.failure else f"it was {case.status}"
-    return Verdict(kind="measured", case=case.key, metric=metric, word="broken", sentence=what)
+    return Verdict(kind="measured", case=case.key, metric=metric, word=BROKEN, sentence=what)

@@ -20,6 +20,7 @@ from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case, case_key
 from laptime.records.comparison import Comparison
+from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.verbs.check import Rules, failed
@@ -146,7 +147,7 @@ def _without_baseline(case: Case) -> Verdict:
 
 
 def _undecided(case: Case, sentence: str) -> Verdict:
-    return Verdict(kind="regression", case=case.key, metric="latency", word="undecided", sentence=sentence)
+    return Verdict(kind="regression", case=case.key, metric="latency", word=UNDECIDED, sentence=sentence)
 
 
 def _is_new(case: Case, known: set[str]) -> bool:

@@ -11,13 +11,15 @@ from laptime.analysis.stat import Stat
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import amount
 from laptime.records.check import Check
-from laptime.records.verdict import Held, Verdict, conclusion, exit_code
+from laptime.records.quantity import Judgement, Quantity
+from laptime.records.verdict import Verdict, conclusion, exit_code
 
 CASE = runs.case(runs.timings(0.01))
 
 
 def stat(low: float, high: float, tag: str = "latency/isolated/median") -> Stat:
-    return Stat(tag=tag, title="median latency", unit="s", value=(low + high) / 2, ci95=(low, high), n=50)
+    quantity = Quantity((low + high) / 2, low, high, 50, "s")
+    return Stat(tag=tag, title="median latency", unit="s", quantity=quantity, n=50)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +41,9 @@ def test_the_whole_interval_decides(kind: str, low: float, high: float, word: st
 
 
 def test_a_median_without_interval_is_undecided_but_a_count_stands_for_itself() -> None:
-    bare = structs.replace(stat(0.1, 0.1), ci95=None)
+    bare = structs.replace(stat(0.1, 0.1), quantity=Quantity(0.1, unit="s"))
     assert judge(CASE, bare, "max", 1.0).word == "undecided"
-    peak = Stat(tag="memory/host/peak", title="peak", unit="B", value=5.0)
+    peak = Stat(tag="memory/host/peak", title="peak", unit="B", quantity=Quantity(5.0, unit="B", exact=True))
     assert judge(CASE, peak, "max", 6.0).word == "kept"
     assert judge(CASE, peak, "max", 4.0).word == "broken"
 
@@ -65,14 +67,14 @@ def test_an_invalid_number_keeps_no_budget() -> None:
     ],
 )
 def test_a_regression_must_be_beyond_the_tolerance_with_its_interval(
-    speedup: float, ci95: tuple[float, float], word: str, held: Held
+    speedup: float, ci95: tuple[float, float], word: str, held: Judgement
 ) -> None:
     found = runs.against(CASE, CASE, word=word, speedup=speedup, ci95=ci95)  # type: ignore[arg-type]
     assert regression(found, 0.05).word == held
 
 
 def test_one_broken_breaks_all_and_nothing_asked_is_undecided() -> None:
-    def each(*words: Held) -> list[Verdict]:
+    def each(*words: Judgement) -> list[Verdict]:
         return [Verdict(kind="max", case="c", metric="m", word=word) for word in words]
 
     assert conclusion(each("kept", "undecided", "broken")) == "broken"

@@ -55,10 +55,11 @@ def test_disturbed_blocks_are_left_out_and_must_not_be_the_most() -> None:
     waited = int(Label.WAITED)
     peak = measured_peak(beside([7e11, 3e11, 7e11, 7e11], label=[0, waited, 0, 0]))
     assert peak is not None
-    assert peak.value == pytest.approx(7e11)
+    assert peak.quantity is not None
+    assert peak.quantity.value == pytest.approx(7e11)
     crowded = measured_peak(beside([7e11] * 3 + [3e11] * 17, label=[0] * 3 + [waited] * 17))
     assert crowded is not None
-    assert crowded.value is None
+    assert crowded.quantity is None
     assert crowded.why_not == "3 of 20 blocks of the peak were undisturbed, 5 are needed"
 
 

@@ -17,6 +17,7 @@ from laptime.edges import exports
 from laptime.edges.exports.prometheus import metric_name
 from laptime.kit import registry
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.records.quantity import Quantity
 from laptime.testing import examples
 
 ROOT = Path(__file__).parents[3]
@@ -153,7 +154,10 @@ def test_wandb_refuses_an_address() -> None:
 
 def test_an_end_at_infinity_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     stat = Stat(
-        tag="throughput/isolated", title="throughput", unit="1/s", value=5.0, ci95=(1.0, float("inf"))
+        tag="throughput/isolated",
+        title="throughput",
+        unit="1/s",
+        quantity=Quantity(5.0, 1.0, float("inf"), unit="1/s"),
     )
     monkeypatch.setattr(exports, "summarize", lambda case, constants: {stat.tag: stat})
     run = runs.trusted()

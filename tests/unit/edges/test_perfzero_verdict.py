@@ -102,13 +102,13 @@ def test_three_trials_have_an_interval_and_fewer_have_none() -> None:
 
 def test_without_an_interval_every_value_is_held_against_the_bound_as_perfzero_does() -> None:
     assert spreads(trials(9.0, min_value=1.0))["rps"].bound == "kept"
-    assert spreads(trials(9.0, 0.5, min_value=1.0))["rps"].bound == "violated"
+    assert spreads(trials(9.0, 0.5, min_value=1.0))["rps"].bound == "broken"
 
 
-def test_a_bound_within_the_interval_is_unclear() -> None:
+def test_a_bound_within_the_interval_is_undecided() -> None:
     assert spreads(trials(9.0, 10.0, 11.0, min_value=1.0))["rps"].bound == "kept"
-    assert spreads(trials(9.0, 10.0, 11.0, min_value=9.9))["rps"].bound == "unclear"
-    assert spreads(trials(9.0, 10.0, 11.0, max_value=1.0))["rps"].bound == "violated"
+    assert spreads(trials(9.0, 10.0, 11.0, min_value=9.9))["rps"].bound == "undecided"
+    assert spreads(trials(9.0, 10.0, 11.0, max_value=1.0))["rps"].bound == "broken"
     assert spreads(trials(9.0))["rps"].bound is None
 
 

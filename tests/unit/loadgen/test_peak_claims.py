@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.virtual_load import constant, exponential, level
-from laptime.loadgen.promise import promises
+from laptime.analysis.promises import promises
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.verbs.load.peak import find_peak

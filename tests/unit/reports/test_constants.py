@@ -16,6 +16,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import throughput_regime
 from laptime.kit.registry import load
 from laptime.records.constants import TODAY, Constants
+from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.series import Label
 from laptime.store import files
@@ -66,8 +67,7 @@ def test_how_sound_a_throughput_has_to_be_is_of_its_day() -> None:
             tag=f"throughput/{regime}",
             title="",
             unit="1/s",
-            value=1.0,
-            ci95=(1 - width, 1 + width),
+            quantity=Quantity(1.0, 1 - width, 1 + width, unit="1/s"),
             regime=regime,
         )
 

@@ -9,8 +9,9 @@ from msgspec import structs
 from fixtures import runs
 from laptime.records.case import Failure
 from laptime.records.check import Check
+from laptime.records.quantity import Judgement
 from laptime.records.run import Run
-from laptime.records.verdict import Held, Verdict
+from laptime.records.verdict import Verdict
 from laptime.reports.formats import junit
 
 
@@ -30,7 +31,7 @@ def outcomes(suite: ElementTree.Element) -> dict[tuple[str, str], str]:
     }
 
 
-def mixed(*verdicts: tuple[str, Held]) -> Run:
+def mixed(*verdicts: tuple[str, Judgement]) -> Run:
     """A case that was measured, one that died, one that was skipped, and one whose number is invalid."""
     good = runs.case(runs.timings(0.02), target="a:good")
     died = structs.replace(

@@ -58,8 +58,8 @@ def test_lines_keep_the_width_unless_a_word_is_longer(name, width):
 
 def test_a_failing_gate_shows_its_questions_in_words():
     shown = text.render(tunings.gate_failed())
-    assert "failed    gradient norm of layer4.1.conv2.weight" in shown
-    assert "unknown   optimizer state" in shown
+    assert "broken     gradient norm of layer4.1.conv2.weight" in shown
+    assert "undecided  optimizer state" in shown
     assert "git apply" not in shown.partition("\nNext\n")[2]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+import random
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from fixtures import costs, runs, tunings
 from fixtures.costs import OCI, case, exact, level, run
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.pricing.speeds import NoCost
+from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.cost import Cost
+from laptime.records.load import Level, details
+from laptime.records.requests import Answer, Requests
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.cost.run import cost
@@ -144,7 +148,7 @@ def test_a_failed_run_is_refused() -> None:
         ({"rate": -1.0}, "--rate -1 is impossible"),
         ({"samples": 0.0}, "--samples 0 is impossible"),
         ({"slo": "soon"}, "is not a duration"),
-        ({"slo": "50ms@p42"}, "is no promise"),
+        ({"slo": "50ms@p42"}, "is not a promise"),
         ({"spot": True, "usd_per_hour": 1.0}, "--spot takes a price of the table"),
         ({"prices": Path("none.csv")}, "cannot be read"),
         ({"machines": ["aws:c8g.4xlarge"]}, "was not measured on aws:c8g.4xlarge"),
@@ -212,7 +216,7 @@ def test_a_promise_is_judged_by_the_upper_end() -> None:
     kept = ask(made, slo="latency=50ms@p99")
     assert [line.speed.label for line in kept.lines] == ["batch 1"]
     assert kept.lines[0].speed.at.startswith("latency=50ms@p99")
-    assert "p99 is 60.0 ms" in kept.excluded[0].reason
+    assert "p99 latency 60.0 ms, at least 60.0 ms" in kept.excluded[0].reason
     with pytest.raises(NoCost, match="no case of run"):
         ask(made, slo="10ms")
 
@@ -242,7 +246,7 @@ def test_levels_of_load_cost_what_they_answered_and_the_promise_picks_among_them
     (best,) = [line for line in kept.lines if line.cheapest]
     assert (best.speed.label, best.speed.at) == ("rate 40.0", "latency=50ms@p90")
     assert best.speed.tail == pytest.approx(0.030, rel=0.05)
-    assert "its p90 is 20" in kept.excluded[0].reason
+    assert "p90 latency 20" in kept.excluded[0].reason
     with pytest.raises(NoCost) as caught:
         ask(made, slo="latency=1ms@p90")
     assert "laptime load" in caught.value.next
@@ -255,7 +259,7 @@ def test_a_level_whose_queue_grows_keeps_no_promise_and_is_at_saturation() -> No
     assert line.speed.rate == pytest.approx(40.0, rel=0.05)
     with pytest.raises(NoCost) as caught:
         ask(growing, slo="latency=60s@median")
-    assert "its queue grew" in caught.value.why
+    assert "its queue grows" in caught.value.why
 
 
 def test_a_language_model_costs_by_output_token_where_every_answer_was_counted() -> None:
@@ -266,6 +270,28 @@ def test_a_language_model_costs_by_output_token_where_every_answer_was_counted()
     assert line.usd_per_million == pytest.approx(0.1944, rel=0.03)
     (line,) = ask(uncounted).lines
     assert (line.speed.unit, line.speed.rate) == ("request", pytest.approx(20.0, rel=0.03))
+
+
+def test_the_price_of_a_token_has_the_interval_of_tokens_not_of_requests() -> None:
+    """One user, 100 tokens an answer in 0.4 to 0.6 s, at 4 USD/h: 5.6 [5.5, 5.7], once with [554, 572]."""
+    dice = random.Random(0)
+    rows, now = [], 0.0
+    for number in range(400):
+        end = now + dice.uniform(0.4, 0.6)
+        times = [now + 0.05, end]
+        rows.append(Answer(number, now, now, now, times[0], end, chunks=times, usage=[8, 100, 0]))
+        now = end
+    facts = Level(kind="closed", concurrency=1, scheduled=400, answered=400, asked=(8, 100), chunks=40000)
+    requests = Requests.of(rows, facts.regime)
+    one = Case(key="x", target="x", axes={"concurrency": 1}, requests=requests, details=details(facts))
+    (line,) = ask(run(one, verb="load"), machines=[], usd_per_hour=4.0).lines
+    assert line.speed.unit == "token"
+    assert line.usd_per_million == pytest.approx(5.56, abs=0.1)
+    assert line.ci95 is not None
+    assert line.ci95 == pytest.approx((5.48, 5.65), abs=0.1)
+    assert line.ci95[0] < line.usd_per_million < line.ci95[1]
+    assert line.speed.ci95 is not None
+    assert line.speed.ci95[0] < line.speed.rate < line.speed.ci95[1]
 
 
 def test_load_on_another_machine_does_not_cost_what_this_one_does() -> None:

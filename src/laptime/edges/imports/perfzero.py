@@ -14,9 +14,10 @@ from msgspec import structs
 
 from laptime.edges.imports import _records
 from laptime.edges.perfzero.schema import WALL_TIME, unit_of
+from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.records.verdict import Held, Verdict
+from laptime.records.verdict import Verdict
 
 TOOL = "PerfZero"
 
@@ -88,13 +89,13 @@ def _bounds(case: str, metric: dict[str, Any]) -> list[Verdict]:
         limit = metric.get(key)
         if limit is None or not isinstance(value, int | float):
             continue
-        word: Held = "kept" if (value >= limit if kind == "min" else value <= limit) else "broken"
+        exact = Quantity(value, exact=True)
         verdicts.append(
             Verdict(
                 kind=kind,  # type: ignore[arg-type]
                 case=case,
                 metric=str(metric["name"]),
-                word=word,
+                word=exact.judged(limit, at_least=kind == "min"),
                 limit=limit * factor,
                 value=value * factor,
                 sentence=f"{value:g}, allowed is {'at least' if kind == 'min' else 'at most'} {limit:g}",

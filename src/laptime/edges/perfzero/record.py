@@ -13,14 +13,14 @@ from laptime.edges.perfzero.flags import Method
 from laptime.edges.perfzero.report import Metric as Reported
 from laptime.edges.perfzero.schema import WALL_TIME, text, unit_of
 from laptime.edges.perfzero.summary import NAME, Point
-from laptime.edges.perfzero.verdict import Outcome, Word, held, spreads
+from laptime.edges.perfzero.verdict import Outcome, held, spreads
 from laptime.measure import metrics
 from laptime.probes import host_memory
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.records.series import Series
-from laptime.records.verdict import Held, Verdict
+from laptime.records.verdict import Verdict
 
 MEMORY = host_memory.OVER_TIME
 CPU = Metric(
@@ -69,7 +69,6 @@ def case(
 
 def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
     """One for every bound: whether the mean over the trials keeps it with its interval, from three on."""
-    words: dict[Word, Held] = {"kept": "kept", "violated": "broken", "unclear": "undecided"}
     verdicts = []
     for name, each in spreads(trials).items():
         for kind, limit, word in (
@@ -88,7 +87,7 @@ def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
                     kind=kind,  # type: ignore[arg-type]
                     case=method.name,
                     metric=f"{REPORTED}{name}",
-                    word=words[word],
+                    word=word,
                     limit=limit,
                     value=each.value,
                     ci95=each.ci95,

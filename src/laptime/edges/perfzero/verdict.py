@@ -13,6 +13,7 @@ from laptime.edges.perfzero.report import Metric, Report
 from laptime.edges.perfzero.schema import REPORT_PREFIX, WALL_TIME
 from laptime.kit.text import closest
 from laptime.process.program import ending
+from laptime.records.quantity import Judgement, Quantity
 
 State = Literal[
     "passed",
@@ -32,8 +33,6 @@ MEASURED = frozenset({"passed", "bound_violated"})
 """The method ended, and its numbers can be used."""
 IMPOSSIBLE = frozenset({"not_a_number", "negative"})
 """The method ended, and its numbers cannot be what they are said to be."""
-
-Word = Literal["kept", "violated", "unclear"]
 
 _NEVER_NEGATIVE = (WALL_TIME, "_per_second", "_per_sec")
 """Endings of the names of times and rates."""
@@ -73,7 +72,7 @@ class Spread(Struct, frozen=True, kw_only=True):
         values: one a trial, in their order.
         value, statistic: the mean over the trials, and which mean it is (see `over_trials`).
         ci95: 95 % interval of the mean over fresh processes; None below three trials.
-        bound: whether the bounds are kept: kept, violated, or unclear; None without bounds.
+        bound: whether the bounds are kept; None without bounds.
     """
 
     values: list[float]
@@ -82,7 +81,7 @@ class Spread(Struct, frozen=True, kw_only=True):
     ci95: tuple[float, float] | None
     min_value: float | None = None
     max_value: float | None = None
-    bound: Word | None = None
+    bound: Judgement | None = None
 
     @property
     def range(self) -> tuple[float, float]:
@@ -133,9 +132,9 @@ def _spread(metrics: list[Metric]) -> Spread:
     last, trials = metrics[-1], over_trials([each.value for each in metrics])
     spread = Spread(
         values=[each.value for each in metrics],
-        value=trials.value,
+        value=trials.quantity.value,
         statistic=trials.statistic,
-        ci95=trials.ci95,
+        ci95=trials.quantity.interval,
         min_value=last.min_value,
         max_value=last.max_value,
     )
@@ -143,18 +142,24 @@ def _spread(metrics: list[Metric]) -> Spread:
     return structs.replace(spread, bound=word)
 
 
-def held(spread: Spread, least: float | None, most: float | None) -> Word | None:
+def held(spread: Spread, least: float | None, most: float | None) -> Judgement | None:
     """Whether a number keeps its bounds; None without bounds.
 
     All of its interval has to keep them, or none of it; without an interval every value, as in PerfZero.
     """
     if least is None and most is None:
         return None
-    low, high = spread.range
-    least, most = -math.inf if least is None else least, math.inf if most is None else most
-    if least <= low and high <= most:
-        return "kept"
-    return "violated" if spread.ci95 is None or high < least or low > most else "unclear"
+    numbers = (
+        [Quantity.of(spread.value, spread.ci95)]
+        if spread.ci95
+        else [Quantity(value, exact=True) for value in spread.values]
+    )
+    return Judgement.of_all(
+        number.judged(limit, at_least=at_least)
+        for number in numbers
+        for limit, at_least in ((least, True), (most, False))
+        if limit is not None
+    )
 
 
 def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State, str]:

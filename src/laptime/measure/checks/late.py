@@ -16,14 +16,15 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if load is None:
         return None
     if load.balance == "kept":
-        busy = percent(load.rate / load.capacity)
+        busy = percent(load.rate / load.capacity.value)
         return Check("late", "ok", f"{load.rate:.4g} calls/s were kept: it is busy for {busy} of the time")
-    return Check("late", "warn", _sentence(load), f"--rate {load.capacity * 0.7:.3g}")
+    return Check("late", "warn", _sentence(load), f"--rate {load.capacity.value * 0.7:.3g}")
 
 
 def _sentence(load: OpenLoop) -> str:
-    served = f"it can serve {load.capacity:.4g}/s"
-    if load.balance == "overloaded":
+    served = f"it can serve {load.capacity.value:.4g}/s"
+    if load.balance == "broken":
         return f"{load.rate:.4g} calls/s are too many, {served}: the queue grows as long as they come"
-    between = f" [{load.ci95[0]:.4g}, {load.ci95[1]:.4g}]" if load.ci95 else ""
-    return f"{load.rate:.4g} calls/s are about what it can serve ({load.capacity:.4g}/s{between})"
+    ends = load.capacity.interval
+    between = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
+    return f"{load.rate:.4g} calls/s are about what it can serve ({load.capacity.value:.4g}/s{between})"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from msgspec import structs
 
 from laptime.kit.text import count
+from laptime.records.quantity import WORST_FIRST
 from laptime.records.run import Run
-from laptime.records.verdict import Held, Verdict, conclusion, summary
+from laptime.records.verdict import Verdict, conclusion, summary
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
 
-_ANSWERS: dict[Held, tuple[str, doc.Tone]] = {
+_ANSWERS: dict[str, tuple[str, doc.Tone]] = {
     "kept": ("passed", "trusted"),
     "broken": ("not passed", "invalid"),
     "undecided": ("undecided", "noisy"),
 }
-_WORST_FIRST: tuple[Held, ...] = ("broken", "undecided", "kept")
 _FEW = 5
 """Cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them."""
 
@@ -57,7 +57,7 @@ def headline(run: Run) -> doc.Headline:
 
 
 def _sorted(verdicts: list[Verdict]) -> list[Verdict]:
-    return sorted(verdicts, key=lambda each: _WORST_FIRST.index(each.word))
+    return sorted(verdicts, key=lambda each: WORST_FIRST.index(each.word))
 
 
 def _notice(verdict: Verdict) -> doc.Notice:

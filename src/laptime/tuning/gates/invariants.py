@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import zip_longest
-from typing import Literal
 
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import GateCheck
 from laptime.tuning.trial.messages import CapturedStep, NumericsComparison
 
@@ -25,7 +25,7 @@ _SAME = 1e-9
 
 def checked(
     name: str,
-    outcome: Literal["ok", "fail", "unknown"],
+    outcome: Judgement,
     sentence: str,
     value: float | None = None,
     limit: float | None = None,
@@ -55,7 +55,7 @@ def _pairs(comparison: NumericsComparison) -> list[tuple[CapturedStep, CapturedS
 
 def _finite(comparison: NumericsComparison) -> GateCheck:
     if not comparison.candidate.steps:
-        return checked("finite", "unknown", "no step was captured")
+        return checked("finite", UNDECIDED, "no step was captured")
     for number, step in enumerate(comparison.candidate.steps, 1):
         bad = {group: count for group, count in step.bad.items() if count}
         lost = sum(1 for loss in step.losses if loss is None)
@@ -64,24 +64,24 @@ def _finite(comparison: NumericsComparison) -> GateCheck:
         what = f"{next(iter(bad.values()))} values of {next(iter(bad))} are" if bad else "the loss is"
         old = comparison.base.steps[number - 1] if number <= len(comparison.base.steps) else CapturedStep()
         if any(old.bad.values()) or None in old.losses:
-            return checked("finite", "unknown", f"step {number}: {what} NaN or infinite, as in the baseline")
-        return checked("finite", "fail", f"step {number}: {what} NaN or infinite")
-    return checked("finite", "ok", "all losses, gradients, parameters and states are finite")
+            return checked("finite", UNDECIDED, f"step {number}: {what} NaN or infinite, as in the baseline")
+        return checked("finite", BROKEN, f"step {number}: {what} NaN or infinite")
+    return checked("finite", KEPT, "all losses, gradients, parameters and states are finite")
 
 
 def _steps(comparison: NumericsComparison, numerics: str) -> GateCheck:
     new, old = len(comparison.candidate.steps), len(comparison.base.steps)
     planned = max(comparison.planned, 1)
     if min(new, old) < planned:
-        return checked("steps", "unknown", f"{min(new, old)} of {planned} steps were captured", new, planned)
+        return checked("steps", UNDECIDED, f"{min(new, old)} of {planned} steps were captured", new, planned)
     if numerics == "algorithm":
-        return checked("steps", "ok", f"{new} steps were captured", new)
+        return checked("steps", KEPT, f"{new} steps were captured", new)
     for number, (candidate, base) in enumerate(_pairs(comparison), 1):
         if candidate.optimizer_steps != base.optimizer_steps:
             new, old = candidate.optimizer_steps, base.optimizer_steps
             text = f"step {number}: the optimizer stepped {new} times, {old} before"
-            return checked("steps", "fail", text, new, old)
-    return checked("steps", "ok", f"{new} steps, the optimizer stepped as often in each", new, old)
+            return checked("steps", BROKEN, text, new, old)
+    return checked("steps", KEPT, f"{new} steps, the optimizer stepped as often in each", new, old)
 
 
 def _effective_batch(comparison: NumericsComparison) -> GateCheck:
@@ -91,13 +91,13 @@ def _effective_batch(comparison: NumericsComparison) -> GateCheck:
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.samples != base.samples:
             text = f"step {number} has {candidate.samples} samples, {base.samples} before"
-            return checked("effective_batch", "fail", text, candidate.samples, base.samples)
+            return checked("effective_batch", BROKEN, text, candidate.samples, base.samples)
         rows, rows_before = _rows(candidate), _rows(base)
         if 0 < rows < rows_before:
             text = f"step {number} calls models with {rows} samples, with {rows_before} before"
-            return checked("effective_batch", "fail", text, rows, rows_before)
+            return checked("effective_batch", BROKEN, text, rows, rows_before)
     text = f"{pairs[0][0].samples} samples a step, as before"
-    return checked("effective_batch", "ok", text, pairs[0][0].samples, pairs[0][1].samples)
+    return checked("effective_batch", KEPT, text, pairs[0][0].samples, pairs[0][1].samples)
 
 
 def _rows(step: CapturedStep) -> int:
@@ -109,14 +109,14 @@ def _shapes(pairs: list[tuple[CapturedStep, CapturedStep]]) -> GateCheck:
     """Without a loader (a script's own `get_batch`) the batch is what its models are called with."""
     if not any(any(base.shapes) for _, base in pairs):
         text = "neither a loader nor a call of a model tells how many samples a step has"
-        return checked("effective_batch", "unknown", text)
+        return checked("effective_batch", UNDECIDED, text)
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.shapes != base.shapes:
             new, old = _shapes_text(candidate), _shapes_text(base)
             text = f"step {number} calls models with {new}, with {old} before"
-            return checked("effective_batch", "fail", text)
+            return checked("effective_batch", BROKEN, text)
     text = f"no loader; models are called with {_shapes_text(pairs[0][1])}, as before"
-    return checked("effective_batch", "ok", text)
+    return checked("effective_batch", KEPT, text)
 
 
 def _shapes_text(step: CapturedStep) -> str:
@@ -129,14 +129,14 @@ def _shapes_text(step: CapturedStep) -> str:
 def _learning_rate(comparison: NumericsComparison) -> GateCheck:
     pairs = _pairs(comparison)
     if not any(base.rates for _, base in pairs):
-        return checked("learning_rate", "unknown", "the optimizer has no learning rate")
+        return checked("learning_rate", UNDECIDED, "the optimizer has no learning rate")
     for number, (candidate, base) in enumerate(pairs, 1):
         for one, other in zip_longest(candidate.rates, base.rates):
             if one is None or other is None or not math.isclose(one, other, rel_tol=_SAME):
                 text = f"step {number}: learning rate {_rate_text(one)}, {_rate_text(other)} before"
-                return checked("learning_rate", "fail", text, one, other)
+                return checked("learning_rate", BROKEN, text, one, other)
     return checked(
-        "learning_rate", "ok", "the same at every step", pairs[0][0].rates[0], pairs[0][1].rates[0]
+        "learning_rate", KEPT, "the same at every step", pairs[0][0].rates[0], pairs[0][1].rates[0]
     )
 
 
@@ -147,37 +147,37 @@ def _rate_text(rate: float | None) -> str:
 def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
     rates = [rate for step in comparison.candidate.steps for rate in step.rates]
     if not rates:
-        return checked("learning_rate", "unknown", "the optimizer has no learning rate")
+        return checked("learning_rate", UNDECIDED, "the optimizer has no learning rate")
     if any(rate is None or rate < 0 for rate in rates):
-        return checked("learning_rate", "fail", "a learning rate is no number, or below 0")
+        return checked("learning_rate", BROKEN, "a learning rate is no number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)
-    return checked("learning_rate", "ok", f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
+    return checked("learning_rate", KEPT, f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
 
 
 def _settings(comparison: NumericsComparison) -> GateCheck:
     """Momentum, betas, eps, weight decay of every group."""
     new, old = comparison.candidate.settings, comparison.base.settings
     if not new or not old:
-        return checked("optimizer_settings", "unknown", "the optimizer has no settings")
+        return checked("optimizer_settings", UNDECIDED, "the optimizer has no settings")
     if len(new) != len(old):
-        return checked("optimizer_settings", "fail", f"{len(new)} parameter groups, {len(old)} before")
+        return checked("optimizer_settings", BROKEN, f"{len(new)} parameter groups, {len(old)} before")
     for candidate, base in zip(new, old, strict=True):
         for name in sorted(set(candidate) & set(base)):
             if candidate[name] != base[name]:
                 text = f"{name} of the optimizer is {candidate[name]}, {base[name]} before"
-                return checked("optimizer_settings", "fail", text)
-    return checked("optimizer_settings", "ok", "momentum, decay and the like are as before")
+                return checked("optimizer_settings", BROKEN, text)
+    return checked("optimizer_settings", KEPT, "momentum, decay and the like are as before")
 
 
 def _dtype(comparison: NumericsComparison) -> GateCheck:
     if not comparison.totals:
-        return checked("dtype", "unknown", "no tensors were compared")
+        return checked("dtype", UNDECIDED, "no tensors were compared")
     if comparison.dtypes_count:
         worst = comparison.dtypes[0]
         more = f", and {comparison.dtypes_count - 1} more" if comparison.dtypes_count > 1 else ""
         text = f"{worst.name} is kept in {worst.candidate}, in {worst.base} before{more}"
-        return checked("dtype", "fail", text, comparison.dtypes_count, 0)
-    return checked("dtype", "ok", "parameters and states are kept in the same types", 0, 0)
+        return checked("dtype", BROKEN, text, comparison.dtypes_count, 0)
+    return checked("dtype", KEPT, "parameters and states are kept in the same types", 0, 0)
 
 
 def _clipping(comparison: NumericsComparison) -> GateCheck:
@@ -194,8 +194,8 @@ def _clipping(comparison: NumericsComparison) -> GateCheck:
             clipped += 1
             if norm > CLIPPED * before and norm > LOOSENED * old:
                 text = f"step {number}: gradients are no longer clipped: norm {norm:.4g}, {old:.4g} before"
-                return checked("clipping", "fail", text, norm, old * LOOSENED)
+                return checked("clipping", BROKEN, text, norm, old * LOOSENED)
     text = (
         f"gradients are clipped as before ({clipped} times)" if clipped else "the script clips no gradients"
     )
-    return checked("clipping", "ok", text)
+    return checked("clipping", KEPT, text)

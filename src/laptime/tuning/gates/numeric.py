@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
 from laptime.tuning.gates.invariants import checked
@@ -92,7 +93,7 @@ def checks(
         perturbed: the baseline with their last bits rounded away, for class reassociated; draws.
     """
     if not comparison.totals:
-        return [checked("gradients", "unknown", "no tensors were compared")]
+        return [checked("gradients", UNDECIDED, "no tensors were compared")]
     if numerics == "algorithm":
         return [_batches_tracked(comparison)]
     tolerances = _Tolerances(comparison, numerics, floor, rounded, perturbed)
@@ -181,11 +182,11 @@ class _Tolerances:
             excess = (error - self._loss_limit(number, theirs.loss), error, number)
             worst = excess if worst is None else max(worst, excess)
         if worst is None:
-            return checked("loss", "unknown", "no loss was captured")
+            return checked("loss", UNDECIDED, "no loss was captured")
         _, error, number = worst
         limit = self._loss_limit(number, base[number].loss or 0.0)
         text = f"step {number + 1}: loss {candidate[number].loss:.6g}, {base[number].loss:.6g} before"
-        return checked("loss", "ok" if error <= limit else "fail", text, error, limit)
+        return checked("loss", KEPT if error <= limit else BROKEN, text, error, limit)
 
     def _loss_limit(self, number: int, base: float) -> float:
         """Relative; what the reference and the floor show is granted."""
@@ -219,14 +220,14 @@ class _Tolerances:
                     continue
                 ratio = norm / base_norm
                 text = f"step {number + 1}: before clipping the norm of the gradients is {ratio:.4g} times"
-                return checked("gradient_norm", "fail", f"{text} the baseline's", ratio, 1 + allowed)
+                return checked("gradient_norm", BROKEN, f"{text} the baseline's", ratio, 1 + allowed)
         return self.norm_ratio("gradient_norm", "gradients", limit)
 
     def norm_ratio(self, name: str, group: str, limit: float) -> GateCheck:
         """Norm of a whole group, candidate over baseline."""
         rows = [row for row in totals_of(self._comparison, group) if row.norm is not None and row.base_norm]
         if not rows:
-            return checked(name, "unknown", f"no {group} were compared")
+            return checked(name, UNDECIDED, f"no {group} were compared")
 
         def ratio_of(row: TensorComparison) -> float:
             return (row.norm or 0.0) / (row.base_norm or 1.0)
@@ -243,25 +244,25 @@ class _Tolerances:
         what = _WORDS.get(group, group)
         text = f"step {worst.step + 1}: the norm of all {what} is {ratio:.4g} times the baseline's"
         if error(worst) <= allowed:
-            return checked(name, "ok", text, ratio, 1 + allowed)
+            return checked(name, KEPT, text, ratio, 1 + allowed)
         if (worst.cosine or 0.0) > COSINE["reassociated"]:
             text += ", and they point the same way: they are scaled"
-        return checked(name, "fail", text, ratio, 1 + allowed)
+        return checked(name, BROKEN, text, ratio, 1 + allowed)
 
     def direction(self, name: str, group: str, limit: float) -> GateCheck:
         """Cosine between a whole group and the baseline's."""
         rows = [row for row in totals_of(self._comparison, group) if row.cosine is not None]
         if not rows:
-            return checked(name, "unknown", f"no {group} were compared")
+            return checked(name, UNDECIDED, f"no {group} were compared")
         worst = max(rows, key=lambda row: turn(row) / self._allowed(row.step, 1 - limit))
         least = 1 - self._allowed(worst.step, 1 - limit)
         text = f"step {worst.step + 1}: cosine of all {group} {worst.cosine:.6f}"
         if (worst.cosine or 0.0) >= least:
-            return checked(name, "ok", text, worst.cosine, least)
+            return checked(name, KEPT, text, worst.cosine, least)
         tensors = [row for row in self._comparison.tensors if row.group == group and row.cosine is not None]
         if tensors:
             text += f", most of all {max(tensors, key=lambda row: turn(row) * (row.base_norm or 0.0)).name}"
-        return checked(name, "fail", text, worst.cosine, least)
+        return checked(name, BROKEN, text, worst.cosine, least)
 
     # Tensor by tensor.
 
@@ -274,7 +275,7 @@ class _Tolerances:
             if missing:
                 more = f", nor {len(missing) - 1} more" if len(missing) > 1 else ""
                 results.append(
-                    checked(name, "fail", f"{missing[0]} is not on both sides{more}", len(missing), 0)
+                    checked(name, BROKEN, f"{missing[0]} is not on both sides{more}", len(missing), 0)
                 )
             elif group == "buffers":
                 running = [row for row in rows if row.name.endswith(_RUNNING)]
@@ -284,7 +285,7 @@ class _Tolerances:
             elif rows:
                 results.append(self._group(name, rows))
             elif group in ("gradients", "parameters"):
-                results.append(checked(name, "unknown", f"no {group} were compared"))
+                results.append(checked(name, UNDECIDED, f"no {group} were compared"))
         return results
 
     def _group(self, name: str, rows: list[TensorComparison]) -> GateCheck:
@@ -294,7 +295,7 @@ class _Tolerances:
         left_out = len({row.name for row in rows} - {row.name for row in judged})
         note = f"; {left_out} tensors whose exact gradient is zero are left out" if left_out else ""
         if not judged:
-            return checked(name, "unknown", f"nothing to compare{note}")
+            return checked(name, UNDECIDED, f"nothing to compare{note}")
         limit_of = self._loose if self.is_loose else self._reassociated
         worst = max(judged, key=lambda row: overshoot(*limit_of(row)))
         value, limit = limit_of(worst)
@@ -303,18 +304,18 @@ class _Tolerances:
         if not worst.point:
             value, limit = worst.norm or 0.0, worst.base_norm or 0.0
             text = f"{worst.name}, step {worst.step + 1}: {value:.6g}, {limit:.6g} before{note}"
-        return checked(name, "ok" if is_allowed else "fail", text, value, limit)
+        return checked(name, KEPT if is_allowed else BROKEN, text, value, limit)
 
     def _exact(self, name: str, rows: list[TensorComparison]) -> GateCheck:
         unequal = [row for row in rows if not row.equal]
         if not unequal:
             count = len({row.name for row in rows})
-            return checked(name, "ok", f"bit for bit the same ({count} tensors)", 0, 0)
+            return checked(name, KEPT, f"bit for bit the same ({count} tensors)", 0, 0)
         worst = max(unequal, key=lambda row: overshoot(relative(row), self._floor_of(row)))
         value, limit = relative(worst), self._floor_of(worst)
         text = f"{len(unequal)} tensors differ, most of all {worst.name} in step {worst.step + 1}"
         text += f" (relative {value:.3g}; the baseline from itself: {limit / FLOOR:.3g})"
-        return checked(name, "ok" if limit > 0 and value <= limit else "fail", text, value, limit)
+        return checked(name, KEPT if limit > 0 and value <= limit else BROKEN, text, value, limit)
 
     def _is_left_out(self, row: TensorComparison) -> bool:
         return row.name.split("/")[0] in self._without_gradient
@@ -395,5 +396,5 @@ def _batches_tracked(comparison: NumericsComparison) -> GateCheck:
     for row in rows:
         if not row.equal:
             text = f"{row.name}, step {row.step + 1}: {row.norm:.6g} batches, {row.base_norm:.6g} before"
-            return checked("batchnorm", "fail", text, row.norm, row.base_norm)
-    return checked("batchnorm", "ok", "it counts as many batches" if rows else "there is none")
+            return checked("batchnorm", BROKEN, text, row.norm, row.base_norm)
+    return checked("batchnorm", KEPT, "it counts as many batches" if rows else "there is none")

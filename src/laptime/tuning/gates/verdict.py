@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from laptime.records.tuning import Gate, GateCheck, GateWord, Numerics
+from laptime.records.quantity import KEPT, UNDECIDED, Judgement
+from laptime.records.tuning import GATED, Gate, GateCheck, Numerics
 from laptime.tuning.gates import data, invariants, numeric
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.optimization import farthest
@@ -46,7 +47,7 @@ def judge(
     numerics = cast(Numerics, farthest(all_classes))
     checks: list[GateCheck] = []
     if candidate is None or not candidate.steps:
-        checks.append(checked("steps", "unknown", "no training step was captured"))
+        checks.append(checked("steps", UNDECIDED, "no training step was captured"))
     else:
         checks += invariants.checks(candidate, numerics)
         checks += numeric.checks(candidate, numerics, again, rounded, perturbed)
@@ -56,7 +57,7 @@ def judge(
         checks += data.checks(samples.data, data_class, samples_again.data if samples_again else None)
         checks += _applied(samples)
     elif needs_samples or {"random", "algorithm"} & all_classes:
-        checks.append(checked("samples", "unknown", "the loader's samples are not known"))
+        checks.append(checked("samples", UNDECIDED, "the loader's samples are not known"))
     return gate_of(numerics, candidate.steps if candidate else 0, checks)
 
 
@@ -66,20 +67,18 @@ def _applied(comparison: NumericsComparison) -> list[GateCheck]:
         return []
     first = comparison.refused[0]
     text = f"{first.get('name', 'a change')} could not be applied: {first.get('why', '')}"
-    return [checked("applied", "unknown", text)]
+    return [checked("applied", UNDECIDED, text)]
 
 
 def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
-    """The word for these checks: failed when one has failed, undecided when one is unknown, else passed."""
+    """The gate of these checks: its word is that of the worst; of none undecided."""
     checks = sorted(checks, key=lambda each: CAUSES.index(each.name) if each.name in CAUSES else len(CAUSES))
-    failed = next((each for each in checks if each.outcome == "fail"), None)
-    unknown = next((each for each in checks if each.outcome == "unknown"), None)
-    cause = failed or unknown
+    worst = Judgement.of_all(each.outcome for each in checks) if checks else UNDECIDED
+    cause = next((each for each in checks if each.outcome is worst and worst is not KEPT), None)
     if cause is not None:
         reason = f"{cause.name.replace('_', ' ')}: {cause.sentence}"
     else:
         reason = (
             f"{len(checks)} checks on {steps} steps of captured batches" if checks else "nothing was checked"
         )
-    word: GateWord = "failed" if failed else "passed" if checks and not unknown else "undecided"
-    return Gate(word=word, numerics=numerics, steps=steps, reason=reason, checks=checks)
+    return Gate(word=GATED[worst], numerics=numerics, steps=steps, reason=reason, checks=checks)

@@ -23,12 +23,13 @@ from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
-from laptime.records.tuning import Gate, GateCheck, GateWord
+from laptime.records.quantity import KEPT, UNDECIDED, Judgement
+from laptime.records.tuning import Gate, GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference.arm_process import untimed
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
-from laptime.tuning.inference.limits import Word, word
+from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
@@ -52,7 +53,6 @@ LIMITS = 0.1
 """Share of the budget that is spent at most on the question whether one recipe keeps the limits."""
 ASKED_OF, SHORT, LONG = 6, 1.0, 4.0
 """Processes that share the calls which that takes, as their levels differ; seconds of calls of each."""
-OUTCOMES: dict[GateWord, Word] = {"passed": "ok", "failed": "fail", "undecided": "unknown"}
 OF_SETUPS = "chosen with instances and batch sizes"
 """Why threads are no candidate where these are."""
 LOADING_BOTH = 1.5
@@ -242,7 +242,7 @@ class ModelEvaluator(Sides):
             TrialFailed: it does not run.
         """
         gate = self.sameness(candidate)
-        if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
+        if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
             return gate
         return with_checks(gate, self.limit_checks(candidate))
 
@@ -256,7 +256,7 @@ class ModelEvaluator(Sides):
         while True:
             timing = self.timings[built(recipe)]
             checks = self.limits.checks(timing.seconds, timing.peak) if timing.peak else []
-            is_open = not checks or word(checks) == "unknown"
+            is_open = not checks or word(checks) is UNDECIDED
             if not self.limits or not is_open or (checks and self.elapsed() > until):
                 return checks
             with self.accounting.spent_on("measure"), self.arm(recipe) as arm:
@@ -310,7 +310,8 @@ class ModelEvaluator(Sides):
             numerics=numerics_of(recipe),
             precision=self.folders.settings(recipe).get("precision", "float32"),
         )
-        return checked("chosen_batch_size", OUTCOMES[gate.word], f"calls of {batch} items: {gate.reason}")
+        outcome = Judgement.of_all(check.outcome for check in gate.checks)
+        return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")
 
     def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
         """What the model as it is makes of calls."""

@@ -18,6 +18,7 @@ from laptime.analysis import shifting_level
 from laptime.analysis.paired import LEAST_NOISE
 from laptime.analysis.pareto import front
 from laptime.probes import energy
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, Point
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.limits import distance, upper_end, word
@@ -73,7 +74,7 @@ def _point_of(evaluator: ModelEvaluator, raced: Recipe, timing: Timing, *, chose
         peak=timing.peak,
         energy=None if (joules := timing.joules_per_call) is None else joules / evaluator.batch,
         calls=len(seconds),
-        limits=word(limits.checks(seconds, timing.peak)) if limits else "",
+        limits=word(limits.checks(seconds, timing.peak)) if limits else None,
         chosen=chosen,
     )
 
@@ -87,14 +88,14 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
     Raises:
         TrialFailed: the model does not run as it is.
     """
-    state = word(evaluator.limit_checks(found)) if evaluator.limits else "ok"
-    if state == "ok":
+    state = word(evaluator.limit_checks(found)) if evaluator.limits else KEPT
+    if state is KEPT:
         return found
     by_goal = sorted(evaluator.timings, key=lambda recipe: _figure(evaluator, recipe))
     for recipe in by_goal:
-        if recipe != found and _word(evaluator, recipe) == "ok" and _is_passed(evaluator, recipe):
+        if recipe != found and _word(evaluator, recipe) is KEPT and _is_passed(evaluator, recipe):
             return recipe
-    if state == "unknown":
+    if state is UNDECIDED:
         return found
     for recipe in sorted(by_goal, key=lambda recipe: _distance(evaluator, recipe)):
         if recipe == found or _is_passed(evaluator, recipe):
@@ -110,16 +111,16 @@ def _figure(evaluator: ModelEvaluator, recipe: Recipe) -> float:
     return evaluator.figure(timing.seconds) if timing.seconds else float("inf")
 
 
-def _word(evaluator: ModelEvaluator, recipe: Recipe) -> str:
+def _word(evaluator: ModelEvaluator, recipe: Recipe) -> Judgement:
     """Whether it keeps the limits; timed further where that is open and it may."""
     timing = evaluator.timings[recipe]
-    said = word(evaluator.limits.checks(timing.seconds, timing.peak)) if timing.seconds else "fail"
-    if said != "unknown" or evaluator.elapsed() > UNTIL * evaluator.request.budget:
+    said = word(evaluator.limits.checks(timing.seconds, timing.peak)) if timing.seconds else BROKEN
+    if said is not UNDECIDED or evaluator.elapsed() > UNTIL * evaluator.request.budget:
         return said
     try:
         return word(evaluator.limit_checks(recipe))
     except TrialFailed:
-        return "fail"
+        return BROKEN
 
 
 def _distance(evaluator: ModelEvaluator, recipe: Recipe) -> float:
@@ -234,6 +235,6 @@ def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, 
         energy=median(seen.joules) if seen.joules else None,
         peak=seen.peak,
         calls=len(seen.seconds),
-        limits=word(seen.checks(limits)) if limits else "",
+        limits=word(seen.checks(limits)) if limits else None,
         chosen=setup == best,
     )

@@ -1,31 +1,27 @@
 """What a model has to keep: `--slo 20ms@p99`, `--max-memory 2GB`.
 
-An SLO is judged by the interval of the percentile, from order statistics (`analysis.quantiles`): kept where
-its upper end is within, broken where its lower end is beyond, undecided between, and where too few calls were
-timed for an interval. Calls of a millisecond follow the level of their process: thousands are worth few
-independent ones, and get the wider interval of `analysis.shifting_level`. Calls are made one after the other:
-how long they wait for each other under load is another question (`laptime load`). Memory is the largest
-resident set of a process that has loaded the folder and calls it, interpreter and libraries included; it has
-no interval.
+An SLO is judged by the interval of the percentile, from order statistics (`analysis.quantiles`). Calls of a
+millisecond follow the level of their process: thousands are worth few independent ones, and get the wider
+interval of `analysis.shifting_level`. Calls are made one after the other: how long they wait for each other
+under load is another question (`laptime load`). Memory is the largest resident set of a process that has
+loaded the folder and calls it, interpreter and libraries included; it has no interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from laptime.analysis import shifting_level
+from laptime.analysis.promises import Promise
 from laptime.analysis.quantiles import Floats, effective_size, quantile, samples_needed
 from laptime.analysis.summary import QUANTILES
 from laptime.kit.units import show
-from laptime.pricing.promises import Promise
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement, Quantity
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
-
-Word = Literal["ok", "fail", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,9 @@ class Limits:
         return made if self.memory is None else [*made, _memory(self.memory, peak)]
 
 
-def word(checks: Sequence[GateCheck]) -> Word:
-    """The worst of the answers; `ok` of none."""
-    outcomes = {check.outcome for check in checks}
-    return "fail" if "fail" in outcomes else "unknown" if "unknown" in outcomes else "ok"
+def word(checks: Sequence[GateCheck]) -> Judgement:
+    """The worst of the answers; kept of none."""
+    return Judgement.of_all(check.outcome for check in checks)
 
 
 def distance(checks: Sequence[GateCheck]) -> float:
@@ -62,7 +57,7 @@ def distance(checks: Sequence[GateCheck]) -> float:
     ratios = [
         check.value / check.limit if check.value is not None and check.limit else float("inf")
         for check in checks
-        if check.outcome != "ok"
+        if check.outcome is not KEPT
     ]
     return max(ratios, default=0.0)
 
@@ -77,15 +72,12 @@ def _slo(slo: Promise, seconds: Floats) -> GateCheck:
     q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
     ends = shifting_level.interval(seconds, q)
     if ends is None:
-        return checked("slo", "unknown", _too_few(slo.quantile, seconds, q), None, slo.limit)
-    low, high = ends
-    reach = f"[{show(low, 's')}, {show(high, 's')}]"
-    told = f"{slo.quantile} of {len(seconds):,} calls {show(quantile(seconds, q), 's', ends)} {reach}"
-    if high <= slo.limit:
-        return checked("slo", "ok", f"{told}, within {limit}", high, slo.limit)
-    if low > slo.limit:
-        return checked("slo", "fail", f"{told}, above {limit}", high, slo.limit)
-    return checked("slo", "unknown", f"{told}, {limit} lies in between", high, slo.limit)
+        return checked("slo", UNDECIDED, _too_few(slo.quantile, seconds, q), None, slo.limit)
+    found = Quantity.of(quantile(seconds, q), ends, len(seconds), "s")
+    outcome = found.judged(slo.limit)
+    said = {KEPT: f"within {limit}", BROKEN: f"above {limit}", UNDECIDED: f"{limit} lies in between"}
+    text = f"{slo.quantile} of {len(seconds):,} calls {found.estimate}, {said[outcome]}"
+    return checked("slo", outcome, text, found.high, slo.limit)
 
 
 def _too_few(name: str, seconds: Floats, q: float) -> str:
@@ -96,6 +88,7 @@ def _too_few(name: str, seconds: Floats, q: float) -> str:
 
 
 def _memory(limit: int, peak: int) -> GateCheck:
-    side = "within" if peak <= limit else "above"
+    outcome = Quantity(peak, unit="B", exact=True).judged(limit)
+    side = "within" if outcome is KEPT else "above"
     text = f"its process has {show(peak, 'B')} at most, {side} {show(limit, 'B')}"
-    return checked("memory", "ok" if peak <= limit else "fail", text, float(peak), float(limit))
+    return checked("memory", outcome, text, float(peak), float(limit))

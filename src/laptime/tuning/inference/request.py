@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from laptime import targets
+from laptime.analysis.promises import promise_of_calls
 from laptime.backends import onnxruntime
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
-from laptime.pricing.promises import promise
 from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Origin, Variant
 from laptime.store import writable
@@ -124,7 +124,7 @@ class ModelRequest:
         Raises:
             UsageError: the SLO is none.
         """
-        return Limits(promise(self.slo) if self.slo else None, self.max_memory)
+        return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)
 
 
 def is_model(program: str) -> bool:

@@ -19,6 +19,7 @@ from laptime.analysis.agreement import Agreement, Call, judged, measured
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import Gate, GateCheck, Numerics
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.gates.verdict import gate_of
@@ -97,8 +98,8 @@ def _finite(recorded: RecordedCalls, made: list[Arrays | str]) -> GateCheck:
     for call, outputs in zip(recorded.calls, made, strict=True):
         for ours, reference in zip([] if isinstance(outputs, str) else outputs, call.outputs, strict=False):
             if np.isfinite(reference).all() and not np.isfinite(ours).all():
-                return checked("finite", "fail", "outputs are infinite or NaN where the model's are not")
-    return checked("finite", "ok", "outputs are finite where the model's are")
+                return checked("finite", BROKEN, "outputs are infinite or NaN where the model's are not")
+    return checked("finite", KEPT, "outputs are finite where the model's are")
 
 
 def _outputs(
@@ -110,12 +111,12 @@ def _outputs(
     word, sentence = judgement.word, judgement.sentence
     worst = max((error.rms for error in agreement.outputs), default=None)
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
-        return [checked("outputs", "fail", f"not equal bit for bit: {sentence}", worst, 0.0)]
+        return [checked("outputs", BROKEN, f"not equal bit for bit: {sentence}", worst, 0.0)]
     if word == "same":
-        return [checked("outputs", "ok", sentence, worst)]
+        return [checked("outputs", KEPT, sentence, worst)]
     if word == "unknown":
-        return [checked("outputs", "unknown", sentence, worst)]
-    return [checked(_where(recorded, made, dtype), "fail", sentence, worst)]
+        return [checked("outputs", UNDECIDED, sentence, worst)]
+    return [checked(_where(recorded, made, dtype), BROKEN, sentence, worst)]
 
 
 def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str:
@@ -138,16 +139,16 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
 
 def _untouched(answer: dict[str, Any]) -> GateCheck:
     if answer["changed"]:
-        return checked("inputs", "fail", "a call changes the tensors that it is given")
-    return checked("inputs", "ok", "calls leave their inputs alone")
+        return checked("inputs", BROKEN, "a call changes the tensors that it is given")
+    return checked("inputs", KEPT, "calls leave their inputs alone")
 
 
 def _repeats(answer: dict[str, Any]) -> GateCheck:
     if answer.get("overwritten"):
-        return checked("repeated", "fail", "a later call writes over the outputs of an earlier one")
+        return checked("repeated", BROKEN, "a later call writes over the outputs of an earlier one")
     if not answer["repeats"]:
-        return checked("repeated", "fail", "the first inputs give other outputs after other calls")
-    return checked("repeated", "ok", "the first inputs give the same outputs again, bit for bit")
+        return checked("repeated", BROKEN, "the first inputs give other outputs after other calls")
+    return checked("repeated", KEPT, "the first inputs give the same outputs again, bit for bit")
 
 
 MARGIN = 0.01
@@ -225,11 +226,11 @@ class UserMetric:
         if not self._function:
             return []
         if not all(isinstance(count, int) for count in held):
-            return [checked("metric", "unknown", "a call of a sample failed")]
+            return [checked("metric", UNDECIDED, "a call of a sample failed")]
         try:
             return [as_good(self._reference, self._scores(outputs, held))]
         except LaptimeError as error:
-            return [checked("metric", "fail", f"{error.what}: {error.why}")]
+            return [checked("metric", BROKEN, f"{error.what}: {error.why}")]
 
     def _scores(self, outputs: Path, counts: Sequence[int | str]) -> list[float]:
         arguments = {"function": self._function, "outputs": str(outputs), "counts": list(counts)}
@@ -263,7 +264,7 @@ def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
     """
     if len(reference) != len(tuned):
         text = f"{len(tuned)} scores, {len(reference)} of the model as it is"
-        return checked("metric", "fail", text)
+        return checked("metric", BROKEN, text)
     mean = fmean(reference)
     differences = [after - before for before, after in zip(reference, tuned, strict=True)]
     change, allowed = fmean(differences), 0.0 - MARGIN * abs(mean)
@@ -272,10 +273,10 @@ def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
     if len(differences) >= _ENOUGH:
         told += f": {change:+.3g} [{change - reach:+.3g}, {change + reach:+.3g}] on {len(differences)} scores"
     if change - reach >= allowed:
-        return checked("metric", "ok", told, change, allowed)
+        return checked("metric", KEPT, told, change, allowed)
     is_worse = change + reach < 0 and change < allowed
     more = "" if is_worse else "; more samples would decide"
-    return checked("metric", "fail" if is_worse else "unknown", told + more, change, allowed)
+    return checked("metric", BROKEN if is_worse else UNDECIDED, told + more, change, allowed)
 
 
 def _reach(differences: Sequence[float]) -> float:

@@ -16,6 +16,7 @@ from statistics import fmean
 
 from laptime.analysis.paired import Effect, from_few_rounds
 from laptime.launch.instances import placed
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import GateCheck
 from laptime.tuning.inference.limits import Limits, distance, word
 from laptime.tuning.optimization import Change, Recipe
@@ -186,22 +187,22 @@ def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, al
     """Those that cannot be the best one any more."""
     running = {setup: each for setup, each in seen.items() if not each.left}
     words = {setup: word(each.checks(limits)) for setup, each in running.items()}
-    if any(said != "fail" for said in words.values()):
+    if any(said is not BROKEN for said in words.values()):
         for setup, said in words.items():
-            if said == "fail":
+            if said is BROKEN:
                 running.pop(setup).left = "it breaks a limit"
     logs = {
         setup: [math.log(rate / cost(setup)) for rate in each.rates]
         for setup, each in running.items()
         if len(each.rates) >= 2
     }
-    bar = max((min(made) for setup, made in logs.items() if words[setup] == "ok"), default=-math.inf)
+    bar = max((min(made) for setup, made in logs.items() if words[setup] is KEPT), default=-math.inf)
     for setup, made in logs.items():
         if max(made) < bar - max(FAR, FAR_NOISE * noise):
             running.pop(setup).left = "another one is far better"
     long = {setup: each for setup, each in running.items() if len(each.rates) >= FEWEST}
     effects = {setup: _effect(setup, each, cost, noise) for setup, each in long.items()}
-    ends = [effect.upper(alpha) for setup, effect in effects.items() if words[setup] == "ok"]
+    ends = [effect.upper(alpha) for setup, effect in effects.items() if words[setup] is KEPT]
     for setup, effect in effects.items():
         if ends and effect.lower(alpha) > min(ends):
             running[setup].left = "another one is better"
@@ -210,7 +211,7 @@ def _leave(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float, al
 def _is_decided(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: float) -> bool:
     """One is left, or those that are left are alike; whether they keep the limits is known of all."""
     running = {setup: each for setup, each in seen.items() if not each.left}
-    if any(word(each.checks(limits)) == "unknown" for each in running.values()):
+    if any(word(each.checks(limits)) is UNDECIDED for each in running.values()):
         return False
     if len(running) < 2:
         return True
@@ -224,7 +225,7 @@ def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
     """The best figure of those that keep the limits; else of those of which it is open; else the nearest."""
     ran = {setup: each for setup, each in seen.items() if each.rates}
     words = {setup: word(each.checks(limits)) for setup, each in ran.items()}
-    for wanted in ("ok", "unknown"):
+    for wanted in (KEPT, UNDECIDED):
         if some := [setup for setup in ran if words[setup] == wanted]:
             return min(some, key=lambda setup: _figure(setup, ran[setup], cost))
     return min(ran, key=lambda setup: distance(ran[setup].checks(limits)), default=None)

@@ -19,6 +19,7 @@ from laptime.records.case import Axis
 from laptime.records.environment import Environment
 from laptime.records.event import FindingAdded, Listener, ignore
 from laptime.records.finding import Finding
+from laptime.records.quantity import KEPT, UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Applied, Gate, OutputSameness, TunedModel
@@ -287,7 +288,7 @@ class ModelSubject(Subject):
 
     def is_decided(self) -> bool:
         """Whether it is known if the limits are kept."""
-        return word(self._limits()) != "unknown"
+        return word(self._limits()) is not UNDECIDED
 
     def _limits(self) -> Any:
         seconds = list(chain.from_iterable(each.seconds for each in self._visits))
@@ -302,7 +303,7 @@ class ModelSubject(Subject):
         self._describe(record, recipe)
         model = record.tuning.model
         assert model is not None
-        if export is None or record.tuning.gate.word != "passed" or word(model.limits) != "ok":
+        if export is None or record.tuning.gate.word != "passed" or word(model.limits) is not KEPT:
             return
         try:
             place = folder_file.hand_back(

@@ -19,7 +19,8 @@ from laptime.kit.clock import SystemClock
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.tuning import Gate, GateCheck, GateWord
+from laptime.records.quantity import KEPT, UNDECIDED
+from laptime.records.tuning import GATED, Gate, GateCheck
 from laptime.tuning.inference.limits import word
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -153,14 +154,13 @@ class ServerEvaluator:
             TrialFailed: it does not run.
         """
         gate = self.sameness(candidate)
-        if not self.request.slo or gate.word != "passed" or word(self.limit_checks(incumbent)) != "ok":
+        if not self.request.slo or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
             return gate
         checks = self.limit_checks(candidate)
-        sentences = [check.sentence for check in checks if check.outcome != "ok"]
-        verdict: dict[str, GateWord] = {"ok": "passed", "fail": "failed", "unknown": "undecided"}
+        sentences = [check.sentence for check in checks if check.outcome is not KEPT]
         return structs.replace(
             gate,
-            word=verdict[word(checks)],
+            word=GATED[word(checks)],
             reason=sentences[0] if sentences else gate.reason,
             checks=[*gate.checks, *checks],
         )
@@ -201,7 +201,7 @@ class ServerEvaluator:
         until = min(self.elapsed() + LIMITS * budget, budget)
         while True:
             checks = limits(self.request.slo, self.cases[built(recipe)])
-            if (checks and word(checks) != "unknown") or self.elapsed() > until:
+            if (checks and word(checks) is not UNDECIDED) or self.elapsed() > until:
                 return checks
             with self.accounting.spent_on("measure"):
                 self.measured(recipe, self.numbers(NOISE_BLOCKS))

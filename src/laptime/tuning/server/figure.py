@@ -7,8 +7,9 @@ from functools import reduce
 from statistics import fmean
 
 from laptime.analysis.load import LevelStats, level_stats
-from laptime.loadgen.promise import judged, promises
+from laptime.analysis.promises import level_judged, promises
 from laptime.records.case import Case
+from laptime.records.quantity import BROKEN
 from laptime.records.requests import GAP, LATENCY, TPOT, TTFT
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
@@ -22,7 +23,6 @@ TITLES = {
     "tpot": "mean time per output token",
     "itl": "mean inter-token latency",
 }
-_OUTCOMES = {"kept": "ok", "broken": "fail", "undecided": "unknown"}
 
 
 def figure(case: Case, name: str) -> float:
@@ -75,8 +75,6 @@ def limits(slo: str, cases: Sequence[Case]) -> list[GateCheck]:
     growing = sum(bool(stats and stats.balance.grows) for stats in map(level_stats, cases))
     if 2 * growing > len(cases):
         text = f"{slo}: the queue grew in {growing} of {len(cases)} blocks: above capacity"
-        return [checked("slo", "fail", text)]
-    verdict = judged(promises(slo), level_stats(pooled(cases)))
-    outcome = _OUTCOMES[verdict.word]
-    assert outcome in ("ok", "fail", "unknown")
-    return [checked("slo", outcome, f"{slo} is {verdict.word}: {verdict.sentence}")]  # type: ignore[arg-type]
+        return [checked("slo", BROKEN, text)]
+    verdict = level_judged(promises(slo), level_stats(pooled(cases)))
+    return [checked("slo", verdict.word, f"{slo} is {verdict.word}: {verdict.sentence}")]

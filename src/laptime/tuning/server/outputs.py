@@ -20,8 +20,9 @@ from laptime.kit.text import count
 from laptime.loadgen.connection import Reply
 from laptime.loadgen.endpoint import HttpClient, client_of, spoken
 from laptime.loadgen.messages import Endpoint
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.requests import Answer
-from laptime.records.tuning import Gate, GateCheck, Numerics
+from laptime.records.tuning import GATED, Gate, GateCheck, Numerics
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
 
@@ -97,10 +98,9 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
     checks = [_repeatable(reference, stable, varies)]
     if any(stable):
         checks.append(_same(reference[0], tuned, stable))
-    doubts = [check for check in checks if check.outcome != "ok"]
-    failed = any(check.outcome == "fail" for check in doubts)
+    doubts = [check for check in checks if check.outcome is not KEPT]
     return Gate(
-        word="failed" if failed else "undecided" if doubts else "passed",
+        word=GATED[Judgement.of_all(check.outcome for check in checks)],
         numerics=numerics,
         steps=len(tuned),
         reason=doubts[-1].sentence if doubts else "",
@@ -130,10 +130,10 @@ def _repeatable(reference: Sequence[Sequence[Output]], stable: list[set[str]], v
     """Whether the server as it is answers the same twice, and what was left out."""
     starts = f"the server as it is, asked after {len(reference)} starts,"
     if not any(stable):
-        return checked("repeatable", "unknown", f"{starts} answers differently in every part")
+        return checked("repeatable", UNDECIDED, f"{starts} answers differently in every part")
     if not varies:
-        return checked("repeatable", "ok", f"{starts} gave the same answers")
-    return checked("repeatable", "ok", f"{starts} differs in {_named(varies)}: left out of the comparison")
+        return checked("repeatable", KEPT, f"{starts} gave the same answers")
+    return checked("repeatable", KEPT, f"{starts} differs in {_named(varies)}: left out of the comparison")
 
 
 def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set[str]]) -> GateCheck:
@@ -147,8 +147,8 @@ def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set
     compared = _named(set().union(*stable))
     if wrong:
         text = f"{wrong} of {count(len(tuned), 'answer')} came out different in {_named(differ)}"
-        return checked("answers", "fail", text, float(wrong), 0.0)
-    return checked("answers", "ok", f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
+        return checked("answers", BROKEN, text, float(wrong), 0.0)
+    return checked("answers", KEPT, f"{count(len(tuned), 'answer')} came out the same: {compared}", 0.0, 0.0)
 
 
 def _named(parts: set[str]) -> str:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
+from laptime.analysis.promises import promises
 from laptime.kit.errors import UsageError
-from laptime.loadgen.promise import promises
 from laptime.records.plan import Origin
 from laptime.tuning.server.template import PORT, Template, parsed
 from laptime.verbs.load.request import LoadRequest, is_loopback, shown

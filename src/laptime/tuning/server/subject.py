@@ -21,6 +21,7 @@ from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
 from laptime.records.finding import Finding
 from laptime.records.metric import Metric
+from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Diagnosis, Gate, TunedServer
@@ -175,7 +176,7 @@ class ServerSubject(Subject):
         return Visited(fmean(figures), figures, fmean(rate(case) for case in known[before:]))
 
     def is_decided(self) -> bool:
-        return word(limits(self.request.slo, self._cases)) != "unknown"
+        return word(limits(self.request.slo, self._cases)) is not UNDECIDED
 
     def measured(self, record: Record) -> None:
         record.set_part("server", limits=limits(self.request.slo, self._cases))

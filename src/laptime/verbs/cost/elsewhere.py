@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
 
+from laptime.analysis.promises import Promise
 from laptime.kit.money import usd
 from laptime.kit.units import show
 from laptime.pricing import ages, formulas, prediction
 from laptime.pricing.bounds import Bound, bound, devices, fits, may_lower
 from laptime.pricing.machine_table import Table
 from laptime.pricing.prediction import Reached
-from laptime.pricing.promises import Promise
 from laptime.pricing.sizing import memory_needed, sized_down
 from laptime.pricing.work import work_of
 from laptime.records.cost import Elsewhere, Line, Prediction, Work
@@ -49,12 +49,12 @@ class Question(NamedTuple):
     host: float | None
     device: float | None
     utilization: float
-    wanted: Promise | None
+    wanted: Sequence[Promise]
     today: date
 
 
 def question(
-    measured: Sequence[Measured], *, utilization: float, wanted: Promise | None, today: date
+    measured: Sequence[Measured], *, utilization: float, wanted: Sequence[Promise], today: date
 ) -> Question | str:
     """The cheapest measured line and its work; a sentence where nothing bounds it."""
     cheapest = min(measured, key=lambda each: each.line.usd_per_million)
@@ -167,15 +167,15 @@ def _bounded(machine: Machine, asked: Question, best: Bound, age: str) -> Elsewh
     least = formulas.per_million(machine.usd_per_hour, rate, asked.utilization)
     reference = asked.reference
     dearest = reference.ci95[1] if reference.ci95 else reference.usd_per_million
-    is_late = asked.wanted is not None and best.seconds > asked.wanted.limit
+    late = next((each for each in asked.wanted if best.seconds > each.limit), None)
     what = f"not faster than {show(rate, '1/s')}, so not below {usd(least)} USD per 1 M"
-    if is_late:
-        what = f"no call is faster than {show(best.seconds, 's')}, which breaks {asked.wanted.text}"  # type: ignore[union-attr]
+    if late:
+        what = f"no call is faster than {show(best.seconds, 's')}, which breaks {late.text}"
     elif least > dearest:
         what += f"; {usd(reference.usd_per_million)} was measured on {reference.machine}"
     return Elsewhere(
         kind="bounded",
-        word="ruled out" if is_late or least > dearest else "open",
+        word="ruled out" if late or least > dearest else "open",
         machine=machine,
         age=age,
         rate=rate,

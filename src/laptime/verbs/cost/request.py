@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from laptime.analysis.promises import promises
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
 from laptime.kit.quantity import share
@@ -78,7 +79,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
         """Raise what is wrong with the options themselves.
 
         Raises:
-            UsageError: a number is impossible, a promise is none, or options do not go together.
+            UsageError: a number is impossible, a promise cannot be read, or options do not go together.
         """
         for option, value in (
             ("--usd-per-hour", self.usd_per_hour),
@@ -93,10 +94,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
                     why="it must be a number above zero",
                     next=f"{option} 4",
                 )
-        if self.slo:
-            from laptime.pricing.promises import promise  # not for `laptime cost --help`
-
-            promise(self.slo)
+        promises(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(
                 f"{len(self.machines)} machines for {runs} runs",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
+from laptime.analysis.promises import Promise, promises, text
 from laptime.kit.errors import UsageError
 from laptime.kit.package import __version__
 from laptime.pricing import ages, machine_table
 from laptime.pricing.machine_table import Table
-from laptime.pricing.promises import Promise, promise
 from laptime.pricing.speeds import speeds, verdict
 from laptime.records.cost import Cores, Cost, Elsewhere, Excluded, Prediction, Priced, RunFacts, Work
 from laptime.records.run import Run
@@ -31,7 +31,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
     request.check(len(runs))
     today = request.today or datetime.now(UTC).date()
     table = machine_table.load(today=today, local=request.prices)
-    wanted = promise(request.slo) if request.slo else None
+    wanted = promises(request.slo)
     measured, excluded, scaled, known = _measured(runs, request, table, wanted)
     lines = with_cheapest([each.line for each in measured])
     measured = [each._replace(line=marked) for each, marked in zip(measured, lines, strict=True)]
@@ -50,7 +50,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
         laptime=__version__,
         today=today.isoformat(),
         utilization=request.utilization,
-        slo=wanted.text if wanted else "",
+        slo=text(wanted),
         runs=[_facts(run) for run in runs],
         machines=[_priced(each, today) for each in known],
         lines=lines,
@@ -66,7 +66,7 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
 
 
 def _measured(
-    runs: Sequence[Run], request: CostRequest, table: Table, wanted: Promise | None
+    runs: Sequence[Run], request: CostRequest, table: Table, wanted: Sequence[Promise]
 ) -> tuple[list[Measured], list[Excluded], list[Cores], list[Known]]:
     """Every speed of every run on its machine."""
     measured: list[Measured] = []
@@ -88,7 +88,7 @@ def _measured(
             known.machine,
             table,
             utilization=request.utilization,
-            asked=wanted is not None,
+            asked=bool(wanted),
         )
     if request.samples is not None and all(each.line.training is None for each in measured):
         raise UsageError(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from laptime.analysis.load import level_stats
+from laptime.analysis.promises import level_judged, promises
 from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen import checks
 from laptime.loadgen.messages import Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
-from laptime.loadgen.promise import goodput, judged, promises
+from laptime.loadgen.promise import goodput
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Progress, RequestsEnded
 from laptime.records.load import ANSWERED, Errors, Level, details
@@ -153,7 +154,7 @@ class LevelRun:
             case = case.with_series(Series(metric=ANSWERED, samples=[stats.answered.value]))
         case = structs.replace(case, checks=checks.run_all(case, stats))
         if facts.slo:
-            verdict = judged(promises(facts.slo), stats)
+            verdict = level_judged(promises(facts.slo), stats)
             word = "undecided" if case.trust == "invalid" and stats is not None else verdict.word
             good = goodput(promises(facts.slo), stats) if stats else None
             facts = structs.replace(facts, kept=word, said=verdict.sentence, goodput=good)

@@ -7,8 +7,8 @@ Simulation, Operations Research 27, 1979): go on until the interval by batch mea
 from __future__ import annotations
 
 from laptime.analysis.load import level_stats
+from laptime.analysis.promises import level_judged, promises
 from laptime.loadgen.checks import WIDEST, enough
-from laptime.loadgen.promise import judged, promises
 from laptime.records.case import Case
 
 MARGIN = 0.9
@@ -48,5 +48,5 @@ class Looks:
             return "unstable" if grew else ""
         if enough(case, stats, widest=MARGIN * WIDEST) is not None:
             return ""
-        decided = not self._slo or judged(promises(self._slo), stats).word != "undecided"
+        decided = not self._slo or level_judged(promises(self._slo), stats).word != "undecided"
         return "precise" if decided else ""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.analysis.load import QUANTILES, LevelStats, level_stats
-from laptime.loadgen.promise import Promise, judged
+from laptime.analysis.promises import Promise, level_judged
 from laptime.records.case import Case
 
 CLOSE = 1.06
@@ -88,7 +88,7 @@ class _Search:
     def _about_keeps(self, rate: float, seconds: float) -> bool:
         case = self._measure(rate, seconds)
         stats = level_stats(case, SURE)
-        verdict = judged(self._wanted, stats)
+        verdict = level_judged(self._wanted, stats)
         if verdict.word == "broken":
             self._broken = min(self._broken or math.inf, rate)
         return (
@@ -104,7 +104,7 @@ class _Search:
         seconds = (self._budget / 2 + max(0.0, self._left)) / PROOFS
         for _ in range(PROOFS):
             case = self._measure(rate, seconds)
-            verdict = judged(self._wanted, level_stats(case, SURE))
+            verdict = level_judged(self._wanted, level_stats(case, SURE))
             fault = next((each for each in case.checks if each.outcome == "fail"), None)
             sentence, advice = (fault.sentence, fault.next) if fault else (verdict.sentence, "")
             if case.trust == "invalid":

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from msgspec import Struct
 
+from laptime.analysis.promises import promises
 from laptime.kit import typed
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.options import Option
@@ -221,8 +222,6 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: there is one.
         """
-        from laptime.loadgen.promise import promises  # not for `laptime load --help`
-
         metrics = [promise.metric for promise in promises(self.slo)]
         if self.is_language_model:
             return

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from laptime.analysis.promises import promises
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
-from laptime.loadgen.promise import promises
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.event import CaseChanged, FindingAdded, Listener, ignore

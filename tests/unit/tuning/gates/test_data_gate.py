@@ -31,13 +31,13 @@ def loader(**more: Any) -> LoaderSamples:
 
 def failed(mine: LoaderSamples, theirs: LoaderSamples, numerics: str = "random") -> set[str]:
     made = checks(LoaderPair(candidate=[mine], base=[theirs]), numerics)
-    return {check.name for check in made if check.outcome == "fail"}
+    return {check.name for check in made if check.outcome == "broken"}
 
 
 @pytest.mark.parametrize("numerics", ["exact", "random", "algorithm"])
 def test_the_same_loader_is_the_same(numerics: str) -> None:
     made = checks(LoaderPair(candidate=[loader()], base=[loader()]), numerics)
-    assert {check.outcome for check in made} == {"ok"}
+    assert {check.outcome for check in made} == {"kept"}
 
 
 def test_another_order_is_random_and_not_exact() -> None:
@@ -50,7 +50,7 @@ def test_a_missing_sample_is_named() -> None:
     twice = loader(ids=["0", *(str(n) for n in range(39))])
     made = checks(LoaderPair(candidate=[twice], base=[loader()]), "random")
     said = next(check for check in made if check.name == "samples")
-    assert said.outcome == "fail"
+    assert said.outcome == "broken"
     assert "sample 39" in said.sentence
 
 
@@ -106,7 +106,7 @@ def test_moved_values() -> None:
     others = [f"x{n}" for n in range(40)]
     moved = loader(values=[n / 40 + 0.2 for n in range(40)], hashes=others)
     assert failed(moved, loader()) == {"distribution"}
-    assert distribution(loader(values=[0.5], hashes=others), loader()) == "unknown"
+    assert distribution(loader(values=[0.5], hashes=others), loader()) == "undecided"
 
 
 def distribution(mine: LoaderSamples, theirs: LoaderSamples) -> str:
@@ -124,14 +124,14 @@ def test_few_samples_are_enough_where_all_their_bits_are_the_same() -> None:
         "values": [n / 16 for n in range(16)],
     }
     turned = {name: list(reversed(few[name])) for name in ("ids", "hashes", "values")}
-    assert distribution(loader(**{**few, **turned}), loader(**few)) == "ok"
+    assert distribution(loader(**{**few, **turned}), loader(**few)) == "kept"
     other = ["x", *few["hashes"][1:]]
-    assert distribution(loader(**{**few, "hashes": other}), loader(**few)) == "unknown"
-    assert distribution(loader(**{**few, "hashes": []}), loader(**{**few, "hashes": []})) == "unknown"
+    assert distribution(loader(**{**few, "hashes": other}), loader(**few)) == "undecided"
+    assert distribution(loader(**{**few, "hashes": []}), loader(**{**few, "hashes": []})) == "undecided"
 
 
 def test_no_loader_is_unknown() -> None:
-    assert [check.outcome for check in checks(LoaderPair(), "random")] == ["unknown"]
+    assert [check.outcome for check in checks(LoaderPair(), "random")] == ["undecided"]
 
 
 def test_kolmogorov_smirnov() -> None:

@@ -83,7 +83,7 @@ def changed(group: str, total: bool = True, **more: Any) -> dict[str, Any]:
 
 
 def failed(numerics: str, of: dict[str, Any], **more: Any) -> set[str]:
-    return {check.name for check in judge([numerics], of, **more).checks if check.outcome == "fail"}
+    return {check.name for check in judge([numerics], of, **more).checks if check.outcome == "broken"}
 
 
 @pytest.mark.parametrize("numerics", ["exact", "reassociated", "precision"])
@@ -349,7 +349,7 @@ def test_without_a_loader_the_batch_is_what_the_models_get() -> None:
     assert judge(["precision"], found).word == "passed"
     found["candidate"]["steps"][0]["shapes"] = [[[8, 16], [8, 16]]]  # one micro-batch of two
     gate = judge(["precision"], found)
-    assert (gate.word, [check.name for check in gate.checks if check.outcome == "fail"]) == (
+    assert (gate.word, [check.name for check in gate.checks if check.outcome == "broken"]) == (
         "failed",
         ["effective_batch"],
     )

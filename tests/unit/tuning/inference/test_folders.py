@@ -221,7 +221,7 @@ def test_samples_and_a_metric_of_the_user_decide(tmp_path: Path) -> None:
     recipe = Recipe((Change("inference_mode"),))
     gate = evaluator.gate(Recipe(), recipe, "exact")
     assert gate.word == "passed", gate
-    assert [check.outcome for check in gate.checks if check.name == "metric"] == ["ok"]
+    assert [check.outcome for check in gate.checks if check.name == "metric"] == ["kept"]
     place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
     assert folder_file.read(place / "recipe.json").metric == given["metric"]
 

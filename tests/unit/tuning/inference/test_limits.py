@@ -13,8 +13,8 @@ from msgspec import structs
 
 from fixtures import tunings
 from laptime.analysis import tuned
+from laptime.analysis.promises import promise_of_calls as promise
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.pricing.promises import promise
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, TunedModel
 from laptime.tuning.inference import final_set as of_points
@@ -41,12 +41,12 @@ def p99(median: float, tail: float = 0.1) -> float:
 
 def test_too_few_calls_are_undecided_however_fast_they_are() -> None:
     (check,) = SLO.checks(calls(0.001, 200), 0)
-    assert check.outcome == "unknown"
+    assert check.outcome == "undecided"
     assert check.sentence == "p99 needs 368 independent calls, 200 were timed"
 
 
 @pytest.mark.parametrize(
-    ("median", "outcome"), [(0.010, "ok"), (0.030, "fail"), (0.02 / np.exp(0.23263), "unknown")]
+    ("median", "outcome"), [(0.010, "kept"), (0.030, "broken"), (0.02 / np.exp(0.23263), "undecided")]
 )
 def test_the_interval_decides_and_not_the_point(median: float, outcome: str) -> None:
     (check,) = SLO.checks(calls(median, 1000), 0)
@@ -56,11 +56,11 @@ def test_the_interval_decides_and_not_the_point(median: float, outcome: str) -> 
 def test_an_slo_that_is_broken_is_hardly_ever_called_kept() -> None:
     """The true p99 lies 1 % beyond the limit: the upper end is within it in at most 2.5 % of all cases."""
     limits = Limits(slo=promise(f"{p99(0.01) / 1.01:.8f}s@p99"))
-    kept = [word(limits.checks(calls(0.01, 500, seed=seed), 0)) == "ok" for seed in range(300)]
+    kept = [word(limits.checks(calls(0.01, 500, seed=seed), 0)) == "kept" for seed in range(300)]
     assert sum(kept) <= 0.05 * len(kept)
 
 
-@pytest.mark.parametrize(("median", "outcome"), [(0.001, "ok"), (0.100, "fail"), (0.016, "unknown")])
+@pytest.mark.parametrize(("median", "outcome"), [(0.001, "kept"), (0.100, "broken"), (0.016, "undecided")])
 def test_short_calls_of_processes_that_differ_are_decided_where_the_limit_is_far(
     median: float, outcome: str
 ) -> None:
@@ -71,15 +71,18 @@ def test_short_calls_of_processes_that_differ_are_decided_where_the_limit_is_far
 
 def test_memory_is_held_against_the_peak() -> None:
     limits = Limits(memory=2_000_000_000)
-    assert word(limits.checks([], 1_900_000_000)) == "ok"
+    assert word(limits.checks([], 1_900_000_000)) == "kept"
     (check,) = limits.checks([], 3_000_000_000)
-    assert (check.outcome, distance([check])) == ("fail", 1.5)
+    assert (check.outcome, distance([check])) == ("broken", 1.5)
     assert not Limits()
 
 
 def test_an_slo_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="no promise"):
+    with pytest.raises(UsageError, match="not a promise"):
         ModelRequest(target="x", slo="20ms@p42").limits  # noqa: B018
+    for other in ("ttft=300ms@p95", "20ms@p99,10ms@median"):
+        with pytest.raises(UsageError, match="not one promise about latency"):
+            ModelRequest(target="x", slo=other).limits  # noqa: B018
 
 
 def evaluator(truth: dict[Recipe, tuple[float, float, int]], **options: Any) -> ModelEvaluator:
@@ -118,8 +121,8 @@ def test_what_is_open_is_timed_further() -> None:
     durations = cycle(calls(0.010, 2000))
     arm = SimpleNamespace(seconds=lambda number: list(islice(durations, number)), peak=MB, call=0.010)
     made.arm = lambda recipe: nullcontext(arm)
-    assert word(made.limits.checks(made.timings[AS_IS].seconds, MB)) == "unknown"
-    assert word(made.limit_checks(AS_IS)) == "ok"
+    assert word(made.limits.checks(made.timings[AS_IS].seconds, MB)) == "undecided"
+    assert word(made.limit_checks(AS_IS)) == "kept"
     assert len(made.timings[AS_IS].seconds) >= 368
 
 
@@ -136,7 +139,7 @@ def test_where_nothing_keeps_it_the_nearest_is_taken() -> None:
     shown = of_points.points(made, STEADY)
     assert [each.label for each in shown] == ["onnxruntime", "threads=1", "as it is"]
     assert [each.chosen for each in shown] == [False, True, False]
-    assert {each.limits for each in shown} == {"fail"}
+    assert {each.limits for each in shown} == {"broken"}
     assert [each.front for each in shown] == [True, True, False]
 
 
@@ -156,11 +159,11 @@ def session(check: GateCheck, *, recipe: bool = True) -> Run:
 @pytest.mark.parametrize(
     ("outcome", "recipe", "code"),
     [
-        ("ok", True, ExitCode.OK),
-        ("fail", True, ExitCode.NO),
-        ("fail", False, ExitCode.NO),
-        ("unknown", True, ExitCode.UNDECIDED),
-        ("ok", False, ExitCode.NOTHING),
+        ("kept", True, ExitCode.OK),
+        ("broken", True, ExitCode.NO),
+        ("broken", False, ExitCode.NO),
+        ("undecided", True, ExitCode.UNDECIDED),
+        ("kept", False, ExitCode.NOTHING),
     ],
 )
 def test_limits_decide_how_a_session_ends(outcome: Any, recipe: bool, code: ExitCode) -> None:

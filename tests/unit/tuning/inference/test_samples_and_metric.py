@@ -105,19 +105,19 @@ def scores(right: float, n: int, seed: int) -> list[float]:
 
 def test_equal_scores_pass_and_lost_ones_fail() -> None:
     before = scores(0.8, 400, seed=0)
-    assert sameness.as_good(before, before).outcome == "ok"
+    assert sameness.as_good(before, before).outcome == "kept"
     flipped = [0.0 if at % 10 == 0 else score for at, score in enumerate(before)]
-    assert sameness.as_good(before, flipped).outcome == "fail"
-    assert sameness.as_good(before, flipped[:-1]).outcome == "fail"
-    assert sameness.as_good([0.8], [0.795]).outcome == "ok"
-    assert sameness.as_good([0.8], [0.7]).outcome == "fail"
+    assert sameness.as_good(before, flipped).outcome == "broken"
+    assert sameness.as_good(before, flipped[:-1]).outcome == "broken"
+    assert sameness.as_good([0.8], [0.795]).outcome == "kept"
+    assert sameness.as_good([0.8], [0.7]).outcome == "broken"
 
 
 def test_few_scores_decide_nothing_where_some_differ() -> None:
     before = scores(0.8, 20, seed=1)
     after = [1 - score if at == 3 else score for at, score in enumerate(before)]
     check = sameness.as_good(before, after)
-    assert check.outcome == "unknown"
+    assert check.outcome == "undecided"
     assert "more samples would decide" in check.sentence
 
 
@@ -127,7 +127,7 @@ def test_a_loss_of_twice_the_margin_passes_in_at_most_5_of_100() -> None:
         generator = np.random.default_rng(seed)
         before = generator.normal(1.0, 0.3, 500)
         after = before - 2 * sameness.MARGIN + generator.normal(0.0, 0.1, 500)
-        passed += sameness.as_good(list(before), list(after)).outcome == "ok"
+        passed += sameness.as_good(list(before), list(after)).outcome == "kept"
     assert passed <= 15
 
 
@@ -184,9 +184,9 @@ def test_a_metric_that_raises_on_tuned_outputs_fails_its_check(tmp_path: Path) -
     given = recorded, {"samples": 2, "outputs": None}, tmp_path, call
     made = sameness.UserMetric("eval.py:accuracy", *given)
     (check,) = made.checks(tmp_path / "o.npz", [1, 1, 1])
-    assert (check.outcome, check.sentence) == ("fail", "eval.py:accuracy failed: ValueError: NaN")
+    assert (check.outcome, check.sentence) == ("broken", "eval.py:accuracy failed: ValueError: NaN")
     (check,) = made.checks(tmp_path / "o.npz", [1, "RuntimeError", 1])
-    assert check.outcome == "unknown"
+    assert check.outcome == "undecided"
     assert (
         sameness.UserMetric("", recorded, {"samples": 2, "outputs": None}, tmp_path, call).checks(
             tmp_path, []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
-from laptime.pricing.promises import Promise
+from laptime.analysis.promises import Promise
 from laptime.tuning.inference import request as of_requests
 from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
 from laptime.tuning.inference.limits import Limits, word
@@ -169,4 +169,4 @@ def test_a_side_of_a_race_has_many_instances(cpus: int, instances: list[int], se
 
 def test_too_few_calls_are_no_promise() -> None:
     seen = Seen(seconds=[0.001] * 50, rates=[1000.0])
-    assert word(seen.checks(Limits(Promise(0.02, "p99")))) == "unknown"
+    assert word(seen.checks(Limits(Promise(0.02, "p99")))) == "undecided"

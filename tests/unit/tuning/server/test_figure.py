@@ -47,7 +47,7 @@ def test_a_queue_that_grows_has_a_figure_and_breaks_every_promise() -> None:
     growing = level(80.0, 10.0, constant(0.02), 1)
     assert figure(growing, "latency") > 1.0
     checks = limits("latency=1h@p90", [growing, growing])
-    assert [check.outcome for check in checks] == ["fail"]
+    assert [check.outcome for check in checks] == ["broken"]
     assert "the queue grew in 2 of 2 blocks" in checks[0].sentence
 
 
@@ -57,19 +57,19 @@ def test_a_promise_is_judged_on_all_requests_together() -> None:
         len(case.find("latency", "paced").samples)  # type: ignore[union-attr]
         for case in cases
     )
-    assert said(4 * P90, cases) == "ok"
-    assert said(0.25 * P90, cases) == "fail"
-    assert said(P90, cases) == "unknown"
+    assert said(4 * P90, cases) == "kept"
+    assert said(0.25 * P90, cases) == "broken"
+    assert said(P90, cases) == "undecided"
     assert limits("", cases) == []
 
 
 def test_too_few_requests_decide_nothing() -> None:
-    assert said(1.1 * P90, blocks(1, 2, seconds=1.0)) == "unknown"
+    assert said(1.1 * P90, blocks(1, 2, seconds=1.0)) == "undecided"
 
 
 def test_a_promise_that_is_broken_is_hardly_ever_called_kept() -> None:
     """The true p90 lies 1 % above the promise: at most 5 % of sessions say kept."""
-    wrong = [said(P90 / 1.01, blocks(2, seed)) == "ok" for seed in range(40)]
+    wrong = [said(P90 / 1.01, blocks(2, seed)) == "kept" for seed in range(40)]
     assert sum(wrong) <= 2
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from laptime.analysis.scaling import Scaled, scaling, siblings_pay
-from laptime.kit.units import percent, show, show_interval
+from laptime.kit.units import percent, show
 from laptime.records.run import Run
-from laptime.reports.document import Cell, Column, Facts, Row, Section, Table
+from laptime.reports.document import Cell, Column, Facts, Row, Section, Table, measured
 
 
 def section(run: Run) -> Section:
@@ -30,16 +30,12 @@ def section(run: Run) -> Section:
 
 def _row(row: Scaled, *, several: bool) -> Row:
     busy = "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
-    each = row.rate / row.workers
+    each = row.rate.value / row.workers
     return Row(
         cells=[
             row.threads,
             *([row.instances] if several else []),
-            Cell(
-                text=show(row.rate, "1/s", row.ci95),
-                value=row.rate,
-                interval=show_interval(row.ci95, row.rate, "1/s") if row.ci95 else "",
-            ),
+            measured(row.rate),
             Cell(text=show(each, "1/s"), value=each),
             row.efficiency,
             busy,
@@ -50,15 +46,15 @@ def _row(row: Scaled, *, several: bool) -> Row:
 
 def _facts(run: Run, rows: list[Scaled]) -> list[tuple[str, str]]:
     """The fastest, the cheapest per core, and what hyperthreads do."""
-    fastest = max(rows, key=lambda row: row.rate)
-    facts = [("fastest", f"{_name(fastest)}: {show(fastest.rate, '1/s', fastest.ci95)}")]
+    fastest = max(rows, key=lambda row: row.rate.value)
+    facts = [("fastest", f"{_name(fastest)}: {fastest.rate.text}")]
     per_core = [row for row in rows if row.cores]
     if per_core:
-        best = max(per_core, key=lambda row: row.rate / (row.cores or 1.0))
+        best = max(per_core, key=lambda row: row.rate.value / (row.cores or 1.0))
         facts.append(
             (
                 "per core",
-                f"{_name(best)} gives most for a core: {show(best.rate / (best.cores or 1.0), '1/s')}",
+                f"{_name(best)} gives most for a core: {show(best.rate.value / (best.cores or 1.0), '1/s')}",
             )
         )
     facts.append(("siblings", _siblings(run, rows)))
@@ -75,11 +71,11 @@ def _siblings(run: Run, rows: list[Scaled]) -> str:
         return f"all threads had a core of their own ({run.environment.physical_cores} cores)"
     if not apart:
         return "all had more threads than cores"
-    best, above = (max(group, key=lambda row: row.rate) for group in (apart, shared))
-    gain = percent(abs(above.rate / best.rate - 1))
+    best, above = (max(group, key=lambda row: row.rate.value) for group in (apart, shared))
+    gain = percent(abs(above.rate.value / best.rate.value - 1))
     if siblings_pay(rows) is not None:
         return f"second threads of a core pay: {_name(above)} gives {gain} more than {_name(best)}"
-    word = "more" if above.rate > best.rate else "less"
+    word = "more" if above.rate.value > best.rate.value else "less"
     return (
         f"second threads of a core do not surely pay: {_name(above)} gives {gain} {word} than {_name(best)}"
     )

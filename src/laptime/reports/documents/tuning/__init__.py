@@ -22,7 +22,7 @@ _GAIN: dict[ExitCode, doc.Outcome] = {
     ExitCode.NO: "failure",
     ExitCode.NOTHING: "skipped",
 }
-_ANSWERS: dict[str, doc.Outcome] = {"ok": "passed", "fail": "failure"}
+_ANSWERS: dict[str, doc.Outcome] = {"kept": "passed", "broken": "failure"}
 
 
 def document(run: Run) -> doc.Document:
@@ -136,7 +136,7 @@ def _session(run: Run, tuning: Tuning) -> doc.Section:
 
 
 def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.TestCase]:
-    """A test each. What is undecided or unknown is an error: a pipeline must not pass on it."""
+    """A test each. What is undecided is an error: a pipeline must not pass on it."""
     gain = doc.TestCase(
         group=run.verb,
         name="gain",

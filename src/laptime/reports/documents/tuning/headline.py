@@ -7,6 +7,7 @@ import math
 from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
+from laptime.records.quantity import BROKEN, KEPT
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, TunedServer, Tuning
 from laptime.reports import _words
@@ -133,11 +134,11 @@ def _rates(tuning: Tuning) -> str:
 def _limits(tuning: Tuning, gain: str) -> str:
     """Which limit the final set does not keep for sure, and that nothing that was measured comes nearer."""
     model = tuning.model
-    first = next(check for check in tuning.limits if check.outcome != "ok")
+    first = next(check for check in tuning.limits if check.outcome is not KEPT)
     if model is None:
         lead = "the final flags" if tuning.recipe else "the server as it is"
         return f"{lead}: {first.sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
-    is_broken = any(check.outcome == "fail" for check in model.limits)
+    is_broken = any(check.outcome is BROKEN for check in model.limits)
     label = model.chosen.label if model.chosen is not None else "the final set"
     measured = f" of {count(len(model.points), 'set')} that were measured" if len(model.points) > 1 else ""
     lead = f"{label}, the nearest{measured}" if measured and is_broken else label

@@ -9,6 +9,7 @@ from functools import partial
 from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
+from laptime.records.quantity import KEPT, WORST_FIRST
 from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
@@ -123,8 +124,7 @@ def _is_doubted(gate: Gate) -> bool:
 
 def questions(gate: Gate, id: str) -> doc.Table:
     """Every question of a gate, the worst answers first."""
-    order = {"fail": 0, "unknown": 1, "ok": 2}
-    checks = sorted(gate.checks, key=lambda check: order[check.outcome])
+    checks = sorted(gate.checks, key=lambda check: WORST_FIRST.index(check.outcome))
     heads = doc.columns(
         {"question": "text", "answer": "text", "value": "number", "limit": "number", "in words": "text"}
     )
@@ -141,8 +141,8 @@ def _question(check: GateCheck) -> doc.Row:
 
 
 def doubts(gate: Gate) -> list[GateCheck]:
-    """Questions that were not answered with ok."""
-    return [check for check in gate.checks if check.outcome != "ok"]
+    """Questions whose answer is not kept."""
+    return [check for check in gate.checks if check.outcome is not KEPT]
 
 
 def question(check: GateCheck) -> str:

@@ -6,6 +6,7 @@ from laptime.analysis import shifting_level, tuned
 from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
+from laptime.records.quantity import BROKEN, UNDECIDED, Judgement
 from laptime.records.tuning import Measured, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
@@ -26,7 +27,6 @@ FORMS = {
 }
 _QUANTILES = (0.5, 0.9, 0.99)
 _LIMITS = {"slo": "SLO", "memory": "memory"}
-_KEPT = {"ok": "kept", "fail": "broken", "unknown": "undecided"}
 
 
 def section(tuning: Tuning) -> doc.Section:
@@ -108,8 +108,7 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
 def served(model: TunedModel) -> doc.Section:
     """What the limits say, and every set that was measured: what no other one beats is on the front."""
     facts = [
-        (_LIMITS.get(check.name, "limit"), f"{_KEPT[check.outcome]}: {check.sentence}")
-        for check in model.limits
+        (_LIMITS.get(check.name, "limit"), f"{check.outcome}: {check.sentence}") for check in model.limits
     ]
     many = any(point.instances > 1 or point.batch != model.batch for point in model.points)
     kinds: dict[str, doc.Kind] = {"changes": "text"}
@@ -148,7 +147,7 @@ def _points(model: TunedModel, many: bool, energy: bool) -> list[doc.Row]:
         ]
         joules = doc.Cell(text=show(point.energy, "J"), value=point.energy) if point.energy else "-"
         cells += [joules] if energy else []
-        cells += [_KEPT[point.limits] if point.limits else "-"] if model.limits else []
+        cells += [point.limits or "-"] if model.limits else []
         front = "yes" if point.front else "no"
         rows.append(doc.Row(cells=[*cells, f"{front}, chosen" if point.chosen else front]))
     return rows
@@ -180,10 +179,10 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
 
 def _no_folder(tuning: Tuning, model: TunedModel) -> str:
     """Why the final set was not handed back."""
-    outcomes = {check.outcome for check in model.limits}
-    if "fail" in outcomes:
+    limits = Judgement.of_all(check.outcome for check in model.limits)
+    if limits is BROKEN:
         return "not handed back, as a limit is broken"
-    if "unknown" in outcomes:
+    if limits is UNDECIDED:
         return "not handed back, as it is open whether the limits are kept"
     if tuning.gate.word != "passed":
         return "not handed back, as its outputs were not shown to be the model's"

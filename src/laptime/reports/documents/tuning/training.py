@@ -19,7 +19,6 @@ NUMERICS = {
     "precision": "lower precision",
     "algorithm": "another optimisation problem",
 }
-_ANSWERS = {"fail": "failed"}
 _POINTS = 200
 
 
@@ -27,7 +26,7 @@ def section(tuning: Tuning) -> Section:
     """The gate with the questions that did not pass, all questions, and the curves of the loss."""
     gate, training = tuning.gate, tuning.convergence
     facts = [("gate", text)] if (text := gate_result(gate)) else []
-    facts += [(_ANSWERS.get(check.outcome, check.outcome), question(check)) for check in doubts(gate)]
+    facts += [(check.outcome, question(check)) for check in doubts(gate)]
     facts += [("trains", text)] if (text := convergence(training)) else []
     chart = Chart(
         title=training.metric,
