@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -14,7 +14,9 @@ from laptime.kit.errors import UsageError
 from laptime.kit.options import Field, fields
 from laptime.kit.quantity import seconds
 from laptime.kit.typed import run_name
-from laptime.records.plan import BenchRequest, Origin
+
+if TYPE_CHECKING:
+    from laptime.records.plan import Origin
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Request = TypeVar("Request")
@@ -172,4 +174,6 @@ def name_option(help: str) -> Callable[[Decorated], Decorated]:
 
 def store_options(command: Decorated) -> Decorated:
     """`--name` and `--no-save` of a verb without a request."""
+    from laptime.records.plan import BenchRequest  # not for `laptime --help`, which reads this file
+
     return asked(BenchRequest, "name", "save")(command)
