@@ -31,7 +31,7 @@ from laptime.tuning import optimization
 from laptime.tuning.gates.verdict import judge
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session.trial_evaluator import GateRunner
+from laptime.tuning.script.trial_evaluator import GateRunner
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
 
 SOUND = (

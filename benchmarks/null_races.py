@@ -25,8 +25,8 @@ from laptime.launch.script import Program
 from laptime.records.run import Subject
 from laptime.tuning.candidates import Choice
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialRunner
 
 WILD = Path(__file__).resolve().parent.parent / "examples" / "wild"
 CONTROL = Recipe((Change("identity"),))

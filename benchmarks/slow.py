@@ -140,12 +140,14 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     """No session: the script is diagnosed, and what the tuner would race first is written as its patch."""
     from laptime.tuning.optimization import Recipe
     from laptime.tuning.patch.sources import Sources
+    from laptime.tuning.script import patching, suggesting
+    from laptime.tuning.script.diagnosis_record import diagnosis
+    from laptime.tuning.script.request import TuneRequest, choice_of, program_of
+    from laptime.tuning.script.subject import with_suggested
+    from laptime.tuning.script.trial_evaluator import TrialEvaluator
+    from laptime.tuning.script.trial_runner import TrialRunner
     from laptime.tuning.search import ranking
-    from laptime.tuning.session import patching, suggesting, tuning_record
-    from laptime.tuning.session.diagnosis_record import diagnosis
-    from laptime.tuning.session.request import TuneRequest, choice_of, program_of
-    from laptime.tuning.session.trial_evaluator import TrialEvaluator
-    from laptime.tuning.session.trial_runner import TrialRunner
+    from laptime.tuning.search.rungs import untried_rung
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))
@@ -155,13 +157,13 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
     able = [each for each in candidates if not ranking.missing(each, {}, loop_profile, loop_profile)]
     suggested, suggestions = suggesting.suggestions(evaluator, loop_profile)
-    rungs = [tuning_record.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
+    rungs = [untried_rung(each) for each in able if each.change.name != ranking.CONTROL]
     sources = Sources(
         loop_profile.sites + loop_profile.syncs, patching.main_file(evaluator), loop_profile.device
     )
     first = next(each for each in able if each.change.name != ranking.CONTROL)
     sources.apply(first.change, "ranked first, not raced")
-    ladder = [msgspec.to_builtins(each) for each in tuning_record.with_suggested(rungs, suggested)]
+    ladder = [msgspec.to_builtins(each) for each in with_suggested(rungs, suggested)]
     for rung in ladder:
         rung.setdefault("verdict", "not tried")
         rung |= {"kept": rung["name"] == first.change.name, "dropped": False}

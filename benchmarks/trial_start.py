@@ -19,7 +19,7 @@ from _shown import head, parser, shown, table, write
 from laptime.launch.script import Program
 from laptime.records.run import Subject
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session.trial_runner import RESETTLE, TrialRunner, settled
+from laptime.tuning.script.trial_runner import RESETTLE, TrialRunner, settled
 
 SCRIPT = Path(__file__).resolve().parent.parent / "examples" / "wild" / "nanogpt.py"
 ROUNDS = 4

@@ -31,11 +31,11 @@ from laptime.records.event import Progress
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.script.request import TuneRequest, choice_of, program_of
+from laptime.tuning.script.subject import tune
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session.request import TuneRequest, choice_of, program_of
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.session.tune import tune
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet18.py"
 KNOBS = "channels_last,bf16_autocast,allocator,threads"

@@ -13,9 +13,9 @@ import pytest
 
 from laptime.records.tuning import Gate
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session.request import TuneRequest, choice_of, program_of
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.script.request import TuneRequest, choice_of, program_of
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialRunner
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.command_lines import OWN_VARIABLES
-from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.script.trial_runner import TrialRunner
 
 Ended = subprocess.CompletedProcess[str]
 Tune = Callable[..., Ended]

@@ -25,8 +25,7 @@ from laptime.records.event import (
 )
 from laptime.records.run import Run
 from laptime.tuning.inference import subject as model_subject
-from laptime.tuning.session import tune as tuning_verb
-from laptime.tuning.session import verify as verifying_verb
+from laptime.tuning.script import subject as tuning_verb
 
 Laptime = Callable[..., Any]
 
@@ -62,7 +61,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], Fake]:
     def install(run: Run) -> Fake:
         made = Fake(run)
         monkeypatch.setattr(tuning_verb, "tune", made)
-        monkeypatch.setattr(verifying_verb, "verify", made)
+        monkeypatch.setattr(tuning_verb, "verify", made)
         return made
 
     return install

@@ -14,7 +14,7 @@ from laptime.launch.prepared_interpreter import NotPrepared, PreparedInterpreter
 from laptime.launch.script import Program
 from laptime.records.run import Subject
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trials are forked on Linux")

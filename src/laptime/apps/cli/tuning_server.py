@@ -114,7 +114,9 @@ def tune(
         save=settings["save"],
         origins=origins,
     )
-    return tuning.record(tune_server, request, save=request.save and not request.dry_run, quiet=quiet)
+    items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
+    save = request.save and not request.dry_run
+    return tuning.record(tune_server, request, save=save, quiet=quiet, items=items)
 
 
 def _refuse(settings: Mapping[str, Any]) -> None:

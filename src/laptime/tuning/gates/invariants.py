@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
@@ -32,6 +33,11 @@ def checked(
 ) -> GateCheck:
     """A check; `value` was compared with `limit`."""
     return GateCheck(name=name, outcome=outcome, sentence=sentence, value=value, limit=limit)
+
+
+def word(checks: Sequence[GateCheck]) -> Judgement:
+    """The worst of the answers; kept of none."""
+    return Judgement.of_all(check.outcome for check in checks)
 
 
 def checks(comparison: NumericsComparison, numerics: str) -> list[GateCheck]:

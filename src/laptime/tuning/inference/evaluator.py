@@ -25,11 +25,10 @@ from laptime.probes import energy, machine
 from laptime.records.environment import Device, Environment
 from laptime.records.quantity import KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, GateCheck
-from laptime.tuning.gates.invariants import checked
+from laptime.tuning.gates.invariants import checked, word
 from laptime.tuning.inference.arm_process import untimed
 from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
-from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged

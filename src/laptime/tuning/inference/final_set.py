@@ -20,8 +20,9 @@ from laptime.analysis.pareto import front
 from laptime.probes import energy
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, Point
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.limits import distance, upper_end, word
+from laptime.tuning.inference.limits import distance, upper_end
 from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table, with_threads
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe

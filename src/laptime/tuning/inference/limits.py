@@ -19,7 +19,7 @@ from laptime.analysis.promises import Promise
 from laptime.analysis.quantiles import Floats, effective_size, quantile, samples_needed
 from laptime.analysis.summary import QUANTILES
 from laptime.kit.units import show
-from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement, Quantity
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Quantity
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
 
@@ -45,11 +45,6 @@ class Limits:
         """Whether calls that took so many seconds, in a process of this peak, keep them."""
         made = [] if self.slo is None else [_slo(self.slo, np.array(seconds))]
         return made if self.memory is None else [*made, _memory(self.memory, peak)]
-
-
-def word(checks: Sequence[GateCheck]) -> Judgement:
-    """The worst of the answers; kept of none."""
-    return Judgement.of_all(check.outcome for check in checks)
 
 
 def distance(checks: Sequence[GateCheck]) -> float:

@@ -18,7 +18,8 @@ from laptime.analysis.paired import Effect, from_few_rounds
 from laptime.launch.instances import placed
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import GateCheck
-from laptime.tuning.inference.limits import Limits, distance, word
+from laptime.tuning.gates.invariants import word
+from laptime.tuning.inference.limits import Limits, distance
 from laptime.tuning.optimization import Change, Recipe
 from laptime.verbs.bench.instances import usable
 

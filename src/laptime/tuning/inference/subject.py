@@ -23,11 +23,11 @@ from laptime.records.quantity import KEPT, UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Applied, Gate, OutputSameness, TunedModel
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_set import deployed, points, seconds_to_deploy, with_front, within_limits
 from laptime.tuning.inference.folder_file import FolderFile
-from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.setups import Setup, Visit, cost_of
@@ -209,10 +209,12 @@ class ModelSubject(Subject):
         )
         return {"model": model}
 
-    def refusal(self, kind: str, why: str) -> LaptimeError:
+    def refusal(self, failed: TrialFailed) -> LaptimeError:
         target = self.request.target
         return UserCodeError(
-            f"{target} does not run as it is", why=f"{kind}: {why}", next=f"laptime bench {target}"
+            f"{target} does not run as it is",
+            why=f"{failed.kind}: {failed.why}",
+            next=f"laptime bench {target}",
         )
 
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
@@ -294,7 +296,7 @@ class ModelSubject(Subject):
         seconds = list(chain.from_iterable(each.seconds for each in self._visits))
         return self.evaluator.limits.checks(seconds, max(each.peak for each in self._visits))
 
-    def measured(self, record: Record) -> None:
+    def measured(self, record: Record, recipe: Recipe) -> None:
         record.set_part("model", limits=self._limits())
 
     def hand_back(self, record: Record, search: SearchResult) -> None:

@@ -1,6 +1,6 @@
 """The contract between a search and the machine that runs its trials.
 
-`session/trial_evaluator.py` is the real one, `tests/fixtures/scripted_evaluator.py` one whose truth is known.
+`script/trial_evaluator.py` is the real one, `tests/fixtures/scripted_evaluator.py` one whose truth is known.
 """
 
 from __future__ import annotations

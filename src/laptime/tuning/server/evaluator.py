@@ -21,7 +21,7 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.quantity import KEPT, UNDECIDED
 from laptime.records.tuning import GATED, Gate, GateCheck
-from laptime.tuning.inference.limits import word
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed

@@ -25,7 +25,7 @@ from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Diagnosis, Gate, TunedServer
-from laptime.tuning.inference.limits import word
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import recipe_of
@@ -147,9 +147,11 @@ class ServerSubject(Subject):
             text = f"{TITLES[figure]} {show(profile.step, 's')}"
         return structs.replace(super().diagnosis(recipe, profile), sentence=text)
 
-    def refusal(self, kind: str, why: str) -> LaptimeError:
+    def refusal(self, failed: TrialFailed) -> LaptimeError:
         by_hand = f"{self.evaluator.template.line({})}   by hand"
-        return UserCodeError("the server does not run as it is", why=f"{kind}: {why}", next=by_hand)
+        return UserCodeError(
+            "the server does not run as it is", why=f"{failed.kind}: {failed.why}", next=by_hand
+        )
 
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         evaluator = self.evaluator
@@ -178,7 +180,7 @@ class ServerSubject(Subject):
     def is_decided(self) -> bool:
         return word(limits(self.request.slo, self._cases)) is not UNDECIDED
 
-    def measured(self, record: Record) -> None:
+    def measured(self, record: Record, recipe: Recipe) -> None:
         record.set_part("server", limits=limits(self.request.slo, self._cases))
 
     def finish(self, record: Record, search: SearchResult) -> None:
@@ -249,8 +251,8 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     if tuning is None or server is None or not tuning.recipe:
         raise UsageError(
             f"run {run.id} has nothing to verify",
-            why="no flag of a server was kept in it",
-            next="laptime tune --server 'COMMAND --port {port} --flag {1,2}' --concurrency 8",
+            why="no flag of a server was kept in it" if server else "it left no recipe",
+            next="laptime verify RUN   of a session that kept something; laptime list   names them",
         )
     if not server.template:
         raise UsageError(

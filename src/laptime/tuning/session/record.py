@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal
 
 from msgspec import structs
 
+from laptime.analysis.tuned import DRY
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
@@ -27,7 +29,9 @@ from laptime.records.series import Series
 from laptime.records.tuning import Measured, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.run_events import checks, quiet_check
+
+MOST_OTHERS = 0.1
+"""Share of the CPUs that other programs may use during a session."""
 
 
 class Record:
@@ -104,7 +108,7 @@ class Record:
         for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
             if side is not None:
                 live(CaseChanged(self._case({"variant": name, **axes}, side, metric, probe)))
-        live(ChecksMade([*checks(tuning, complaint), *quiet_check(others), *more]))
+        live(ChecksMade([*_checks(tuning, complaint), *quiet_check(others), *more]))
         live(TuningChanged(tuning))
         return live.finish(self.status)
 
@@ -115,3 +119,40 @@ class Record:
         processes = [number for number, process in enumerate(side.samples) for _ in process]
         series = Series(metric=metric, samples=samples, process=processes, probe=probe)
         return Case(key=case_key(target, axes), target=target, axes=axes, series=[series])
+
+
+def _checks(tuning: Tuning, complaint: str = "") -> list[Check]:
+    """Whether the gain was measured and the gate passed; a complaint about the journal."""
+    checks = []
+    if complaint:
+        sentence = f"the session could not be saved for --resume: {complaint}"
+        checks.append(
+            Check(name="kept", outcome="note", sentence=sentence, next="LAPTIME_HOME=another/FOLDER")
+        )
+    if tuning.ended != DRY:
+        checks.append(_measured_check(tuning))
+    if tuning.gate.word == "failed":
+        checks.append(Check(name="gate", outcome="fail", sentence=tuning.gate.reason, next="--strict"))
+    return checks
+
+
+def quiet_check(others: float | None) -> list[Check]:
+    """A warning where other programs had more of the CPUs than races can bear."""
+    cpus = os.cpu_count() or 1
+    if others is None or others < MOST_OTHERS * cpus:
+        return []
+    used = f"other programs used {others:.1f} of {cpus} CPUs meanwhile"
+    sentence = f"{used}: what runs beside them takes longer, and scatters"
+    return [Check(name="quiet", outcome="warn", sentence=sentence, next="laptime doctor")]
+
+
+def _measured_check(tuning: Tuning) -> Check:
+    speedup = tuning.speedup
+    if speedup is None:
+        return Check(name="measured", outcome="note", sentence="no gain was measured afresh")
+    if speedup.word == "unclear":
+        low, high = speedup.ci95
+        sentence = f"{speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
+        return Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m")
+    sentence = f"measured afresh in {speedup.pairs} pairs of processes"
+    return Check(name="measured", outcome="ok", sentence=sentence)

@@ -128,7 +128,7 @@ class Session(Record):
             else:
                 self._tune()
         except TrialFailed as failed:
-            raise self.subject.refusal(failed.kind, failed.why) from failed
+            raise self.subject.refusal(failed) from failed
         except KeyboardInterrupt as stopped:
             if not self._is_diagnosed:
                 raise
@@ -219,7 +219,7 @@ class Session(Record):
         subject, recipe = self.subject, search.recipe
         self.say("the gate of the whole set")
         self.set(gate=self._gate(recipe, "undecided"))
-        subject.written(self, recipe)
+        subject.written(self, search)
         try:
             self._measure(recipe, search.noise, search.after.step)
         except TrialFailed as failed:
@@ -240,7 +240,7 @@ class Session(Record):
         try:
             profile = subject.evaluator.diagnose(Recipe())
         except TrialFailed as failed:
-            raise subject.refusal(failed.kind, failed.why) from failed
+            raise subject.refusal(failed) from failed
         self._on_diagnosis(Recipe(), profile)
         self.set(before=subject.diagnosis(Recipe(), profile), ended="complete", **fields)
         self.set(recipe=applied(recipe))
@@ -281,7 +281,7 @@ class Session(Record):
             ):
                 baseline, final = (afresh.speed(side, noise) for side in zip(*pairs, strict=True))
                 self.set(baseline=baseline, final=final, speedup=afresh.gain(afresh.ratios(pairs), noise))
-                subject.measured(self)
+                subject.measured(self, recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 raise

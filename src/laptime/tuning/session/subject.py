@@ -17,7 +17,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ranking
 from laptime.tuning.search.earlier import EarlierEffect
-from laptime.tuning.search.evaluator import Candidate, Evaluator
+from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.session.afresh import FinalCost, Pair
@@ -29,7 +29,9 @@ from laptime.tuning.time_accounting import TimeAccounting
 class Accounted(Evaluator, Protocol):
     """An evaluator that knows what it has spent."""
 
-    accounting: TimeAccounting
+    @property
+    def accounting(self) -> TimeAccounting:
+        """Seconds and processes."""
 
 
 class Subject(ABC):
@@ -87,7 +89,7 @@ class Subject(ABC):
         """It was diagnosed as it is: raise for one that cannot be tuned, get ready for races."""
 
     @abstractmethod
-    def refusal(self, kind: str, why: str) -> LaptimeError:
+    def refusal(self, failed: TrialFailed) -> LaptimeError:
         """The error of one that does not run as it is."""
 
     @abstractmethod
@@ -123,7 +125,7 @@ class Subject(ABC):
             TrialFailed: it does not run.
         """
 
-    def written(self, record: Record, recipe: Recipe) -> None:
+    def written(self, record: Record, search: SearchResult) -> None:
         """Write what the final side of the pairs needs."""
 
     @abstractmethod
@@ -138,7 +140,7 @@ class Subject(ABC):
         """Whether more pairs would tell nothing but the gain."""
         return True
 
-    def measured(self, record: Record) -> None:
+    def measured(self, record: Record, recipe: Recipe) -> None:
         """A pair was measured: record what else it says."""
 
     def hand_back(self, record: Record, search: SearchResult) -> None:

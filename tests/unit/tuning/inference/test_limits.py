@@ -17,9 +17,10 @@ from laptime.analysis.promises import promise_of_calls as promise
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, TunedModel
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import final_set as of_points
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.limits import Limits, distance, word
+from laptime.tuning.inference.limits import Limits, distance
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Change, Recipe

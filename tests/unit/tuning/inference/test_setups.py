@@ -10,9 +10,10 @@ import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.analysis.promises import Promise
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import request as of_requests
 from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
-from laptime.tuning.inference.limits import Limits, word
+from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import ROUNDS, Cost, Seen, Setup, Visit, chosen, of_race, table
 from laptime.tuning.loop_profile import LoopProfile

@@ -9,7 +9,6 @@ from laptime.tuning.search import ladder
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import session
-from laptime.tuning.session import tune as of_scripts
 
 
 def searched(factors: dict[str, float], seed: int, *, certify: bool) -> SearchResult:
@@ -19,7 +18,6 @@ def searched(factors: dict[str, float], seed: int, *, certify: bool) -> SearchRe
 
 def test_models_and_scripts_share_one_search() -> None:
     assert session.ladder is ladder
-    assert of_scripts.ladder is ladder
 
 
 def test_where_nothing_helps_hardly_anything_is_kept() -> None:

@@ -7,14 +7,14 @@ import random
 import pytest
 
 from fixtures.scripted_evaluator import Knob, ScriptedEvaluator
-from laptime.tuning.final_reserve import CAUTION
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.sides import final_cost
+from laptime.tuning.script.subject import ScriptSubject
+from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session import final_ab
-from laptime.tuning.session.final_cost import FinalCost, final_cost
-from laptime.tuning.session.trial_runner import TrialAccounting
+from laptime.tuning.session.afresh import CAUTION, LEAST, FinalCost
 
 USED = 0.85
 
@@ -69,8 +69,8 @@ def test_a_session_uses_its_budget_or_names_the_reason(seed: int) -> None:
     assert searched <= within
     if found.recipe.names:
         left = budget - searched
-        pairs = int(left / after.pair) if left >= final_ab.LEAST * after.pair else 0
-        searched += min(pairs, final_ab.MOST) * after.pair
+        pairs = int(left / after.pair) if left >= LEAST * after.pair else 0
+        searched += min(pairs, ScriptSubject.MOST_PAIRS) * after.pair
         assert searched <= within
     if searched < USED * budget:
         assert found.why_ended

@@ -10,7 +10,7 @@ from msgspec import structs
 from fixtures.virtual_load import constant, exponential, level
 from laptime.records.case import Case
 from laptime.records.requests import Requests
-from laptime.tuning.inference.limits import word
+from laptime.tuning.gates.invariants import word
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.figure import figure, limits, pooled, rate
 

@@ -228,8 +228,8 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 def _of_program(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -> Recorded:
     """Run and store a session that tunes a script or a model."""
     # Not at the top: `laptime --help` imports no verb.
-    from laptime.tuning.session import tune as verb
-    from laptime.tuning.session.request import TuneRequest
+    from laptime.tuning.script import subject as verb
+    from laptime.tuning.script.request import TuneRequest
 
     if not settings["module"] and tuning_model.is_model(settings["program"]):
         return tuning_model.tune(settings, origins, quiet=quiet)

@@ -80,14 +80,15 @@ def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], V
     from laptime.store import lookup
     from laptime.tuning.inference import folder_file
     from laptime.tuning.inference.subject import verify_model
+    from laptime.tuning.script.subject import verify
     from laptime.tuning.server.subject import verify_server
-    from laptime.tuning.session import verify as verb
 
     word = str(request.recipe)
     if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:
         run = lookup.load(word)
         if run.tuning is None or run.tuning.server is not None or not run.tuning.recipe_path:
-            return (lambda asked, emit: verify_server(run, asked, emit)), request, ""
+            unit = run.tuning.server.unit if run.tuning and run.tuning.server else ""
+            return (lambda asked, emit: verify_server(run, asked, emit)), request, unit
         request = replace(request, recipe=Path(run.tuning.recipe_path))
     is_model = folder_file.is_one(request.recipe)
-    return (verify_model, request, "items") if is_model else (verb.verify, request, "")
+    return (verify_model, request, "items") if is_model else (verify, request, "")

@@ -13,12 +13,12 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
+from laptime.tuning.script.patching import main_file
+from laptime.tuning.script.sides import cost, same_losses, timed_seconds
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import START
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.rungs import untried_rung
-from laptime.tuning.session import final_ab
-from laptime.tuning.session.patching import main_file
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import START
 
 RUN = "suggested, not applied: it was run and has the losses of the script; see the diff"
 
@@ -74,14 +74,14 @@ def _tried(
         copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
     except (CannotEdit, patch_check.DoesNotApply) as error:
         return str(error), ""
-    cost = 2 * final_ab.cost(runner.accounting.first_step or START, loop_profile.step, end)
-    if runner.elapsed() + cost > end:
+    seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step, end)
+    if runner.elapsed() + seconds > end:
         return "no time was left to run it", ""
     try:
         with runner.accounting.spent_on("patch"):
-            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=final_ab.timed_seconds(end))
+            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=timed_seconds(end))
     except TrialFailed as failed:
         return f"with it the script does not run: {failed.why}", ""
-    if final_ab.same_losses([pair], [pair.baseline]) is False:
+    if same_losses([pair], [pair.baseline]) is False:
         return "with it the script has other losses", ""
     return "", diff

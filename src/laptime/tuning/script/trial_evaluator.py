@@ -22,8 +22,8 @@ from laptime.tuning.candidates import COMPILING, Choice, Costs, find_candidates,
 from laptime.tuning.gates.verdict import judge
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
-from laptime.tuning.session.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.trial.messages import Block, CapturePlan, NumericsComparison
 
 DIAGNOSIS, DIAGNOSIS_SHARE = 20.0, 1 / 12
@@ -54,13 +54,15 @@ class TrialEvaluator:
     """Evaluates recipes of one script by trials, each recipe once.
 
     Attributes:
-        runner: of the trials. choice: what may be tried. budget: seconds of the session.
+        runner: of the trials. accounting: what they cost. choice: what may be tried.
+        budget: seconds of the session.
         loop_profile: of the script as it is; None before it was diagnosed.
         profiles: loop profile of each diagnosed recipe, in the order of the diagnoses. gates: by recipe.
     """
 
     def __init__(self, runner: TrialRunner, choice: Choice, budget: float = math.inf) -> None:
         self.runner, self.choice, self.budget = runner, choice, budget
+        self.accounting = runner.accounting
         self.loop_profile: LoopProfile | None = None
         self.profiles: dict[Recipe, LoopProfile] = {}
         self.gates: dict[Recipe, Gate] = {}

@@ -16,10 +16,10 @@ import laptime
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.in_memory import InMemoryTrialRunner, copy_loader, generators
+from laptime.tuning.script.request import TuneRequest, choice_of
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session.in_memory import InMemoryTrialRunner, copy_loader, generators
-from laptime.tuning.session.request import TuneRequest, choice_of
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture

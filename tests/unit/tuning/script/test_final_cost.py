@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.tuning.final_reserve import CAUTION, MOST_RESERVED
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.session import final_ab
-from laptime.tuning.session.after_search import shortfall, shortfall_of_pairs
-from laptime.tuning.session.final_cost import FinalCost, final_cost
-from laptime.tuning.session.trial_runner import START, TrialAccounting
+from laptime.tuning.script import sides as of_scripts
+from laptime.tuning.script.sides import final_cost
+from laptime.tuning.script.trial_runner import START, TrialAccounting
+from laptime.tuning.session.afresh import CAUTION, LEAST, MOST_RESERVED, FinalCost, shortfall
 
 
 def cost(
@@ -20,7 +19,7 @@ def cost(
 
 def test_a_pair_is_two_fresh_processes() -> None:
     found = cost(TrialAccounting(first_step=6.0, forked_step=1.0))
-    sides = [final_ab.cost(6.0, step, 600.0) for step in (0.5, 0.25)]
+    sides = [of_scripts.cost(6.0, step, 600.0) for step in (0.5, 0.25)]
     assert found.pair == pytest.approx(sum(sides))
     assert found.check == pytest.approx(sides[1])
     # The steps that are timed take a share of the budget, up to some seconds.
@@ -49,17 +48,15 @@ def test_trials_that_end_slowly_count_with_their_end() -> None:
     assert slow.pair - cost(TrialAccounting(first_step=6.0)).pair == pytest.approx(6.0)
 
 
-def test_a_gate_takes_what_the_last_one_took_and_nothing_where_it_is_known() -> None:
+def test_a_gate_takes_what_the_last_one_took() -> None:
     accounting = TrialAccounting(first_step=6.0, forked_step=2.0)
     guessed = cost(accounting).gate
     accounting.gate_trial = 30.0
     assert cost(accounting).gate > guessed > 0
-    known = final_cost(accounting, LoopProfile(step=0.5), budget=600.0, step=0.25, is_gated=True)
-    assert known.gate == 0.0
 
 
 def test_a_search_leaves_alone_what_the_fewest_pairs_need_however_short_the_budget() -> None:
-    found = FinalCost(gate=5.0, pair=20.0, check=10.0, profiles=20.0)
+    found = FinalCost(gate=5.0, pair=20.0, check=10.0, record=20.0)
     assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
     assert found.kept_back(160.0) == pytest.approx(MOST_RESERVED * 160.0)
     assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
@@ -67,10 +64,10 @@ def test_a_search_leaves_alone_what_the_fewest_pairs_need_however_short_the_budg
 
 
 def test_a_shortfall_names_a_budget_that_would_do() -> None:
-    found = FinalCost(gate=0.0, pair=20.0, check=10.0, profiles=20.0)
-    lacked = shortfall_of_pairs(found, 50.0, 60.0)
+    found = FinalCost(gate=0.0, pair=20.0, check=10.0, record=20.0)
+    lacked = found.shortfall(50.0, 60.0)
     assert (lacked.what, lacked.left) == ("measurement", 10.0)
-    assert lacked.needs == pytest.approx(final_ab.LEAST * 20.0 + found.hand_back)
+    assert lacked.needs == pytest.approx(LEAST * 20.0 + found.hand_back)
     assert lacked.budget >= 50.0 + CAUTION * lacked.needs
     assert lacked.budget % 30 == 0
     assert lacked.sentence == (

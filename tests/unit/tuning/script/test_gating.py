@@ -13,8 +13,8 @@ from fixtures.played_trials import LAST, WORKERS, PlayedRunner, PlayedTrial, eva
 from laptime.records.tuning import Gate
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script import trial_evaluator
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session import trial_evaluator
 from laptime.tuning.trial.messages import NumericsComparison, TrialPlan, TrialResult
 
 

@@ -13,13 +13,14 @@ from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.script.request import TuneRequest
+from laptime.tuning.script.sides import same_losses, timed_seconds, visited
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialPair
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session import final_ab
-from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TrialPair
-from laptime.tuning.session.tuning_record import FinalResults
+from laptime.tuning.session.afresh import gain, ratios
+from laptime.tuning.session.record import Record
 from laptime.verbs.profile.run import environment
 
 PAIRS = 2
@@ -41,10 +42,10 @@ class PatchWriter:
     """The patch and the recipe file of one session: written, checked, run, timed."""
 
     def __init__(
-        self, request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
+        self, request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, record: Record
     ) -> None:
-        """`results` takes what comes of it."""
-        self._request, self._evaluator, self._search, self._results = request, evaluator, search, results
+        """`record` takes what comes of it."""
+        self._request, self._evaluator, self._search, self._record = request, evaluator, search, record
 
     def write(self) -> dict[str, str]:
         """Write the patch beside the script, or where the request says.
@@ -54,13 +55,13 @@ class PatchWriter:
         """
         sources, hunks, left_out = self._edited()
         text = sources.diff()
-        self._results.set_patch(text=text, hunks=hunks, left_out=left_out)
+        self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out)
         if not text:
             return {}
-        self._results.set_patch(applies=patch_check.applies(text, sources.root))
+        self._record.set_part("patch", applies=patch_check.applies(text, sources.root))
         path = self._patch_path()
         if self._is_written(path, text.encode()):
-            self._results.set_patch(path=from_here(path))
+            self._record.set_part("patch", path=from_here(path))
         # What runs is the very diff that the user gets; one that does not apply cannot run.
         with suppress(patch_check.DoesNotApply):
             return patch_check.patched(text, sources.root, self._evaluator.runner.folder / "patched")
@@ -76,12 +77,12 @@ class PatchWriter:
             module=request.module,
             sha256=runner.program.subject.sha256,
             recipe=applied(self._search.recipe),
-            speedup=self._results.tuning.speedup,
+            speedup=self._record.tuning.speedup,
             environment=environment_of(environment(runner.newest)),
-            run=self._results.run_id,
+            run=self._record.live.id,
         )
         if self._is_written(path, encoded(file)):
-            self._results.set(recipe_path=from_here(path))
+            self._record.set(recipe_path=from_here(path))
 
     def _is_written(self, path: Path, content: bytes) -> bool:
         """Write a file; where that fails, the record says so."""
@@ -89,7 +90,7 @@ class PatchWriter:
             write_whole(path, content)
         except OSError as error:
             sentence = f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
-            self._results.set_patch(sentence=sentence)
+            self._record.set_part("patch", sentence=sentence)
             return False
         return True
 
@@ -127,12 +128,12 @@ class PatchWriter:
         """
         same: bool | None = None
         runner, search = self._evaluator.runner, self._search
-        seconds = final_ab.timed_seconds(self._request.budget)
+        seconds = timed_seconds(self._request.budget)
         try:
             with runner.accounting.spent_on("patch"):
                 if is_whole and pairs and is_time:
                     recipe = runner.timed(search.recipe, 0, seconds=seconds)
-                    same = final_ab.same_losses(pairs, [recipe])
+                    same = same_losses(pairs, [recipe])
                 elif not is_whole:
                     pairs = []
                 if not is_whole and is_time:
@@ -143,15 +144,17 @@ class PatchWriter:
                     ]
         except TrialFailed as failed:
             if failed.kind == "budget":
-                self._results.set_patch(sentence=UNTIMED)
+                self._record.set_part("patch", sentence=UNTIMED)
                 return
             sentence = f"the patched script does not run: {failed.why}"
-            self._results.set_patch(sentence=sentence, same_losses=False)
+            self._record.set_part("patch", sentence=sentence, same_losses=False)
             return
-        gain = final_ab.speedup(pairs, search.noise)
+        measured = gain(
+            ratios([(visited(each.baseline), visited(each.final)) for each in pairs]), search.noise
+        )
         # A patch that could not be written matters more than what it would have done.
-        sentence = self._results.tuning.patch.sentence or _sentence(gain, same)
-        self._results.set_patch(speedup=gain, same_losses=same, sentence=sentence)
+        sentence = self._record.tuning.patch.sentence or _sentence(measured, same)
+        self._record.set_part("patch", speedup=measured, same_losses=same, sentence=sentence)
 
 
 def _comment(label: str, rung: Rung | None) -> str:

@@ -11,10 +11,10 @@ from laptime.tuning.candidates import Choice, suspects
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
 
 SUSPECTS = 3
 """Suspects that a diagnosis names at most."""

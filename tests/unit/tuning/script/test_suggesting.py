@@ -13,7 +13,7 @@ import pytest
 from fixtures.played_trials import PlayedRunner, PlayedTrial, evaluating
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile, Site
-from laptime.tuning.session import patching, suggesting
+from laptime.tuning.script import patching, suggesting
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 SCRIPT = """import torch

@@ -20,8 +20,8 @@ from laptime.launch.script import Program
 from laptime.launch.trial import RunningTrial
 from laptime.records.run import IN_MEMORY, Subject
 from laptime.tuning import optimization
+from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.search.evaluator import Candidate
-from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 from laptime.tuning.trial.process import TrialProcess
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot

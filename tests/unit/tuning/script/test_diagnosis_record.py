@@ -11,9 +11,10 @@ import pytest
 from fixtures.played_trials import LAST, PlayedRunner
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.session import diagnosis_record, tuning_record
-from laptime.tuning.session.request import TuneRequest, choice_of
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.script import diagnosis_record
+from laptime.tuning.script.request import TuneRequest, choice_of
+from laptime.tuning.script.subject import with_utilization
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
 
 
 def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> None:
@@ -26,9 +27,9 @@ def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> No
     assert diagnosis_record.utilization(found) == pytest.approx(0.75)
     assert diagnosis_record.diagnosis(LAST, found).utilization == pytest.approx(0.75)
     kept = Rung(name="channels_last", label="channels_last", kept=True)
-    assert tuning_record.with_utilization(kept, evaluator).utilization == pytest.approx(0.75)
+    assert with_utilization(kept, evaluator).utilization == pytest.approx(0.75)
     other = Rung(name="tf32", label="tf32", kept=True)
-    assert tuning_record.with_utilization(other, evaluator).utilization is None
+    assert with_utilization(other, evaluator).utilization is None
     assert diagnosis_record.utilization(LoopProfile(step=0.1)) is None
 
 

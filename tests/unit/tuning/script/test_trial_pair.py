@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from laptime.tuning.session.trial_runner import TimedTrial, TrialPair, per_sample
+from laptime.tuning.script.trial_runner import TimedTrial, TrialPair, per_sample
 from laptime.tuning.trial.messages import Block, TrialResult
 
 

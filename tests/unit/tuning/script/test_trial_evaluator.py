@@ -12,11 +12,11 @@ import pytest
 from fixtures.played_trials import LAST, WORKERS, PlayedRunner, evaluating
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.request import TuneRequest, choice_of
+from laptime.tuning.script.subject import with_compile_time
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TimedTrial
 from laptime.tuning.search.evaluator import Round, TrialFailed
-from laptime.tuning.session import tuning_record
-from laptime.tuning.session.request import TuneRequest, choice_of
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_runner import TimedTrial
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
 
@@ -178,5 +178,5 @@ def test_compile_time_is_booked_once_and_not_under_what_was_raced_beside_it(tmp_
     next(rounds)
     assert runner.accounting.compiled_by == {"compile": 30.0}
     rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
-    told = tuning_record.with_compile_time(rung, runner.accounting)
+    told = with_compile_time(rung, runner.accounting)
     assert (told.compile_seconds, told.pays_back) == (30.0, 600)

@@ -10,11 +10,12 @@ from typing import Literal
 from laptime.records.event import Listener, ignore
 from laptime.records.run import Run
 from laptime.store.recording import recorded
-from laptime.tuning.session import tune as _tune
-from laptime.tuning.session.in_memory import InMemoryTrialRunner, Problem
-from laptime.tuning.session.request import TuneRequest, choice_of, trial_limit
-from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.work_folder import work_folder
+from laptime.tuning.script import subject
+from laptime.tuning.script.in_memory import InMemoryTrialRunner, Problem
+from laptime.tuning.script.request import TuneRequest, choice_of, trial_limit
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.journal import SessionJournal
+from laptime.tuning.session.session import run_session
 from laptime.verbs.public_run import TunedRun
 
 
@@ -73,11 +74,14 @@ def tune(
 
     def work(emit: Listener) -> Run:
         if not isinstance(problem, Problem):
-            return _tune.tune(request, emit)
-        with work_folder("tune") as folder:
+            return subject.tune(request, emit)
+        choice = choice_of(request)
+
+        def make(folder: Path) -> subject.ScriptSubject:
             runner = InMemoryTrialRunner(problem, folder, steps=steps, timeout=trial_limit(budget))
-            evaluator = TrialEvaluator(runner, choice_of(request), request.budget)
-            return _tune.run_session(request, evaluator, emit, save=False)
+            return subject.ScriptSubject(request, TrialEvaluator(runner, choice, request.budget))
+
+        return run_session(SessionJournal([], "", resume=False, save=False), make, emit)
 
     if not save:
         return TunedRun.of(work(on_event or ignore))

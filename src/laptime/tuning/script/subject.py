@@ -1,0 +1,405 @@
+"""`tune SCRIPT`: from the diagnosis of an unmodified script to a verified patch, in one session.
+
+The search changes the loop under hooks. Where the patch has every change, it is the patched script that is
+measured afresh, in new processes and without hooks; else it is run beside.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from laptime.instrument.settings import Settings
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.launch.script import execute
+from laptime.records.case import Axis
+from laptime.records.environment import Environment
+from laptime.records.event import Listener, ignore
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.records.run import IN_MEMORY, Run
+from laptime.records.tuning import Diagnosis, Gate, Rung
+from laptime.tuning import recipe_file
+from laptime.tuning.candidates import numerics_of
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import RecipeFile, environment_of
+from laptime.tuning.script import diagnosis_record, earlier_sessions, suggesting
+from laptime.tuning.script.patching import PAIRS, PatchWriter
+from laptime.tuning.script.refusals import data_parallel, refusal, several_ranks
+from laptime.tuning.script.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
+from laptime.tuning.script.sides import TRACED_STEPS, convergence_of, final_cost, timed_seconds, visited
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialAccounting, TrialPair, TrialRunner
+from laptime.tuning.search.earlier import effects
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.session.afresh import FinalCost, Pair
+from laptime.tuning.session.journal import SessionJournal
+from laptime.tuning.session.record import Record
+from laptime.tuning.session.session import run_session, run_verification
+from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.verify import VerifyRequest, gain_since_then
+from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
+from laptime.verbs import trace
+from laptime.verbs.profile import reconcile
+from laptime.verbs.profile.run import environment
+
+
+def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
+    """Make the script faster, and say by how much.
+
+    Args:
+        emit: gets every event: diagnoses, decisions, progress.
+
+    Returns:
+        The run; its `tuning` has the diagnosis, the ladder, the gain and the patch.
+
+    Raises:
+        UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
+    """
+    program, choice = program_of(request), choice_of(request)
+    terms = [program.words, program.subject.sha256, program.python, resume_terms(request)]
+    of, save = "this script, its arguments and these options", request.save and not request.dry_run
+    journal = SessionJournal(terms, of, resume=request.resume, save=save)
+
+    def make(folder: Path) -> ScriptSubject:
+        runner = TrialRunner(
+            program,
+            folder,
+            timeout=min(request.timeout, trial_limit(request.budget)),
+            steps=request.steps,
+            max_memory=request.max_memory,
+            step_by=request.step_by,
+        )
+        return ScriptSubject(request, TrialEvaluator(runner, choice, request.budget))
+
+    return run_session(journal, make, emit)
+
+
+def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
+    """Time the script with and without the recipe in new processes, and gate the recipe again.
+
+    Returns:
+        The run, of verb `verify`; its `tuning` has baseline, final, speedup and gate as they are now, and the
+        earlier gain in its findings.
+
+    Raises:
+        UsageError: the file is no recipe, or its script is gone. UserCodeError: the script failed as it is.
+    """
+    file = recipe_file.read(request.recipe)
+    asked = TuneRequest(
+        program=file.program,
+        arguments=file.arguments,
+        module=file.module,
+        python=request.python,
+        budget=request.budget,
+        timeout=request.timeout,
+        name=request.name,
+        save=request.save,
+        origins=request.origins,
+    )
+    program = program_of(asked)
+    is_edited = program.subject.sha256 != file.sha256
+    made: list[ScriptSubject] = []
+
+    def make(folder: Path) -> ScriptSubject:
+        runner = TrialRunner(program, folder, timeout=request.timeout)
+        made.append(ScriptSubject(asked, TrialEvaluator(runner, choice_of(asked)), verifies=True))
+        return made[0]
+
+    return run_verification(
+        make,
+        recipe_file.recipe_of(file),
+        lambda record: _since_then(file, record, made[0].environment(), is_edited=is_edited),
+        emit,
+        recipe_path=str(request.recipe),
+    )
+
+
+def _since_then(file: RecipeFile, record: Record, here: Environment, *, is_edited: bool) -> Finding:
+    """The gain then and now, and what has changed in between."""
+    now = environment_of(here)
+    changed = [name for name, value in file.environment.items() if now.get(name) != value]
+    return gain_since_then(file.speedup, record.tuning.speedup, [*changed, *["the script"] * is_edited])
+
+
+class ScriptSubject(Subject):
+    """A training script, or a loop in memory.
+
+    Args:
+        verifies: an earlier result is looked at: nothing is raced, and no suspect is named.
+    """
+
+    PLAN = (
+        "budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout",
+    )  # fmt: skip
+    METRIC = reconcile.STEP
+    BEGINS = "diagnosing the script as it is"
+    MOST_PAIRS = 7
+
+    def __init__(self, request: TuneRequest, evaluator: TrialEvaluator, *, verifies: bool = False) -> None:
+        super().__init__(request)
+        self.evaluator: TrialEvaluator = evaluator
+        self._runner, self._verifies = evaluator.runner, verifies
+        self._pairs: list[TrialPair] = []
+        self._patch: PatchWriter | None = None
+        self._sources: dict[str, str] = {}
+        self._is_whole = False
+        self._suggested: list[Rung] = []
+
+    def run_fields(self) -> dict[str, Any]:
+        return {"subjects": [self._runner.program.subject]}
+
+    def tuning_fields(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self._runner.close()
+
+    # Before and in the search
+
+    def diagnosis(self, recipe: Recipe, profile: LoopProfile) -> Diagnosis:
+        choice = None if self._verifies else self.evaluator.choice
+        return diagnosis_record.diagnosis(recipe, profile, choice)
+
+    def diagnosed(self, profile: LoopProfile) -> None:
+        if not self._verifies:
+            _refuse_unfit(self.request.program, profile, self._runner)
+        if self.request.dry_run:
+            return
+        self._runner.ends = self.request.budget  # its first diagnosis is needed in any case
+        if self._verifies:
+            return
+        self._runner.prepare()
+        if self.request.earlier:
+            here = environment(self._runner.newest)
+            self.earlier.update(effects(earlier_sessions.ladders(here, profile.facts, self.request.goal)))
+        # No race runs into the time of the gate that follows it.
+        self._runner.race_until = self.request.budget - self.cost(Recipe(), profile.step).bare
+
+    def refusal(self, failed: TrialFailed) -> LaptimeError:
+        name = self.request.program
+        notes = self._runner.newest.notes
+        spawns = failed.kind == "children" or (failed.kind == "no_steps" and SPAWNS in notes)
+        return several_ranks(name) if spawns else refusal(name, failed)
+
+    def cost(self, recipe: Recipe, step: float) -> FinalCost:
+        script = self.evaluator.loop_profile or LoopProfile()
+        budget, accounting = self.request.budget, self._runner.accounting
+        return final_cost(accounting, script, budget=budget, step=step, changes=map(str, recipe))
+
+    def decided(self, rung: Rung) -> Rung:
+        return with_compile_time(rung, self._runner.accounting)
+
+    def planned(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
+        return with_suggested(rungs, suggesting.planned(self.evaluator, profile))
+
+    def trying(self, candidate: Candidate, kept: str) -> str:
+        would = f"; Ctrl-C ends with a patch of {kept}" if kept else ""
+        return f"{super().trying(candidate, kept)}{would}"
+
+    # After it
+
+    def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+        self._runner.race_until = math.inf
+        record.set(breakdown_before=dict(search.before.shares))
+        if diagnosis_record.is_diagnosed(search, self.evaluator):
+            record.set(breakdown_after=dict(search.after.shares))
+        return search
+
+    def gate(self, recipe: Recipe) -> Gate:
+        return self.evaluator.gate(Recipe(), recipe, self._numerics(recipe))
+
+    def _numerics(self, recipe: Recipe) -> str:
+        profile = self.evaluator.loop_profile
+        return numerics_of(recipe, profile) if profile else "exact"
+
+    def written(self, record: Record, search: SearchResult) -> None:
+        """The patch; it stands for the recipe where it has every change."""
+        if self._runner.program.subject.source != IN_MEMORY:
+            record.say("writing the patch")
+            self._write(record, search)
+
+    def _write(self, record: Record, search: SearchResult) -> PatchWriter:
+        self._patch = patch = PatchWriter(self.request, self.evaluator, search, record)
+        self._sources = patch.write()
+        self._is_whole = bool(self._sources) and not record.tuning.patch.left_out
+        return patch
+
+    def pair(self, recipe: Recipe, number: int) -> Pair:
+        with self._runner.accounting.spent_on("measure"):
+            pair = self._runner.pair(
+                Recipe(),
+                Recipe() if self._is_whole else recipe,
+                number,
+                sources=self._sources if self._is_whole else None,
+                seconds=timed_seconds(self.request.budget),
+            )
+        self._pairs.append(pair)
+        return visited(pair.baseline), visited(pair.final)
+
+    def measured(self, record: Record, recipe: Recipe) -> None:
+        record.set(convergence=convergence_of(self._pairs, self._numerics(recipe)))
+
+    def hand_back(self, record: Record, search: SearchResult) -> None:
+        """Run the patched script, profile both as far as there is time, and write the recipe file."""
+        if self._patch is None:
+            return
+        cost, budget = self.cost(search.recipe, search.after.step), self.request.budget
+        if self._sources:
+            record.say("running the patched script")
+            needed = cost.check if self._is_whole else PAIRS * cost.pair
+            is_time = record.elapsed() + needed <= budget
+            self._patch.verify(self._pairs, self._sources, is_whole=self._is_whole, is_time=is_time)
+            # Without time for it the shares of the diagnosis stay.
+            if record.elapsed() + cost.record <= budget:
+                record.say("profiling both")
+                _profile_both(self._runner, record, self._sources, self.request.timeout)
+        self._patch.write_recipe()
+
+    def finish(self, record: Record, search: SearchResult) -> None:
+        """What is only suggested is run, too, before it is shown: with the time that is left."""
+        record.say("running what is only suggested")
+        self._suggested, diff = suggesting.suggestions(self.evaluator, search.before, end=self.request.budget)
+        record.set_part("patch", suggestions=diff)
+
+    def hand_back_so_far(self, record: Record, search: SearchResult) -> None:
+        """The patch of what was kept until then, unless it is written."""
+        if self._patch is not None or not len(search.recipe):
+            return
+        record.set(gate=self.evaluator.gates.get(search.recipe, Gate()))
+        if self._runner.program.subject.source == IN_MEMORY:
+            return
+        patch = self._write(record, search)
+        if not record.tuning.patch.sentence:
+            sentence = "interrupted: its changes were raced and gated, the patched script did not run"
+            record.set_part("patch", sentence=sentence)
+        patch.write_recipe()
+
+    # The record
+
+    def diagnosis_after(self, record: Record, search: SearchResult) -> Diagnosis | None:
+        return diagnosis_record.diagnosis_after(search, self.evaluator, record.tuning.breakdown_after)
+
+    def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
+        told = [with_utilization(self.decided(rung), self.evaluator) for rung in rungs]
+        return [_with_edit(rung, record) for rung in with_suggested(told, self._suggested)]
+
+    def environment(self) -> Environment:
+        return environment(self._runner.newest)
+
+    def axes(self) -> Mapping[str, Axis]:
+        profile = self.evaluator.loop_profile
+        device = self._runner.newest.device.partition(":")[0]
+        return {"batch": profile.batch if profile else 1, "device": device}
+
+
+def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:
+    """Raise for a script that can be diagnosed, but not tuned."""
+    if "data_parallel" in loop_profile.facts:
+        raise data_parallel(name)
+    if runner.newest.world > 1 and not any("torchrun" in word for word in runner.program.words):
+        raise several_ranks(name)
+    if not loop_profile.optimizer and "in_library" not in loop_profile.facts:
+        raise UsageError(
+            f"{name} does not train",
+            why="no torch optimizer made a step",
+            next=f"laptime profile {name}   tells where its time goes",
+        )
+
+
+# Rungs
+
+
+def with_compile_time(rung: Rung, accounting: TrialAccounting) -> Rung:
+    """The rung with the seconds of torch.compile, and the steps after which they are won back."""
+    seconds = accounting.compiled_by.get(rung.label, 0.0)
+    if not seconds:
+        return rung
+    pays_back = None
+    if rung.verdict == "faster" and rung.step and rung.speedup and rung.speedup > 1:
+        pays_back = round(seconds / (rung.step * (rung.speedup - 1)))
+    return structs.replace(rung, compile_seconds=seconds, pays_back=pays_back)
+
+
+def with_utilization(rung: Rung, evaluator: TrialEvaluator) -> Rung:
+    """A kept rung with the device's share of the step, from the first diagnosis that has its change."""
+    for recipe, loop_profile in evaluator.profiles.items():
+        if rung.kept and rung.label in map(str, recipe):
+            return structs.replace(rung, utilization=diagnosis_record.utilization(loop_profile))
+    return rung
+
+
+def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
+    """The ladder with the suggested rungs: those that could save most come first, the others last."""
+    most = max((rung.bound or 0.0 for rung in ladder), default=0.0)
+    first = [rung for rung in suggested if (rung.bound or 0.0) > most]
+    return [*first, *ladder, *(rung for rung in suggested if rung not in first)]
+
+
+def _with_edit(rung: Rung, record: Record) -> Rung:
+    if not rung.kept:
+        return structs.replace(rung, hunk=False, edit="")
+    patch = record.tuning.patch
+    return structs.replace(rung, hunk=rung.name in patch.hunks, edit=patch.left_out.get(rung.name, ""))
+
+
+# A profile of both sides
+
+
+def _profile_both(runner: TrialRunner, record: Record, sources: dict[str, str], timeout: float) -> None:
+    with runner.accounting.spent_on("profile"):
+        before, after = (_step_parts(runner, each, timeout) for each in ({}, sources))
+    if before and after:
+        record.set(breakdown_before=before, breakdown_after=after)
+
+
+def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
+    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
+
+    Args:
+        sources: files in place of the user's.
+    """
+    work = runner.folder / "profile"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    settings = Settings(
+        folder=str(work), steps=TRACED_STEPS, warmup=1, wait=1, timed=1, stack=False, memory=False,
+        primitives=False, quiet=True, sources=sources,
+    )  # fmt: skip
+    try:
+        outcome = execute(
+            runner.program,
+            settings=settings,
+            timeout=timeout,
+            output_to_stderr=True,
+            output=work / "output",
+            variables=runner.variables,
+        )
+        observed = outcome.observed[0] if outcome.observed else None
+        if observed is None or not observed.traces:
+            return {}
+        profile = reconcile.reconciled(trace.analyse([work / observed.traces[-1]]), observed)
+    except LaptimeError:
+        return {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return _seconds(profile, on_device=bool(observed.devices))
+
+
+def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
+    """On an accelerator the trace's categories; on the CPU, where they are one, phases of untraced steps."""
+    if not on_device and profile.reconciled is not None:
+        return {name: value * 1e-9 for name, value in profile.reconciled.parts_ns.items()}
+    parts, total = profile.overview.breakdown, profile.overview.breakdown.total_ns
+    if not total:
+        return {}
+    scale = profile.overview.step_ns * 1e-9 / total
+    by_part = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
+    return {name: seconds for name, seconds in by_part.items() if seconds > 0}

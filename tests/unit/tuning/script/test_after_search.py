@@ -1,0 +1,32 @@
+"""What is handed back after Ctrl-C."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from laptime.records.event import ignore
+from laptime.records.run import IN_MEMORY
+from laptime.records.run import Subject as RunSubject
+from laptime.records.tuning import Gate
+from laptime.store.live_run import LiveRun
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.script import subject
+from laptime.tuning.script.request import TuneRequest
+from laptime.tuning.session.record import Record
+
+
+def test_a_model_in_memory_has_no_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "PatchWriter", lambda *_: pytest.fail("wrote a patch"))
+    recipe = Recipe((Change("channels_last"),))
+    program = SimpleNamespace(subject=RunSubject(target="a model", source=IN_MEMORY))
+    evaluator: Any = SimpleNamespace(
+        gates={recipe: Gate(word="passed")}, runner=SimpleNamespace(program=program)
+    )
+    search: Any = SimpleNamespace(recipe=recipe)
+    request = TuneRequest(program="a model")
+    record = Record(LiveRun("tune", ignore), request, lambda: 0.0)
+    subject.ScriptSubject(request, evaluator).hand_back_so_far(record, search)
+    assert record.tuning.gate.word == "passed"
