@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from laptime.kit.units import estimate
 from laptime.reports import document as doc
-from laptime.reports.columns import alone
-from laptime.reports.visible import sections
+from laptime.reports.shown import alone, sections
 
 ROWS = 12
 """Of a table; the reports have all."""

@@ -1,9 +1,10 @@
-"""Lines of text reports: paragraphs under a topic, and what rich draws, as lines without loose ends."""
+"""Lines of text reports: paragraphs under a topic, what rich draws without loose ends, and plain ASCII."""
 
 from __future__ import annotations
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable
 from io import StringIO
 
@@ -20,6 +21,11 @@ GAP = "  "
 _TIED = "\xa0"
 _UNIT = re.compile(r"(?<=[\d\]]) (?=(?:%|[numk]?s|min|[KMGT]?i?B(?:/s)?)(?![\w/]))")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_WORDS = str.maketrans({
+    "·": "|", "±": "+-", "×": "x", "…": "~", "→": "->", "–": "-", "—": "-", "“": '"', "”": '"', "’": "'",
+    "µ": "u", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "=", "▍": "=", "▎": "-", "▏": "-",
+    "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "+", "▇": "#", "\xa0": " ",
+})  # fmt: skip
 
 
 def console(*, color: bool) -> Console:
@@ -111,3 +117,10 @@ def footer(run: Run) -> str:
     if (save := run.plan.get("save")) is not None and save.value is False:
         return "Not saved"
     return f"Saved {run.id}   next: laptime show last -o report.html"
+
+
+def in_ascii(text: str) -> str:
+    """The same text with other signs for what ASCII has not; letters lose their accents, others become ?."""
+    plain = unicodedata.normalize("NFKD", text.translate(_WORDS))
+    kept = "".join(sign for sign in plain if not unicodedata.combining(sign))
+    return kept.encode("ascii", "replace").decode()

@@ -10,8 +10,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from laptime.reports._words import printable
-from laptime.reports.columns import alone
 from laptime.reports.document import Cell, Column, Row, Table, Value
+from laptime.reports.shown import alone
 from laptime.reports.text_layout import GAP, bar_drawn, drawn, fill, shortened, wrapped
 
 TONES = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.reports.page.axes import BROAD, HALF, LETTER, LINE, NARROW, Frame, frame
+from laptime.reports.page.svg import BROAD, HALF, LETTER, LINE, NARROW, Frame, frame
 
 LOWS = st.floats(-1e9, 1e9, allow_subnormal=False)
 SPANS = st.floats(1e-3, 1e9)

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from fixtures import profiles, runs, tunings
 from laptime.records.run import Run
-from laptime.reports.ascii import in_ascii
 from laptime.reports.documents import document
 from laptime.reports.formats import text
+from laptime.reports.text_layout import in_ascii
 
 SESSIONS: dict[str, Callable[[], Run]] = {
     **runs.scenarios(),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from laptime.reports.columns import alone, in_columns
 from laptime.reports.document import Cell, Column
+from laptime.reports.shown import alone, in_columns
 
 MS = 1_000_000
 

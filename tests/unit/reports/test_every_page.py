@@ -18,8 +18,8 @@ from laptime import reports
 from laptime.records.run import Run
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.formats import html
-from laptime.reports.page.axes import HALF, LETTER, NARROW
 from laptime.reports.page.render import render
+from laptime.reports.page.svg import HALF, LETTER, NARROW
 
 CSS = (Path(reports.__file__).parent / "assets" / "document.css").read_text()
 KINDS = sorted(pages.documents())

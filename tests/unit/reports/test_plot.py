@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.reports.page.axes import BROAD, HALF, LETTER, LINE, NARROW
 from laptime.reports.page.plot import (
     Axis,
     Border,
@@ -26,6 +25,7 @@ from laptime.reports.page.plot import (
     decades,
     numbered,
 )
+from laptime.reports.page.svg import BROAD, HALF, LETTER, LINE, NARROW
 
 RING = Style("ring", "c0", "ours")
 WIDTHS = (BROAD, HALF, NARROW)

@@ -9,7 +9,7 @@ from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
 from laptime.records.tables import KernelRow, OperatorRow
-from laptime.reports.documents.profile import bars, facts, jobs, words
+from laptime.reports.documents.profile import charts, facts, jobs, words
 from laptime.reports.formats import text
 from laptime.reports.text_layout import bar_drawn
 
@@ -37,7 +37,7 @@ def test_verdict_why_and_next_come_in_this_order():
 
 def test_breakdown_has_the_plugins_names_and_adds_up_to_the_step():
     run = profiles.example()
-    rows = bars.breakdown(run.profile).rows
+    rows = charts.breakdown(run.profile).rows
     assert [bar.name for bar in rows] == list(words.PARTS.values())
     assert sum(bar.value for bar in rows) == pytest.approx(run.profile.overview.step_ns / 1e9)
     shown = text.render(run)
@@ -47,7 +47,7 @@ def test_breakdown_has_the_plugins_names_and_adds_up_to_the_step():
 
 def test_causes_of_idle_time_add_up_to_the_idle_time():
     profile = profiles.example().profile
-    per_step = sum(bar.value for bar in bars.idle(profile).rows)
+    per_step = sum(bar.value for bar in charts.idle(profile).rows)
     assert per_step == pytest.approx(profile.overview.idle.total_ns / 1e9 / profile.overview.steps)
 
 

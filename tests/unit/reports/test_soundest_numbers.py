@@ -13,7 +13,7 @@ from laptime.records.run import Run
 from laptime.records.series import Label, Series
 from laptime.reports.document import Chart, Panels, Table
 from laptime.reports.documents import document
-from laptime.reports.page.axes import HALF
+from laptime.reports.page.svg import HALF
 from laptime.verbs.bench.postprocess import findings
 
 

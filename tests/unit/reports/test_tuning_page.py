@@ -15,9 +15,9 @@ from fixtures import tunings
 from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
 from laptime.reports.document import Chart
-from laptime.reports.documents.tuning import ladder, step, training
+from laptime.reports.documents.tuning import ladder, script
 from laptime.reports.formats import html, markdown, text
-from laptime.reports.page.axes import BROAD
+from laptime.reports.page.svg import BROAD
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 VOID = frozenset({"meta", "br"})
@@ -148,17 +148,17 @@ def test_the_stairs_are_in_times_the_speed():
 
 
 def test_before_and_after_share_one_scale():
-    bars = step.bands({"data": 3.0, "forward": 1.0}, {"forward": 1.0}, "", "")
+    bars = script.bands({"data": 3.0, "forward": 1.0}, {"forward": 1.0}, "", "")
     assert [row.value for row in bars.rows] == [4.0, 1.0]
     assert [sum(part.value for part in row.parts) for row in bars.rows] == [4.0, 1.0]
     assert bars.whole is None  # the longest bar has the whole width
     assert [part.name for part in bars.legend] == ["waiting for data", "forward"]
-    assert step.bands({}, {"forward": 1.0}, "", "").rows == []
+    assert script.bands({}, {"forward": 1.0}, "", "").rows == []
 
 
 def test_curves_of_the_loss_need_two_points():
     def charts(own):
-        blocks = training.section(Tuning(convergence=own)).blocks
+        blocks = script.sameness(Tuning(convergence=own)).blocks
         return [block for block in blocks if isinstance(block, Chart)]
 
     assert charts(Convergence(word="holds", baseline=[[1.0]], final=[[]])) == []

@@ -21,7 +21,7 @@ from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
-from laptime.reports.documents.tuning import data, ladder, step, words
+from laptime.reports.documents.tuning import data, ladder, script, words
 from laptime.reports.documents.tuning import model as of_model
 from laptime.reports.documents.tuning.headline import headline, next_steps
 from laptime.reports.formats import html, markdown, text
@@ -264,7 +264,7 @@ def test_the_next_step_is_the_line_as_it_was_typed(command, changes, typed):
 def test_parts_that_take_no_time_are_left_out():
     run = tunings.full()
     before = structs.replace(run.tuning.before, shares={"data": 1.0, "transfer": 0.0})
-    table = step.parts(structs.replace(run.tuning, before=before, after=None))
+    table = script.parts(structs.replace(run.tuning, before=before, after=None))
     assert [row.cells[0] for row in table.rows] == ["waiting for data"]
 
 
@@ -282,7 +282,7 @@ def test_notes_of_both_diagnoses_are_told_once():
         structs.replace(own, notes=notes)
         for own, notes in ((run.tuning.before, ["one"]), (run.tuning.after, ["one", "two"]))
     )
-    seen = step.bounds(structs.replace(run.tuning, before=before, after=after))
+    seen = script.bounds(structs.replace(run.tuning, before=before, after=after))
     assert [text for name, text in seen if name == "note"] == ["one", "two"]
 
 

@@ -15,7 +15,7 @@ from laptime.instrument.result import Ended, Observed, Sample
 from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
 from laptime.launch.script import Outcome, Program, resolve
 from laptime.records.run import Subject
-from laptime.reports.documents.profile.cards import cards
+from laptime.reports.documents.profile.facts import cards
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
 

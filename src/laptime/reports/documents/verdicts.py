@@ -1,15 +1,17 @@
-"""The answer to what was asked of a run, before what its kind has to say: passed, not passed, undecided."""
+"""The answer to what was asked of a run, before what its kind has to say; checks as tests, what failed."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
 from laptime.kit.text import count
+from laptime.records.check import Check
 from laptime.records.quantity import WORST_FIRST
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict, conclusion, summary
+from laptime.reports import _words as words
 from laptime.reports import document as doc
-from laptime.reports.documents import checks
+from laptime.reports.document import Failure, TestCase
 
 _ANSWERS: dict[str, tuple[str, doc.Tone]] = {
     "kept": ("passed", "trusted"),
@@ -36,7 +38,7 @@ def answered(made: doc.Document, run: Run) -> doc.Document:
         if each.kind.startswith("suite/")
     ]
     trust = doc.Facts(rows=[(made.verdict.word, made.verdict.sentence)])
-    numbers = made.brief if is_suite or len(run.cases) <= _FEW else checks.failures(run)
+    numbers = made.brief if is_suite or len(run.cases) <= _FEW else failures(run)
     section = doc.Section(id="checks", title="Checks", blocks=[trust, asked], headed=False)
     brief = [trust, *numbers, bad, doc.Notices(rows=notes)] if is_suite else [asked, trust, *numbers]
     return structs.replace(
@@ -63,3 +65,35 @@ def _sorted(verdicts: list[Verdict]) -> list[Verdict]:
 def _notice(verdict: Verdict) -> doc.Notice:
     text = f"{verdict.case}: {verdict.metric}: {verdict.sentence}"
     return doc.Notice(level=verdict.word, text=text, next=verdict.next)
+
+
+def test_cases(run: Run) -> list[TestCase]:
+    """A test for every check of the run itself."""
+    return [test_case(check, "checks") for check in run.checks]
+
+
+def test_case(check: Check, group: str) -> TestCase:
+    """A check as a test; a failed one is an error, because numbers behind it are no answer."""
+    return TestCase(
+        group=group,
+        name=check.name,
+        outcome="error" if check.outcome == "fail" else "passed",
+        kind=check.outcome,
+        sentence=check.sentence,
+        next=check.next,
+    )
+
+
+def failures(run: Run) -> list[Failure]:
+    """The cases that failed, were skipped or interrupted."""
+    return [
+        Failure(
+            status=case.status,
+            name=words.label(case, run),
+            what=case.failure.what,
+            why=case.failure.why,
+            next=case.failure.next,
+        )
+        for case in run.cases
+        if case.failure is not None
+    ]

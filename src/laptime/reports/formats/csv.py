@@ -14,9 +14,8 @@ from io import StringIO
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports._words import plain
-from laptime.reports.columns import NANOSECONDS, alone
 from laptime.reports.documents import document
-from laptime.reports.visible import sections
+from laptime.reports.shown import NANOSECONDS, alone, sections
 
 NAME = "csv"
 SUFFIXES: tuple[str, ...] = (".csv",)

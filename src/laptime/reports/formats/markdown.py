@@ -10,9 +10,8 @@ from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import _escape as escape
 from laptime.reports import document as doc
-from laptime.reports.columns import alone
 from laptime.reports.documents import document
-from laptime.reports.visible import sections
+from laptime.reports.shown import alone, sections
 
 NAME = "markdown"
 SUFFIXES: tuple[str, ...] = (".md", ".markdown")

@@ -14,9 +14,9 @@ from laptime.reports import document as doc
 from laptime.reports import text_layout as layout
 from laptime.reports import text_table
 from laptime.reports._words import printable
-from laptime.reports.ascii import in_ascii
 from laptime.reports.documents import document
-from laptime.reports.visible import blocks, sections
+from laptime.reports.shown import blocks, sections
+from laptime.reports.text_layout import in_ascii
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)

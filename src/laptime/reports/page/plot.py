@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from markupsafe import Markup
 
 from laptime.reports._words import plain
-from laptime.reports.page.axes import LETTER, LINE, Frame, Labels, Scale, frame
-from laptime.reports.page.svg import SHAPES, drawing, el
+from laptime.reports.page.svg import LETTER, LINE, SHAPES, Frame, Labels, Scale, drawing, el, frame
 
 _NUMBERED = ("ring", "triangle", "diamond", "cross")
 _COLOURS = 5

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from markupsafe import Markup
 
-from laptime.reports import columns
 from laptime.reports import document as doc
+from laptime.reports import shown as columns
 from laptime.reports._words import plain
-from laptime.reports.page import bars, tables
-from laptime.reports.page.axes import BROAD, HALF, NARROW
-from laptime.reports.page.one_file import asset, inlined, policy, template
-from laptime.reports.page.timeline import packed
-from laptime.reports.visible import sections
+from laptime.reports.page.blocks import bars_shown, dial, table_shown
+from laptime.reports.page.one_file import asset, inlined, packed, policy, template
+from laptime.reports.page.svg import BROAD, HALF, NARROW
+from laptime.reports.shown import sections
 
 _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added", "-": "removed"}
 
@@ -28,7 +27,7 @@ def render(document: doc.Document) -> str:
     leading = sorted(sections(document, "page"), key=lambda section: not section.lead)
     blocks = [block for section in leading for block in _inside(section.blocks)]
     linked = {link for block in blocks if isinstance(block, doc.Advice) for link, _ in block.links}
-    shown = {id(block): tables.shown(block, linked) for block in blocks if isinstance(block, doc.Table)}
+    shown = {id(block): table_shown(block, linked) for block in blocks if isinstance(block, doc.Table)}
     anchors = {link: anchor for table in shown.values() for link, anchor in table.anchors.items()}
     anchors |= {block.id: block.id for block in blocks if isinstance(block, doc.Group) and block.id}
     plots = {id(block): block.plot() for block in blocks if isinstance(block, doc.Chart)}
@@ -43,8 +42,8 @@ def render(document: doc.Document) -> str:
         style=Markup(style),  # noqa: S704 (a file of ours)
         script=Markup(script),  # noqa: S704
         groups=_groups,
-        table_of=lambda block: shown.get(id(block)) or tables.shown(block),
-        bars_of=bars.shown,
+        table_of=lambda block: shown.get(id(block)) or table_shown(block),
+        bars_of=bars_shown,
         plot_of=lambda chart: plots[id(chart)],
         widths=lambda chart: [("half", HALF)] if chart.half else [("broad", BROAD), ("narrow", NARROW)],
         links_of=lambda advice: _links(advice, anchors),
@@ -52,7 +51,7 @@ def render(document: doc.Document) -> str:
         series=lambda chart: list(points).index(id(chart)) if id(chart) in points else None,
         points=inlined({"series": [*points.values()]}) if points else "",
         report=lambda: inlined(document.data()),
-        dial=bars.dial,
+        dial=dial,
         share=columns.share,
         packed=packed,
     )

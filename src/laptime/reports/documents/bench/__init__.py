@@ -9,22 +9,10 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
-from laptime.reports.documents import checks
-from laptime.reports.documents.bench import (
-    batches,
-    comparisons,
-    cores,
-    costs,
-    data,
-    lines,
-    machine,
-    processes,
-    reasons,
-    samples,
-)
-from laptime.reports.documents.bench.cards import cards
-from laptime.reports.documents.bench.junit_cases import junit_cases
-from laptime.reports.documents.bench.table import Stats, headline, table
+from laptime.reports.documents import verdicts
+from laptime.reports.documents.bench import comparisons, costs, curves, data, lines, machine, reasons, samples
+from laptime.reports.documents.bench.reasons import junit_cases
+from laptime.reports.documents.bench.table import Stats, cards, headline, table
 
 
 def document(run: Run) -> doc.Document:
@@ -76,7 +64,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
                 cases,
             ],
         ),
-        doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
+        doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
         doc.Section(
             id="findings",
             title="Findings",
@@ -95,12 +83,12 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
                 ),
             ],
         ),
-        batches.section(run, stats),
+        curves.against_batch(run, stats),
         comparisons.section(run),
         samples.section(run, stats),
-        processes.section(run),
+        curves.over_time(run),
         costs.section(run, stats),
-        cores.section(run),
+        costs.cores(run),
         machine.section(run),
     ]
 
@@ -119,7 +107,7 @@ def _is_compared(run: Run) -> bool:
 
 def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
-    failures = checks.failures(run)
+    failures = verdicts.failures(run)
     if _is_compared(run):
         return [doc.Facts(rows=[(run.trust, because)]), *failures]
     numbers: doc.Block = table(run, stats)

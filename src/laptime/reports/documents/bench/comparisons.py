@@ -14,8 +14,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Cell, Column, Headline, Row, Section, Table, Text
-from laptime.reports.page.axes import Scale
-from laptime.reports.page.svg import drawing, el
+from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
 Described = tuple[Comparison, str, str]

@@ -1,4 +1,4 @@
-"""What stands below the table of cases: model, start-up, memory, disturbance, metrics without a column."""
+"""What stands below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from laptime.kit.units import estimate, show, show_interval
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports.documents.bench.inputs import inputs
+from laptime.reports._words import label, printable
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
 from laptime.reports.documents.bench.table import Stats, headline, metrics, throughputs_of
-from laptime.reports.documents.bench.tokens import token_rows
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
 _SHOWN = (
@@ -27,6 +26,12 @@ _SHOWN = (
     "bytes/",
 )
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
+_ORIGINS = {
+    "given": "as given",
+    "known": "known for this model",
+    "guessed": "guessed from the model's layers",
+}
+_MOST = 4
 
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
@@ -186,3 +191,52 @@ def _with_interval(stat: Stat) -> str:
     if stat.ci95 is None or stat.value is None or stat.at_least:
         return text
     return estimate(text, words.printable(show_interval(stat.ci95, stat.value, stat.unit)))
+
+
+def token_rows(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
+    """(topic, text) of each case of a language model; nothing of others."""
+    rows = []
+    for case, numbers in zip(run.cases, stats, strict=True):
+        if (rate := numbers.get("tokens/rate")) is None:
+            continue
+        text = f"{words.label(case, run)}: {rate.text.removesuffix('/s')} tokens/s{_in_brackets(rate)}"
+        if (moved := numbers.get("bytes/token")) is not None and moved.value:
+            text += f"; at least {show(moved.value, 'B')} moved per token, {numbers['bytes/rate'].text}"
+            if (share := numbers.get("bytes/share")) is not None:
+                text += f", {share.text} of the measured copy bandwidth"
+        rows.append(("tokens", text))
+    return rows
+
+
+def _in_brackets(stat: Stat) -> str:
+    return "" if stat.ci95 is None else f" [{stat.ci95[0]:.3g}, {stat.ci95[1]:.3g}]"
+
+
+def inputs(run: Run) -> str:
+    """A phrase for each different input, with its case where there are several; empty where none is known."""
+    phrases: dict[str, str] = {}
+    for case in run.cases:
+        if text := _of_calls(case):
+            phrases.setdefault(text, label(case, run))
+    if len(phrases) < 2:
+        return next(iter(phrases), "")
+    told = [f"{name}: {text}" for text, name in phrases.items()]
+    more = [f"and {len(told) - _MOST} more"] if len(told) > _MOST else []
+    return "; ".join([*told[:_MOST], *more])
+
+
+def _of_calls(case: Case) -> str:
+    told = case.details.get("inputs", {})
+    shapes, origin = str(told.get("shapes", "")), str(told.get("origin", ""))
+    if not shapes or origin == "none":
+        return ""
+    if origin != "given":
+        return ", ".join(printable(part) for part in (shapes, _ORIGINS.get(origin, origin)))
+    before = str(case.details.get("model", {}).get("inputs", {}).get("shapes", shapes))
+    is_other = before != shapes and told.get("resized")
+    source = f"cut or repeated from {before}" if is_other else _ORIGINS[origin]
+    doubt = case.details.get("outputs", {}).get("batch")
+    why = printable("; ".join(str(each) for each in (told.get("batch_is", ""), doubt) if each))
+    is_unknown = case.axes.get("batch") == AS_GIVEN
+    lead = "the batch is not known, throughput counts calls" if is_unknown else f"batch {case.batch}"
+    return f"{printable(shapes)}, {printable(source)}" + (f"; {lead}: {why}" if why else "")

@@ -19,8 +19,8 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
 from laptime.reports.page import svg
-from laptime.reports.page.axes import BROAD, LETTER, LINE, Frame, Scale, apart, frame, tick_texts
 from laptime.reports.page.plot import Border, Level, Panel, legend
+from laptime.reports.page.svg import BROAD, LETTER, LINE, Frame, Scale, apart, frame, tick_texts
 
 _GAP, _WORDS = 26.0, 68.0
 """Between samples and distribution; for what is written at the right of it."""

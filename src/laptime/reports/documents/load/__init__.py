@@ -11,7 +11,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
-from laptime.reports.documents import checks
+from laptime.reports.documents import verdicts
 from laptime.reports.documents.load import curve, data, levels
 from laptime.reports.documents.load.levels import Measured, offered, word
 
@@ -31,10 +31,10 @@ def document(run: Run) -> doc.Document:
             levels.token_section(measured),
             levels.server_section(measured),
             curve.section(run, measured),
-            doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
+            doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
             levels.reasons(run, measured),
         ],
-        cases=[checks.test_case(check, case.key) for case in run.cases for check in case.checks],
+        cases=[verdicts.test_case(check, case.key) for case in run.cases for check in case.checks],
         data=lambda: data.report(run, measured),
         embedded=True,
         about="Latency counts from when a request was due. The same for machines: laptime load --json.",

@@ -6,11 +6,10 @@ from laptime.records.difference import Difference
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports.document import Block, Document, Facts, Headline, TestCase, Tone
-from laptime.reports.documents import checks
+from laptime.reports.documents import verdicts as checks
 from laptime.reports.documents.profile import schema, words
-from laptime.reports.documents.profile.advice import advice
-from laptime.reports.documents.profile.cards import cards
-from laptime.reports.documents.profile.sections import limit, sections
+from laptime.reports.documents.profile.facts import cards
+from laptime.reports.documents.profile.sections import advice, limit, sections
 
 _TONES: dict[str, Tone] = {
     "device": "neutral",

@@ -6,7 +6,7 @@ from laptime.records.critical_path import CriticalPath, PathRow
 from laptime.records.profile import Profile
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import words
-from laptime.reports.documents.profile.bars import bar
+from laptime.reports.documents.profile.charts import bar
 from laptime.reports.documents.profile.fields import Field, table
 from laptime.reports.documents.profile.tables import frames
 

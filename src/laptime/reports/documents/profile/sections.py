@@ -1,20 +1,22 @@
-"""The sections of the report: bars, sentences, charts, tables, memory, timeline, files."""
+"""The sections of the report: bars, sentences, charts, tables, advice, memory, timeline, files."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from msgspec import structs
 
 from laptime.kit.text import count
 from laptime.kit.units import show
+from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports import document as doc
+from laptime.reports.document import Advice
 from laptime.reports.documents.profile import (
-    bars,
     charts,
     critical_path,
     facts,
@@ -23,8 +25,8 @@ from laptime.reports.documents.profile import (
     tables,
     words,
 )
-from laptime.reports.documents.profile.advice import advice
 from laptime.reports.documents.profile.fields import Field, table
+from laptime.reports.documents.profile.tables import frames
 
 _PRIORITY = (
     "Each instant belongs to the first of these that it has: kernel, copy, communication, runtime call, "
@@ -91,8 +93,8 @@ def _views(views: list[doc.Table]) -> list[doc.Block]:
 
 
 def _why(profile: Profile) -> doc.Section:
-    blocks = [bars.breakdown(profile), bars.idle(profile)]
-    blocks += [] if profile.overview.devices else [bars.phases(profile)]
+    blocks = [charts.breakdown(profile), charts.idle(profile)]
+    blocks += [] if profile.overview.devices else [charts.phases(profile)]
     return doc.Section(id="why", title="Why", lead=True, blocks=blocks)
 
 
@@ -108,7 +110,11 @@ def _time(profile: Profile) -> doc.Section:
     note = f"{'some of ' if len(steps) > charts.STEPS else ''}{count(len(steps), 'step')}"
     drawn = doc.Chart(title="Each step", note=note, plot=partial(charts.steps, steps), half=True)
     devices = profile.overview.devices
-    panels = [*[drawn] * bool(steps), *([bars.phases(profile)] if devices else []), bars.untraced(profile)]
+    panels = [
+        *[drawn] * bool(steps),
+        *([charts.phases(profile)] if devices else []),
+        charts.untraced(profile),
+    ]
     return doc.Section(
         id="time",
         title="Where the time of a step goes",
@@ -152,13 +158,15 @@ def _launches(profile: Profile) -> str:
 def _ranks(run: Run, profile: Profile) -> doc.Section:
     is_finding = any("straggler" in finding.kind for finding in run.findings)
     stragglers = [("straggler", text) for text in facts.stragglers(profile)]
-    more = f" The first {bars.RANKS} of {len(profile.ranks)} are drawn." * (len(profile.ranks) > bars.RANKS)
+    more = f" The first {charts.RANKS} of {len(profile.ranks)} are drawn." * (
+        len(profile.ranks) > charts.RANKS
+    )
     return doc.Section(
         id="by-rank",
         title="Ranks",
         note=f"Times per step.{more} Other tables are those of rank {profile.rank}; --rank shows another's.",
         blocks=[
-            bars.ranks(profile),
+            charts.ranks(profile),
             *_views(jobs.ranks(profile)),
             doc.Facts(rows=stragglers, detail="folded" if is_finding else "brief"),
         ],
@@ -232,3 +240,52 @@ def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
     if run.verb == "profile":
         rows += run.environment.libraries.items()
     return rows
+
+
+def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
+    """One finding of a run; the gain is an upper bound per step."""
+    gain, step_ns = finding.gain or 0.0, profile.overview.step_ns
+    return Advice(
+        severity=finding.severity,
+        sentence=finding.sentence,
+        gain=show(gain, "s") if gain else "",
+        share=f"{words.percent(min(1.0, gain * 1e9 / step_ns))} of a step" if gain and step_ns else "",
+        change=finding.change,
+        place=words.place(finding.stack),
+        commands=words.commands(finding, run),
+        stack=frames(finding.stack) if len(finding.stack) > 1 else [],
+        evidence=[
+            (name.replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()
+        ],
+        links=[(_link(row, profile), _row_name(row)) for row in finding.rows],
+    )
+
+
+def _link(row: str, profile: Profile) -> str:
+    """Where a row is on the page; the memory of a device is a group with a number."""
+    devices = [f"memory/{memory.device}" for memory in profile.memory]
+    return f"memory-of-{devices.index(row)}" if row in devices else row
+
+
+def _row_name(row: str) -> str:
+    table, _, key = row.partition("/")
+    if table.startswith("kernels"):
+        return words.kernel(key, 44)
+    return f"rank {key}" if table == "ranks" else words.operator(key, 44)
+
+
+def _evidence(name: str, value: Any) -> str:
+    """A piece of evidence with the unit that its name ends in."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_evidence(str(key), item)}" for key, item in list(value.items())[:8])
+    if isinstance(value, list | tuple):
+        return ", ".join(_evidence(name, item) for item in value[:8])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _words.printable(value)
+    if name.endswith("_ns") or "_ns_" in name:
+        return words.time(value)
+    if "share" in name and 0 <= value <= 1:
+        return words.percent(value)
+    if "bytes" in name:
+        return show(float(value), "B")
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"

@@ -12,7 +12,7 @@ from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import JSON_FORMATS, Profile
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports import columns
+from laptime.reports import shown
 from laptime.reports.commands import tuning, whole
 
 # The names of the TensorBoard plugin, in its order, so that its readers find their numbers.
@@ -35,9 +35,9 @@ CAUSES = {
     "unrecorded": "not recorded",
     "other": "other",
 }
-percent = columns.share
-time = partial(columns.alone, "time")  # of nanoseconds: `59.3 ms`
-size = partial(columns.alone, "bytes")
+percent = shown.share
+time = partial(shown.alone, "time")  # of nanoseconds: `59.3 ms`
+size = partial(shown.alone, "bytes")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|<frozen|<built-in|^torch/|/torch/|nn\.Module:|<string>|runpy\.py"
 )

@@ -11,9 +11,9 @@ from laptime.records.run import Run
 from laptime.records.tuning import Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
-from laptime.reports.documents import checks
+from laptime.reports.documents import verdicts
 from laptime.reports.documents.bench import machine
-from laptime.reports.documents.tuning import bounds, ladder, model, patch, server, step, training, words
+from laptime.reports.documents.tuning import ladder, model, script, server, words
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
@@ -56,10 +56,10 @@ def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     bound = tuning.before.sentence if tuning.before else ""
     rows = [(words.kind(tuning), f"{title}: {bound}" if bound else title)]
     if tuning.model is not None:
-        rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
-        return rows + bounds.fact(tuning.model) + model.facts(tuning, tuning.model)
-    rows += [("gate", text)] if (text := training.gate_result(tuning.gate)) else []
-    rows += [row for row in patch.facts(tuning) if row[0] in ("patch", "left out")]
+        rows += [("gate", text)] if (text := script.gate_result(tuning.gate, "recorded call")) else []
+        return rows + model.bound(tuning.model) + model.facts(tuning, tuning.model)
+    rows += [("gate", text)] if (text := script.gate_result(tuning.gate)) else []
+    rows += [row for row in script.facts(tuning) if row[0] in ("patch", "left out")]
     ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
     return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
 
@@ -76,7 +76,7 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             model.folder(tuning, tuning.model),
             model.sameness(tuning, tuning.model),
             ladder.section(tuning),
-            bounds.section(tuning.model),
+            model.bounds(tuning.model),
             model.served(tuning.model),
             model.section(tuning),
         ]
@@ -87,11 +87,11 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             ladder.section(tuning),
         ]
     return [
-        patch.section(tuning),
-        training.section(tuning),
+        script.section(tuning),
+        script.sameness(tuning),
         ladder.section(tuning),
-        step.section(tuning),
-        patch.suggested(tuning),
+        script.limits(tuning),
+        script.suggested(tuning),
     ]
 
 
@@ -119,7 +119,7 @@ def _notices(run: Run) -> doc.Section:
     """What failed, what was noticed on the way, and what checks say of the session."""
     rows = [doc.Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
     rows += [doc.Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
-    blocks = [*checks.failures(run), doc.Notices(rows=rows)]
+    blocks = [*verdicts.failures(run), doc.Notices(rows=rows)]
     return doc.Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
 
 
@@ -156,4 +156,4 @@ def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.Te
         )
         for check in tuning.gate.checks
     ]
-    return [gain, *questions, *checks.test_cases(run)]
+    return [gain, *questions, *verdicts.test_cases(run)]

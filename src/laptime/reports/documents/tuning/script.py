@@ -1,0 +1,302 @@
+"""What a session that tuned a script says besides: the patch, whether it trains the same, its step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.tuning import Convergence, Diagnosis, Gate, Suspect, Tuning
+from laptime.reports import _words
+from laptime.reports.document import (
+    Bar,
+    Bars,
+    Cell,
+    Chart,
+    Code,
+    Column,
+    Facts,
+    Folded,
+    Panels,
+    Row,
+    Section,
+    Table,
+)
+from laptime.reports.documents.profile.words import PARTS as TRACED
+from laptime.reports.documents.tuning import words
+from laptime.reports.documents.tuning.ladder import doubts, question, questions
+from laptime.reports.page.plot import Axis, Line, Plot
+
+_SUGGESTED_LINES = 25
+NUMERICS = {
+    "exact": "bit-identical results",
+    "reassociated": "same maths, other rounding",
+    "random": "same distribution, other random numbers",
+    "precision": "lower precision",
+    "algorithm": "another optimisation problem",
+}
+_POINTS = 200
+PARTS = {
+    "data": "waiting for data",
+    "transfer": "copy to the device",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "other",
+}
+COLOURS = {
+    "data": "phase-data",
+    "transfer": "transfer",
+    "forward": "phase-forward",
+    "backward": "phase-backward",
+    "optimizer": "phase-optimizer",
+    **{name: name for name in TRACED if name != "other"},
+    "other": "other",
+}
+_UNKNOWN_COLOURS = ("annotation", "python", "memset", "cpu")
+_MOST_SYNCS = 3
+
+
+def section(tuning: Tuning) -> Section:
+    """The patch, what is not in it, and what its trial run gave."""
+    return Section(
+        id="patch",
+        title="The patch",
+        blocks=[Facts(rows=facts(tuning)), Code(language="diff", text=tuning.patch.text, detail="folded")],
+    )
+
+
+def suggested(tuning: Tuning) -> Section:
+    """The diff of what is never applied on its own; it grows from rung to rung."""
+    diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
+    text = tuning.patch.suggestions or (diffs[-1] if diffs else "")
+    return Section(
+        id="suggested",
+        title="Suggested, not applied",
+        note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
+        folded=True,
+        blocks=[Folded(title="The diff", blocks=[Code(language="diff", text=text, brief=_SUGGESTED_LINES)])],
+    )
+
+
+def facts(tuning: Tuning) -> list[tuple[str, str]]:
+    """Where the patch and the recipe are, what they contain, and what became of them when tried out."""
+    patch = tuning.patch
+    rows: list[tuple[str, str]] = []
+    if patch.path:
+        hunks = ", ".join(patch.hunks)
+        rows.append(("patch", f"{patch.path}: {count(len(patch.hunks), 'change')}: {hunks}"))
+    rows += [("left out", f"{name}: {why}") for name, why in patch.left_out.items()]
+    if results := _trial_run(tuning):
+        has_run = patch.speedup is not None or patch.same_losses is not None
+        rows.append(("verified" if patch.applies and has_run else "tried out", "; ".join(results)))
+    if tuning.recipe:
+        changes = ", ".join(map(words.change, tuning.recipe))
+        place = f"{tuning.recipe_path}: " if tuning.recipe_path else ""
+        rows.append(("recipe", place + changes))
+    return rows
+
+
+def _trial_run(tuning: Tuning) -> list[str]:
+    patch, results = tuning.patch, []
+    if patch.applies is not None:
+        results.append("git apply --check " + ("accepts it" if patch.applies else "refuses it"))
+    if patch.speedup is not None:
+        whole = tuning.speedup
+        # The gain is that of the patched script where every change is in the patch.
+        is_gain = whole is not None and bool(whole.ratios) and whole.ratios == patch.speedup.ratios
+        speed = f"the patched script, without hooks, is {words.speedup(patch.speedup)}"
+        results.append("the gain above is that of the patched script, without hooks" if is_gain else speed)
+    if patch.same_losses is not None:
+        losses = "the recipe's losses" if patch.same_losses else "other losses than the recipe"
+        results.append(f"it gives {losses}")
+    if patch.sentence and (patch.speedup is None or not patch.path):
+        results.append(patch.sentence)
+    return results or (["not tried out"] if patch.path else [])
+
+
+def sameness(tuning: Tuning) -> Section:
+    """The gate with the questions that did not pass, all questions, and the curves of the loss."""
+    gate, training = tuning.gate, tuning.convergence
+    facts = [("gate", text)] if (text := gate_result(gate)) else []
+    facts += [(check.outcome, question(check)) for check in doubts(gate)]
+    facts += [("trains", text)] if (text := convergence(training)) else []
+    chart = Chart(
+        title=training.metric,
+        note="one line for each seed",
+        plot=partial(_losses, training),
+    )
+    charts = [chart] if training.word != "none" and _curves(training) else []
+    return Section(
+        id="same",
+        title="The same training, as far as checked",
+        blocks=[Facts(rows=facts), questions(gate, "questions"), *charts],
+    )
+
+
+def gate_result(gate: Gate, unit: str = "step") -> str:
+    """`passed: 6 questions over 3 steps, class precision (lower precision)`; "" without a gate."""
+    if gate.word == "none":
+        return ""
+    extent = f"{count(len(gate.checks), 'question')} over {count(gate.steps, unit)}"
+    text = f"{gate.word}: {extent}, class {gate.numerics} ({NUMERICS[gate.numerics]})"
+    is_repeated = gate.word == "passed" or any(check.sentence == gate.reason for check in gate.checks)
+    return text if is_repeated or not gate.reason else f"{text}; {gate.reason}"
+
+
+def convergence(training: Convergence) -> str:
+    """Whether it trains as well, "" when that was not checked."""
+    if training.word == "none":
+        return ""
+    is_short = training.smoke_test and "smoke test" not in training.sentence
+    kind = " (a smoke test: the horizon is short)" if is_short else ""
+    return f"{training.word}{kind}: {training.sentence}".removesuffix(": ")
+
+
+def _curves(training: Convergence) -> list[Line]:
+    """Every curve with two points or more, baseline first; each side has one name."""
+    sides = [
+        ("as it is", "line thin c5", training.baseline),
+        ("with the changes", "line thin c0", training.final),
+    ]
+    lines = [Line(_thinned(curve), class_, name) for name, class_, curves in sides for curve in curves]
+    return [line for line in lines if len(line.points) > 1]
+
+
+def _losses(training: Convergence) -> Plot:
+    """A line for each seed, baseline and final; at least one curve needs two points."""
+    curves = _curves(training)
+    values = [value for line in curves for _, value in line.points]
+    low, high = min(values), max(values)
+    margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    return Plot(
+        label="the compared metric over steps, one line for each seed",
+        x=Axis(1.0, max(at for line in curves for at, _ in line.points), "step"),
+        y=Axis(low - margin, high + margin),
+        marks=curves,
+        height=260,
+        margins={"top": 16},
+    )
+
+
+def _thinned(curve: Sequence[float]) -> list[tuple[float, float]]:
+    every = max(1, len(curve) // _POINTS)
+    points = [(at + 1.0, value) for at, value in enumerate(curve)][::every]
+    return [(at, value) for at, value in points if math.isfinite(value) and abs(value) < 1e12]
+
+
+def limits(tuning: Tuning) -> Section:
+    """The bound in words, the parts of the step as bars and as numbers."""
+    before, after = (side.shares if side else {} for side in (tuning.before, tuning.after))
+    is_traced = tuning.breakdown_before != before  # without time for a trace, the diagnosis stands in
+    traced = (tuning.breakdown_before, tuning.breakdown_after) if is_traced else ({}, {})
+    bars = [
+        bands(before, after, "By leaving parts out", "shares of a step without a profiler"),
+        bands(*traced, "By a trace", "shares of a profiled step"),
+    ]
+    return Section(
+        id="bound",
+        title="What bounds the step",
+        blocks=[
+            Facts(rows=bounds(tuning)),
+            Panels(blocks=[each for each in bars if each.rows], detail="page"),
+            Folded(title="The parts as numbers", blocks=[parts(tuning)]),
+        ],
+    )
+
+
+def bounds(tuning: Tuning) -> list[tuple[str, str]]:
+    """What bounds the step before and after, what could save time, and where the script waits."""
+    before, after = tuning.before, tuning.after
+    rows = [(when, _bound(side)) for when, side in (("before", before), ("after", after)) if side]
+    if before is None:
+        return rows
+    if before.suspects:
+        rows.append(("suspects", "; ".join(_suspect(suspect, before.step) for suspect in before.suspects)))
+    for sync in before.syncs[:_MOST_SYNCS]:
+        what, place = (sync.get(key, "") for key in ("what", "where"))
+        times = sync.get("count")
+        often = f", {times:g} a step" if isinstance(times, int | float) else ""
+        rows.append(("waits", f"{what} at {place}{often}"))
+    notes = dict.fromkeys([*before.notes, *(after.notes if after else [])])
+    return rows + [("note", note) for note in notes]
+
+
+def _suspect(suspect: Suspect, step: float) -> str:
+    share = f", {_words.percent(suspect.saves / step)}" if step > 0 else ""
+    text = f"{suspect.label} could save {show(suspect.saves, 's')} of a step{share}"
+    return f"{text} (only ever suggested)" if suspect.suggests else text
+
+
+def _bound(diagnosis: Diagnosis) -> str:
+    text = f"{diagnosis.bound or 'unknown'}: {diagnosis.sentence}".removesuffix(": ")
+    if (step := show(diagnosis.step, "s")) not in text:
+        text += f"; step {step}"
+    if diagnosis.utilization is not None:
+        text += f", device busy {_words.percent(diagnosis.utilization)}"
+    return text
+
+
+def parts(tuning: Tuning) -> Table:
+    """Seconds and shares of the parts of a step, in its order; no rows where nothing was diagnosed."""
+    sides = [side for side in (tuning.before, tuning.after) if side] if tuning.before else []
+    names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
+    columns = [Column(title="part of a step", kind="text")]
+    for title, share in (("before", "share"), ("after", "share after"))[: len(sides)]:
+        columns += [Column(title=title, kind="number"), Column(title=share, kind="share", bar=True)]
+    rows = [
+        Row(cells=[part(name), *(cell for side in sides for cell in _cells(side, name))])
+        for name in _ordered(names)
+    ]
+    return Table(id="parts", columns=columns, rows=rows)
+
+
+def _cells(diagnosis: Diagnosis, name: str) -> list[Cell | float]:
+    seconds = diagnosis.shares.get(name, 0.0)
+    share = seconds / diagnosis.step if diagnosis.step > 0 else 0.0
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
+    return [Cell(text=show(seconds, "s"), value=seconds), share]
+
+
+def bands(before: dict[str, float], after: dict[str, float], title: str, note: str) -> Bars:
+    """A bar of parts for the step before and one for the step after; none without a step before."""
+    sides = [(name, _sound(side)) for name, side in (("before", before), ("after", after))]
+    rows = [
+        Bar(name=name, value=sum(side.values()), text=show(sum(side.values()), "s"), parts=_coloured(side))
+        for name, side in sides
+        if side and sides[0][1]
+    ]
+    colours = {piece.name: piece.kind for row in rows for piece in row.parts}
+    legend = [Bar(name=name, kind=kind) for name, kind in colours.items()]
+    return Bars(title=title, note=note, rows=rows, legend=legend)
+
+
+def _coloured(side: dict[str, float]) -> list[Bar]:
+    unknown, whole = itertools.cycle(_UNKNOWN_COLOURS), sum(side.values())
+    return [
+        Bar(
+            name=part(name),
+            value=side[name],
+            text=show(side[name], "s"),
+            share=side[name] / whole,
+            kind=COLOURS.get(name) or next(unknown),
+        )
+        for name in _ordered(side)
+    ]
+
+
+def _sound(seconds: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in seconds.items() if math.isfinite(value) and 0 < value < 1e12}
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    order = {name: at for at, name in enumerate(COLOURS)}
+    return sorted(names, key=lambda name: order.get(name, len(order)))
+
+
+def part(name: str) -> str:
+    """A part of a step in words."""
+    return PARTS.get(name) or TRACED.get(name) or name
