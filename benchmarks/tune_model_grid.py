@@ -34,13 +34,13 @@ from typing import Any
 
 from _regret import LIMIT, regret
 from _shown import head, parser, table, where, write
-from laptime.kit import registry
 from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
 from laptime.records.tuning import Tuning
 from laptime.tuning.inference.arm import Arm
+from laptime.tuning.inference.changes import load
+from laptime.tuning.inference.changes import names as every_name
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.implementation import ROOM, load
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.subject import tune_model
@@ -71,8 +71,8 @@ def is_possible(recipe: Recipe, facts: frozenset[str]) -> bool:
     """Whether each change has what it needs, and none shuts another out."""
     modules = {name: load(name) for name in recipe.names}
     for name, module in modules.items():
-        others = frozenset().union(*(other.GIVES for key, other in modules.items() if key != name))
-        if others & (module.GIVES | module.CONFLICTS) or unmet_need(module.NEEDS, facts | others):
+        others = frozenset().union(*(other.given_facts for key, other in modules.items() if key != name))
+        if others & (module.given_facts | module.conflicts) or unmet_need(module.needs, facts | others):
             return False
     return True
 
@@ -81,10 +81,10 @@ def allowed(request: ModelRequest) -> list[str]:
     """Changes that a session of this request may try; those of the module before its precision."""
     names = [
         name
-        for name in registry.names(ROOM)
-        if name != "identity" and name not in request.skip and load(name).NUMERICS in request.classes
+        for name in every_name()
+        if name != "identity" and name not in request.skip and load(name).numerics in request.classes
     ]
-    return sorted(names, key=lambda name: "half_precision" in load(name).GIVES)
+    return sorted(names, key=lambda name: "half_precision" in load(name).given_facts)
 
 
 def halves(points: int, finalists: int = FINALISTS) -> list[int]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from laptime.tuning.inference.changes import load
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.implementation import load
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import unmet_need
 from laptime.tuning.optimization import Change, Recipe
@@ -73,12 +73,12 @@ def test_a_call_is_timed_to_its_end_and_its_memory_is_the_devices(evaluator: Mod
 @pytest.mark.timeout(600)
 def test_every_change_computes_what_its_class_promises(name: str, evaluator: ModelEvaluator) -> None:
     module = load(name)
-    for package in module.PACKAGES:
+    for package in module.packages:
         pytest.importorskip(package)
-    if unmet := unmet_need(module.NEEDS, frozenset(evaluator.surveyed["facts"])):
+    if unmet := unmet_need(module.needs, frozenset(evaluator.surveyed["facts"])):
         pytest.skip(unmet)
-    gate = evaluator.gate(Recipe(), Recipe((Change(name),)), module.NUMERICS)
-    assert (gate.word, gate.numerics) == ("passed", module.NUMERICS), gate
+    gate = evaluator.gate(Recipe(), Recipe((Change(name),)), module.numerics)
+    assert (gate.word, gate.numerics) == ("passed", module.numerics), gate
 
 
 @pytest.mark.timeout(600)

@@ -2,7 +2,9 @@
 
 `names(room)` lists without importing; `load(room, name)` imports one file. Other packages join through
 entry points in the group `laptime.<room>` (say `laptime.backends`). A broken extension raises when it is
-asked for and is listed by `broken(room)`: it is never skipped in silence.
+asked for and is listed by `broken(room)`: it is never skipped in silence. A room may have a table of
+extensions a
+file instead of one: `entries(room)`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from types import ModuleType
+from typing import Any
 
 from laptime.kit.errors import LaptimeError, unknown
 
@@ -22,7 +25,7 @@ ROOMS = {  # packages, one or several, by the word for what they hold
     "checks": "laptime.measure.checks",
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
-    "model_changes": "laptime.tuning.inference.catalogue",
+    "model_changes": "laptime.tuning.inference.runtimes",
     "imports": "laptime.edges.imports",
     "reports": "laptime.reports.formats laptime.edges.formats",
     "exports": "laptime.edges.exports",
@@ -77,6 +80,26 @@ def load(room: str, name: str) -> ModuleType:
             next="laptime doctor",
         ) from error
     return module
+
+
+@cache
+def entries(room: str) -> dict[str, Any]:
+    """Extensions of a room whose files are tables, `CHANGES`: each by its `name`.
+
+    Raises:
+        LaptimeError: a file cannot be imported, or has no table.
+    """
+    found: dict[str, Any] = {}
+    for file in names(room):
+        table = getattr(load(room, file), "CHANGES", None)
+        if table is None:
+            raise LaptimeError(
+                f"the {_word(room)} {file!r} is broken",
+                why="it has no CHANGES: one change is no module of its own any more",
+                next=f"CHANGES = [...]   in {file}, a list of objects with a name",
+            )
+        found |= {each.name: each for each in table}
+    return found
 
 
 def broken(room: str) -> dict[str, str]:

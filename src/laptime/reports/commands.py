@@ -68,7 +68,7 @@ def tuning(optimization: str, run: Run) -> str:
         )
     if run.verb != "profile" or subject is None:  # a trace names no script
         return shlex.join(["laptime", "tune", *only, "SCRIPT.py"])
-    if ":" in subject.target and optimization not in registry.names("model_changes"):
+    if ":" in subject.target and optimization not in registry.entries("model_changes"):
         return ""
     program = subject.target.split(" ") if subject.target.startswith("-m ") else [subject.target]
     at = run.command.index(program[-1]) + 1 if program[-1] in run.command else len(run.command)

@@ -5,9 +5,9 @@ An arm of the search is such a folder: what is raced, gated and confirmed is wha
     request      what is asked for; samples: functions of the user's
     survey       the model looked at in a process of its own: facts, inputs, what it makes of them
     reference    the model as it is, ready to be called: a target in PyTorch, an ONNX file
-    catalogue/   one file a change; implementation: its contract
+    changes      what a change and a form are, and which changes are candidates
+    runtimes/    one file a runtime: its changes, and the forms in which a model is written for it
     draft        a model that changes are applied to; building: a recipe becomes a folder
-    forms/       how a draft is written: torch.export, an AOTInductor package, ONNX Runtime, OpenVINO
     handed_back/ the `tuned.py` of each form, copied as it is: it imports no laptime
     arm          a folder loaded in a process of its own; arm_process: the program that runs there
     folders      the folder of each recipe; interpreters: where runtimes are; folder_file: what is handed back

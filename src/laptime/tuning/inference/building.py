@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import time
@@ -12,9 +11,8 @@ from typing import Any
 
 from laptime import targets
 from laptime.tuning.inference import handed_back
+from laptime.tuning.inference.changes import artefact_of, form_of, is_as_exported, load
 from laptime.tuning.inference.draft import Draft, Refused, by_position, link, opened
-from laptime.tuning.inference.forms import onnx
-from laptime.tuning.inference.implementation import artefact_of, is_as_exported, load
 from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
@@ -61,10 +59,9 @@ def build(
         draft.settings["device"] = device
     try:
         for change in Recipe.from_json(recipe):
-            load(change.name).apply(draft, change.options)
+            load(change.name).make(draft, change.options)
         place.mkdir(parents=True)
-        form = importlib.import_module(f"{__package__}.forms.{draft.form}")
-        form.write(draft, place)
+        form_of(draft.form).write(draft, place)
     except Refused as refused:
         shutil.rmtree(place, ignore_errors=True)
         return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
@@ -89,7 +86,7 @@ def export(
         draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
         place.parent.mkdir(exist_ok=True)
         try:
-            onnx.write(draft, place.parent)
+            form_of("onnx").write(draft, place.parent)
         except Refused as refused:
             return {"refused": str(refused), "form": "onnx"}
     return {"refused": "", "form": "onnx"}
@@ -125,7 +122,7 @@ def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: s
     there = artefact_of(recipe)
     for change in recipe:
         if change not in there:
-            load(change.name).apply(draft, change.options)
+            load(change.name).make(draft, change.options)
     folder.mkdir()
     for path in artefact.iterdir():
         if path.is_file() and path.name not in WRITTEN:
@@ -136,9 +133,8 @@ def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: s
 
 def tuned_of(draft: Draft) -> str:
     """The file of `handed_back/` that loads a draft."""
-    form = importlib.import_module(f"{__package__}.forms.{draft.form}")
-    name: str = form.HANDED_BACK if draft.device == "cpu" else form.ON_CUDA
-    return name
+    form = form_of(draft.form)
+    return form.tuned if draft.device == "cpu" else form.on_cuda
 
 
 def write_folder(

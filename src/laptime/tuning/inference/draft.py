@@ -34,7 +34,7 @@ class Draft:
         varies: by input, whether its first dimension is the batch and may have any size.
         outputs: None: one tensor; a list of names: a dict; []: a tuple.
         calibration: file of `RecordedCalls` whose inputs may be looked at.
-        form: how it is written: a file of `forms/`. settings: of `tuned.py`, in recipe.json.
+        form: how it is written: a name of `FORMS` of a runtime. settings: of `tuned.py`, in recipe.json.
         device: where module and inputs lie, as torch names it: cpu, cuda:0.
         file: of a target that is an ONNX file, which has no module; else None.
         export: file of the target's ONNX export that folders of one session share, there or not yet; None
@@ -143,3 +143,9 @@ def link(file: Path, place: Path) -> None:
         os.link(file, place)
     except OSError:
         shutil.copyfile(file, place)
+
+
+def first_words(error: BaseException) -> str:
+    """An exception in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -27,8 +27,8 @@ from laptime.records.quantity import KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, GateCheck
 from laptime.tuning.gates.invariants import checked, word
 from laptime.tuning.inference.arm_process import untimed
+from laptime.tuning.inference.changes import find_candidates, numerics_of
 from laptime.tuning.inference.folders import Folders, built
-from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged

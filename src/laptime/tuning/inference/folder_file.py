@@ -9,7 +9,6 @@ model.*        the artefact
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import tempfile
@@ -24,6 +23,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
+from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.setups import Setup, cpus_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import environment_of
@@ -81,7 +81,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
 
 def needs(form: str) -> list[str]:
     """Packages that the tuned.py of a form imports."""
-    return list(importlib.import_module(f"laptime.tuning.inference.forms.{form}").NEEDS)
+    return list(form_of(form).packages)
 
 
 def _serve(setup: Setup) -> Serve:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from laptime.kit.errors import LaptimeError
 from laptime.launch import fresh_call
 from laptime.tuning.inference.building import derive, write_folder
-from laptime.tuning.inference.implementation import artefact_of, is_as_exported
+from laptime.tuning.inference.changes import artefact_of, is_as_exported
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
@@ -76,7 +76,7 @@ class Folders:
         return self.is_file or not self.interpreters.has_torch(self.python(recipe))
 
     def form(self, recipe: Recipe) -> str:
-        """How a written folder runs the model: a name of `forms/`."""
+        """How a written folder runs the model: a name of `FORMS`."""
         return self._forms[built(recipe)]
 
     def outputs_of(self, recipe: Recipe) -> Path:

@@ -16,7 +16,7 @@ from itertools import chain
 from laptime.kit.errors import Unavailable, UsageError, unknown
 from laptime.launch import fresh_call
 from laptime.launch.interpreter import path_of
-from laptime.tuning.inference.implementation import load, missing
+from laptime.tuning.inference.changes import load, missing
 
 NAMED = ("onnxruntime", "openvino", "nncf", "torchao", "tensorrt")
 """Packages whose interpreter can be named."""
@@ -69,19 +69,19 @@ class Interpreters:
         """The interpreter of a folder with these changes; "": laptime's own."""
         if not self.named:
             return ""
-        packages = chain.from_iterable(load(name).PACKAGES for name in changes)
+        packages = chain.from_iterable(load(name).packages for name in changes)
         return next((self.named[each] for each in packages if each in self.named), "")
 
     def text(self, changes: Iterable[str]) -> str:
         """What `of_text` reads, as far as these changes need it, with absolute paths."""
         if not self.named:
             return ""
-        packages = set(chain.from_iterable(load(name).PACKAGES for name in changes))
+        packages = set(chain.from_iterable(load(name).packages for name in changes))
         return ",".join(f"{each}={self.named[each]}" for each in self.named if each in packages)
 
     def missing(self, change: str) -> list[str]:
         """Packages that a change needs and that are not where it needs them."""
-        python, packages = self.of([change]), load(change).PACKAGES
+        python, packages = self.of([change]), load(change).packages
         if not python:
             return missing(packages)
         of_export = [each for each in packages if each in EXPORTING]

@@ -9,13 +9,12 @@ from typing import Literal
 from laptime import targets
 from laptime.analysis.promises import promise_of_calls
 from laptime.backends import onnxruntime
-from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
 from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Origin, Variant
 from laptime.store import writable
-from laptime.tuning.inference import samples
-from laptime.tuning.inference.implementation import DEFAULT, ROOM
+from laptime.tuning.inference import changes, samples
+from laptime.tuning.inference.changes import DEFAULT
 from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.setups import powers_of_two
@@ -194,7 +193,7 @@ def check_functions(request: ModelRequest) -> None:
 
 def _check_change(option: str, name: str, interpreters: Interpreters) -> None:
     """Refuse a change that there is not, and one that was asked for and cannot be made here."""
-    known = registry.names(ROOM)
+    known = changes.names()
     if name not in known:
         raise unknown("model change", name, known, option=option, example="laptime tune --help")
     missing = interpreters.missing(name)

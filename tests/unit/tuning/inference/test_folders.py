@@ -12,12 +12,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Tuning
-from laptime.tuning.inference import folder_file, implementation
+from laptime.tuning.inference import changes, folder_file
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.implementation import ROOM
 from laptime.tuning.inference.recording.recordings import recorded
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import unmet_need
@@ -86,26 +84,26 @@ OPTIONS = {"threads": {"value": 1}, "graph_optimization": {"value": "BASIC"}}
 
 
 def installed(name: str) -> bool:
-    return all(map(implementation.find_spec, implementation.load(name).PACKAGES))
+    return all(map(changes.find_spec, changes.load(name).packages))
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names(ROOM) if name != "identity"])
+@pytest.mark.parametrize("name", [name for name in changes.names() if name != "identity"])
 def test_every_change_computes_what_its_class_promises(
     name: str, evaluators: dict[str, ModelEvaluator]
 ) -> None:
     evaluator = evaluators["build"]
-    module = implementation.load(name)
-    below = (Change("onnxruntime"),) if "on_onnxruntime" in module.NEEDS else ()
+    module = changes.load(name)
+    below = (Change("onnxruntime"),) if "on_onnxruntime" in module.needs else ()
     facts = frozenset(evaluator.surveyed["facts"]).union(
-        *(implementation.load(each.name).GIVES for each in below)
+        *(changes.load(each.name).given_facts for each in below)
     )
     if missing := [each for each in (name, *(change.name for change in below)) if not installed(each)]:
         pytest.skip(f"packages of {missing} are not here")
-    if unmet := unmet_need(module.NEEDS, facts):
+    if unmet := unmet_need(module.needs, facts):
         pytest.skip(unmet)
     change = Change(name, OPTIONS.get(name, {}))
-    gate = evaluator.gate(Recipe(), Recipe((*below, change)), module.NUMERICS)
-    assert (gate.word, gate.numerics) == ("passed", module.NUMERICS), gate
+    gate = evaluator.gate(Recipe(), Recipe((*below, change)), module.numerics)
+    assert (gate.word, gate.numerics) == ("passed", module.numerics), gate
 
 
 @pytest.mark.parametrize(
@@ -133,7 +131,7 @@ def test_a_folder_runs_elsewhere_without_laptime_bit_for_bit(
 @pytest.mark.parametrize("name", ["onnxruntime", "openvino"])
 def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path) -> None:
     """Another interpreter with the same packages: it writes, runs and records the folder."""
-    for package in implementation.load(name).PACKAGES:
+    for package in changes.load(name).packages:
         pytest.importorskip(package)
     venv.create(tmp_path / "env", with_pip=False)
     (packages,) = (tmp_path / "env" / "lib").glob("python*/site-packages")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from laptime.kit import registry
-from laptime.tuning.inference import handed_back, implementation
-from laptime.tuning.inference.implementation import DEFAULT, ROOM, find_candidates
+from laptime.tuning.inference import changes, handed_back
+from laptime.tuning.inference.changes import DEFAULT, find_candidates
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import CandidateSet
@@ -40,7 +39,7 @@ def offered(
 
 @pytest.fixture
 def everything_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(implementation, "find_spec", lambda name: importlib.util.find_spec("json"))
+    monkeypatch.setattr(changes, "find_spec", lambda name: importlib.util.find_spec("json"))
 
 
 def names(found: CandidateSet) -> set[str]:
@@ -50,7 +49,7 @@ def names(found: CandidateSet) -> set[str]:
 @pytest.mark.usefixtures("everything_installed")
 def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
     found = offered()
-    assert names(found) | set(found.ruled_out) == set(registry.names(ROOM))
+    assert names(found) | set(found.ruled_out) == set(changes.names())
     assert all(found.ruled_out.values())
 
 
@@ -72,11 +71,11 @@ def test_what_only_pytorch_does_is_no_candidate_beside_another_runtime() -> None
 def test_another_runtime_takes_the_place_of_what_only_pytorch_does() -> None:
     of_torch = {"inference_mode", "channels_last", "fold_batch_norm", "half_precision", "compiled"}
     for name in ("onnxruntime", "openvino", "openvino_bf16"):
-        assert of_torch <= implementation.load(name).CONFLICTS
+        assert of_torch <= changes.load(name).conflicts
 
 
 def test_a_package_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(implementation, "find_spec", lambda name: None)
+    monkeypatch.setattr(changes, "find_spec", lambda name: None)
     assert offered().ruled_out["openvino"] == "openvino is not installed"
 
 
@@ -111,5 +110,5 @@ def test_fewer_bits_that_have_won_are_followed_by_fewer_still_not_by_float32() -
     assert max(prior["onnxruntime"], prior["openvino"]) < min(
         prior["openvino_int8"], prior["onnxruntime_int8"]
     )
-    assert prior["openvino"] == pytest.approx(0.1 * implementation.load("openvino").PRIOR)
+    assert prior["openvino"] == pytest.approx(0.1 * changes.load("openvino").prior)
     assert {each.prior for each in offered().usable if each.change.name == "openvino"} == {0.6}

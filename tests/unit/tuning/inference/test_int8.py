@@ -12,14 +12,14 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+
 from fixtures import onnx_files
-from laptime.kit import registry
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, record
 from laptime.records.tuning import Gate
-from laptime.tuning.inference import arm_process, implementation
+from laptime.tuning.inference import arm_process, changes
 from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.forms import onnx_dynamic_int8, onnx_int8
 from laptime.tuning.inference.reference import instructions
+from laptime.tuning.inference.runtimes import onnxruntime
 from laptime.tuning.inference.sameness import sameness
 
 LEVELS = 127 if {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()) else 63
@@ -42,7 +42,7 @@ def session(path: Path) -> Callable[..., Array]:
 def dynamic(file: Path, folder: Path) -> Callable[..., Array]:
     place = folder / "dynamic"
     place.mkdir()
-    onnx_dynamic_int8.write(Draft(None, [], [True], None, folder / "none", file=file), place)
+    onnxruntime.write_dynamic_int8(Draft(None, [], [True], None, folder / "none", file=file), place)
     assert [each.name for each in place.iterdir()] == ["model.onnx"]
     return session(place / "model.onnx")
 
@@ -53,7 +53,7 @@ def quantised(file: Path, calibration: Array, folder: Path) -> Callable[..., Arr
     draft = Draft(None, [], [True], None, calls, form="onnx_int8", file=file)
     place = folder / "int8"
     place.mkdir()
-    onnx_int8.write(draft, place)
+    onnxruntime.write_int8(draft, place)
     assert [each.name for each in place.iterdir()] == ["model.onnx"]
     return session(place / "model.onnx")
 
@@ -147,17 +147,17 @@ def test_int8_calibrated_on_constant_inputs_is_refused(value: float, tmp_path: P
 
 
 def test_int8_is_never_called_reassociated() -> None:
-    names = [name for name in registry.names(implementation.ROOM) if "int8" in name]
+    names = [name for name in changes.names() if "int8" in name]
     assert len(names) == 5
     for name in names:
-        assert implementation.load(name).NUMERICS == "precision"
+        assert changes.load(name).numerics == "precision"
 
 
 def test_operators_that_int8_spoils_stay_in_float32(tmp_path: Path) -> None:
     """A channel 1,000 times the others counts for nothing, and in one scale for all the others are lost."""
     pytest.importorskip("nncf")
     openvino = pytest.importorskip("openvino")
-    from laptime.tuning.inference.forms import openvino_int8
+    from laptime.tuning.inference.runtimes import openvino as runtime
 
     draw = np.random.default_rng(0)
     weights = [draw.standard_normal((16, 16)).astype(np.float32) / 4 for _ in range(4)]
@@ -172,11 +172,11 @@ def test_operators_that_int8_spoils_stay_in_float32(tmp_path: Path) -> None:
     RecordedCalls([RecordedCall(64, [inputs], [exact])]).save(calls)
     place = tmp_path / "int8"
     place.mkdir()
-    openvino_int8.write(Draft(None, [], [True], None, calls, file=file), place)
+    runtime.write_int8(Draft(None, [], [True], None, calls, file=file), place)
     model = openvino.Core().read_model(place / "model.xml")
     compiled = openvino.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     error = compiled([inputs]).to_tuple()[0] - exact
-    assert np.sqrt((error**2).mean() / (exact**2).mean()) <= openvino_int8.DROP
+    assert np.sqrt((error**2).mean() / (exact**2).mean()) <= runtime.DROP
     kinds = [node.get_type_name() for node in model.get_ops()]
     assert "FakeQuantize" in kinds  # the other products are still in int8
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.tuning.inference import changes, interpreters
 from laptime.tuning.inference import folders as of_folders
-from laptime.tuning.inference import implementation, interpreters
+from laptime.tuning.inference.changes import find_candidates
 from laptime.tuning.inference.folders import Folders
-from laptime.tuning.inference.implementation import find_candidates
 from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import LoopProfile
@@ -33,7 +33,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (place / "python").symlink_to(sys.executable)
     monkeypatch.setattr(interpreters, "_installed", lambda python: frozenset({"openvino"}))
     here = ("onnx", "onnxscript")
-    monkeypatch.setattr(implementation, "find_spec", lambda package: object() if package in here else None)
+    monkeypatch.setattr(changes, "find_spec", lambda package: object() if package in here else None)
     return str(place.parent)
 
 
@@ -50,7 +50,7 @@ def test_what_a_change_needs_is_looked_for_where_it_runs(elsewhere: str) -> None
 
 
 def test_packages_of_the_export_are_laptimes_own(elsewhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(implementation, "find_spec", lambda package: None)
+    monkeypatch.setattr(changes, "find_spec", lambda package: None)
     assert Interpreters.of_text(f"openvino={elsewhere}").missing("openvino") == ["onnx", "onnxscript"]
 
 

@@ -20,11 +20,10 @@ import pytest
 from fixtures.scripted_model import ScriptedArm, ScriptedModel, World
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.tuning.inference import arm_process, implementation, reference
+from laptime.tuning.inference import arm_process, changes, reference
 from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.changes import DEFAULT, find_candidates, form_of
 from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.forms import exported
-from laptime.tuning.inference.implementation import DEFAULT, find_candidates
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -133,7 +132,7 @@ def offered(*facts: str) -> Any:
 
 
 def test_what_helps_a_cpu_alone_is_ruled_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(implementation, "find_spec", lambda name: object())
+    monkeypatch.setattr(changes, "find_spec", lambda name: object())
     found = offered("linear", "tf32", "bf16", "fp16")
     of_cpus = {"allocator", "huge_pages", "flush_denormal", "threads", "compiled_int8", "onnxruntime"}
     of_cpus |= {"openvino", "openvino_int8", "openvino_bf16", "onnxruntime_int8", "onnxruntime_dynamic_int8"}
@@ -256,11 +255,11 @@ def folder(tmp_path: Path) -> Path:
     draft = Draft(model, [torch.ones(2, 4)], [True], None, tmp_path / "calibration.npz")
     draft.settings["device"] = "cpu"
     for name in ("cuda_graphs", "tf32", "inference_mode"):
-        implementation.load(name).apply(draft, {})
+        changes.load(name).make(draft, {})
     place = tmp_path / "folder"
     place.mkdir()
-    exported.write(draft, place)
-    write_folder(place, exported.ON_CUDA, draft.settings, target="", recipe=[])
+    form_of("exported").write(draft, place)
+    write_folder(place, form_of("exported").on_cuda, draft.settings, target="", recipe=[])
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     return place
 
@@ -299,7 +298,7 @@ def test_an_arm_tells_its_peak_with_every_answer(folder: Path, tmp_path: Path) -
     from laptime.tuning.inference.arm import Arm
 
     settings = json.loads((folder / "recipe.json").read_text())
-    write_folder(folder, "exported", settings["settings"], target="", recipe=[])
+    write_folder(folder, "torch_cpu", settings["settings"], target="", recipe=[])
     with Arm(folder, tmp_path / "calibration.npz", isolated=True, timeout=60.0, device="cpu") as arm:
         assert len(arm.seconds(3)) == 3
         assert arm.peak > 1 << 20
@@ -317,8 +316,8 @@ def test_weights_alone_in_int8_run_without_torchao(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = model(inputs)
     draft = Draft(model, [inputs], [True], None, tmp_path / "none")
-    implementation.load("weight_only_int8").apply(draft, {})
-    exported.write(draft, tmp_path)
+    changes.load("weight_only_int8").make(draft, {})
+    form_of("exported").write(draft, tmp_path)
     held = torch.export.load(tmp_path / "model.pt2")
     assert max(each.numel() for each in held.state_dict.values() if each.dtype == torch.int8) == 512 * 512
     with torch.no_grad():
@@ -330,4 +329,4 @@ def test_a_model_without_large_layers_has_no_weights_to_quantise(tmp_path: Path)
     pytest.importorskip("torchao")
     draft = Draft(torch.nn.Linear(8, 8), [torch.ones(2, 8)], [True], None, tmp_path / "none")
     with pytest.raises(Refused, match="no linear layer of 262144 weights"):
-        implementation.load("weight_only_int8").apply(draft, {})
+        changes.load("weight_only_int8").make(draft, {})

@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from laptime.tuning.inference import arm_process, implementation
+from laptime.tuning.inference import arm_process, changes
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.draft import Draft
-from laptime.tuning.inference.forms import exported
 
 pytestmark = pytest.mark.torch
 
@@ -31,10 +30,11 @@ def draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Draft]:
 def written(draft: Draft, folder: Path, *names: str) -> Path:
     """The folder, with changes made to the draft."""
     for name in names:
-        implementation.load(name).apply(draft, {})
+        changes.load(name).make(draft, {})
     folder.mkdir()
-    exported.write(draft, folder)
-    write_folder(folder, exported.HANDED_BACK, draft.settings, target="", recipe=[])
+    form = changes.form_of("exported")
+    form.write(draft, folder)
+    write_folder(folder, form.tuned, draft.settings, target="", recipe=[])
     return folder
 
 

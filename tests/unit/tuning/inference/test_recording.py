@@ -17,13 +17,14 @@ from fixtures.scripted_model import ScriptedModel, World
 from laptime.analysis import node_work
 from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
+from laptime.kit import registry
 from laptime.records.event import ignore
 from laptime.records.roofline import Ceilings, Work
 from laptime.records.tuning import Measured
 from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun
-from laptime.tuning.inference import forms
-from laptime.tuning.inference.recording import ceilings, onnx_runtime, openvino, pytorch, recordings
+from laptime.tuning.inference.changes import ROOM, form_of
+from laptime.tuning.inference.recording import process, readers, recordings
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
@@ -41,7 +42,7 @@ def by_name(rows: list[Work]) -> Mapping[str, Work]:
 
 
 def test_onnx_runtime_is_read_with_weights_that_it_does_not_show() -> None:
-    rows = by_name(onnx_runtime.rows(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
+    rows = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
     assert rows["Conv"].kind == "convolution"
     assert rows["Conv"].flop == {"float32": CONVOLUTION}
     assert rows["Conv"].total_ns == 26_000
@@ -54,14 +55,14 @@ def test_onnx_runtime_is_read_with_weights_that_it_does_not_show() -> None:
 
 
 def test_only_the_last_calls_of_onnx_runtime_are_counted() -> None:
-    one = by_name(onnx_runtime.rows(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
-    three = by_name(onnx_runtime.rows(HERE / "onnx_runtime.json", {"calls": 3, "seconds": 85e-6}))
+    one = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
+    three = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 3, "seconds": 85e-6}))
     assert (one["Conv"].calls, three["Conv"].calls) == (1, 3)
     assert three["Conv"].flop == {"float32": 3 * CONVOLUTION}
 
 
 def test_openvino_is_read() -> None:
-    rows = by_name(openvino.rows(HERE / "openvino.json", {"calls": 3, "seconds": 2e-3}))
+    rows = by_name(readers.of_openvino(HERE / "openvino.json", {"calls": 3, "seconds": 2e-3}))
     assert rows["Convolution"].flop == {"float32": 3 * CONVOLUTION}
     assert rows["Convolution"].total_ns == 188_000
     assert rows["FullyConnected"].flop == {"float32": 3 * LINEAR}
@@ -70,7 +71,7 @@ def test_openvino_is_read() -> None:
 
 
 def test_pytorch_is_read() -> None:
-    rows = by_name(pytorch.rows(HERE / "pytorch.json", {"calls": 5, "seconds": 1e-3}))
+    rows = by_name(readers.of_pytorch(HERE / "pytorch.json", {"calls": 5, "seconds": 1e-3}))
     assert rows["aten::conv2d"].flop == {"float32": 5 * CONVOLUTION}
     assert rows["aten::linear"].flop == {"float32": 5 * LINEAR}
     assert not any(row.kind == "fused" for row in rows.values())
@@ -78,12 +79,12 @@ def test_pytorch_is_read() -> None:
 
 def test_what_a_compiled_model_does_not_show_is_fused_kernels_without_flop() -> None:
     about = {"calls": 5, "seconds": 18.4e-3}
-    rows = pytorch.rows(HERE / "pytorch_compiled.json", about, is_compiled=True)
+    rows = readers.of_pytorch(HERE / "pytorch_compiled.json", about, is_compiled=True)
     (fused,) = [row for row in rows if row.kind == "fused"]
     assert (fused.flop, fused.bytes) == ({}, None)
     assert fused.uncounted_ns == fused.total_ns
     assert sum(row.total_ns for row in rows) == 5 * 18_400_000
-    plain = pytorch.rows(HERE / "pytorch_compiled.json", about)
+    plain = readers.of_pytorch(HERE / "pytorch_compiled.json", about)
     assert len(plain) == len(rows) - 1
 
 
@@ -132,7 +133,7 @@ ROW = Work(id="a", kind="matmul", name="a", calls=1, total_ns=9_000_000, flop={"
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
-    monkeypatch.setattr(ceilings, "of_cores", lambda usable: KNOWN)
+    monkeypatch.setattr(recordings, "of_cores", lambda usable: KNOWN)
     return ScriptedModel(World({"good": 0.5}))
 
 
@@ -218,24 +219,26 @@ def test_nothing_is_recorded_where_no_time_is_left(
 
 
 def test_every_form_has_a_recorder() -> None:
-    names = {path.stem for path in Path(forms.__path__[0]).glob("[a-z]*.py")}
-    assert names | {"as_is"} == set(recordings.RUNTIMES) == set(model_report.FORMS)
+    tables = [registry.load(ROOM, runtime).FORMS for runtime in registry.names(ROOM) if runtime != "process"]
+    names = set().union(*tables)
+    assert names | {"as_is"} == set(model_report.FORMS)
+    assert {form_of(name).profiler for name in names} == set(readers.READERS) == set(process.RECORDERS)
 
 
 def test_ceilings_of_these_cores_are_measured_where_no_paper_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ceilings, "BYTES", 2**16)
-    monkeypatch.setattr(ceilings, "SIZE", 64)
-    monkeypatch.setattr(ceilings, "cpu_peak", lambda *_, **__: None)
-    known = ceilings.of_cores(1.0)
+    monkeypatch.setattr(recordings, "BYTES", 2**16)
+    monkeypatch.setattr(recordings, "SIZE", 64)
+    monkeypatch.setattr(recordings, "cpu_peak", lambda *_, **__: None)
+    known = recordings.of_cores(1.0)
     assert known.flops["float32"] > 1e6
     assert known.bandwidth is not None
     assert known.bandwidth > 1e6
     assert "measured" in known.source
     paper = SimpleNamespace(name="Zen 9", flops={"int8": 5.0}, note="on paper")
-    monkeypatch.setattr(ceilings, "cpu_peak", lambda *_, **__: paper)
-    assert ceilings.of_cores(1.0).flops == {"int8": 5.0}
+    monkeypatch.setattr(recordings, "cpu_peak", lambda *_, **__: paper)
+    assert recordings.of_cores(1.0).flops == {"int8": 5.0}
 
 
 def test_a_session_whose_calls_cannot_be_recorded_is_complete(

@@ -11,10 +11,10 @@ import pytest
 
 from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.tuning.inference import folders as module
+from laptime.tuning.inference.changes import artefact_of, is_as_exported
 from laptime.tuning.inference.folders import Folders
-from laptime.tuning.inference.forms import onnx
-from laptime.tuning.inference.implementation import artefact_of, is_as_exported
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.runtimes import onnxruntime
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
@@ -158,10 +158,10 @@ def test_other_runtimes_share_one_export(tmp_path: Path, monkeypatch: pytest.Mon
         exports.append(folder)
         onnx_files.save(folder / "model.onnx")
 
-    monkeypatch.setattr(onnx, "_export", export)
+    monkeypatch.setattr(onnxruntime, "_export", export)
     shared = tmp_path / "export" / "model.onnx"
     places = [tmp_path / name for name in ("first", "second")]
-    write: Callable[[Draft, Path], None] = onnx.write
+    write: Callable[[Draft, Path], None] = onnxruntime.write_onnx
     for place in places:
         place.mkdir()
         write(Draft(object(), [], [], None, tmp_path, export=shared), place)

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.inference import arm_process, implementation
+from laptime.tuning.inference import arm_process, changes
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.forms import onnx
-from laptime.tuning.inference.forms import tensorrt as form
+from laptime.tuning.inference.runtimes import tensorrt as runtime
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -91,9 +90,10 @@ def draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draft:
     monkeypatch.setattr(
         torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0), raising=False
     )
-    monkeypatch.setattr(onnx, "write", lambda draft, folder: (folder / "model.onnx").write_bytes(b"graph"))
+    graph = "model.onnx"
+    monkeypatch.setattr(runtime, "write_onnx", lambda draft, folder: (folder / graph).write_bytes(b"graph"))
     made = Draft(torch.nn.Linear(3, 3), [torch.ones(2, 3)], [True], None, tmp_path / "none", device="cpu")
-    implementation.load("tensorrt").apply(made, {})
+    changes.load("tensorrt").make(made, {})
     made.settings |= {"outputs": None, "device": "cpu"}
     return made
 
@@ -108,7 +108,7 @@ def test_the_engine_is_of_float32_and_of_any_batch_up_to_four_times(
     draft: Draft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = played(monkeypatch)
-    form.write(draft, tmp_path)
+    changes.form_of("tensorrt").write(draft, tmp_path)
     assert (builder.flags, builder.cleared) == (2, ["tf32"])
     assert builder.shapes == {"x": ((1, 3), (2, 3), (8, 3))}
     assert {path.name for path in tmp_path.iterdir()} == {"model.engine"}
@@ -119,7 +119,7 @@ def test_where_types_are_always_those_of_the_file_there_is_no_flag(
     draft: Draft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = played(monkeypatch, typed=False)
-    form.write(draft, tmp_path)
+    changes.form_of("tensorrt").write(draft, tmp_path)
     assert builder.flags == 0
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_built_is_refused_with_the_reason(
 ) -> None:
     played(monkeypatch, **options)
     with pytest.raises(Refused, match=why):
-        form.write(draft, tmp_path)
+        changes.form_of("tensorrt").write(draft, tmp_path)
     assert not (tmp_path / "model.engine").exists()
 
 
@@ -144,8 +144,8 @@ def test_the_folder_runs_an_engine_whose_outputs_stay(
     draft: Draft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played(monkeypatch)
-    form.write(draft, tmp_path)
-    write_folder(tmp_path, form.ON_CUDA, draft.settings, target="", recipe=[])
+    changes.form_of("tensorrt").write(draft, tmp_path)
+    write_folder(tmp_path, changes.form_of("tensorrt").on_cuda, draft.settings, target="", recipe=[])
     assert json.loads((tmp_path / "recipe.json").read_text())["settings"]["takes"] == ["x"]
     model = arm_process.loaded(tmp_path)
     one, two = torch.randn(2, 3), torch.randn(4, 3)
@@ -157,7 +157,7 @@ def test_the_folder_runs_an_engine_whose_outputs_stay(
 
 
 def test_float16_takes_another_module(draft: Draft) -> None:
-    implementation.load("tensorrt_fp16").apply(draft, {})
+    changes.load("tensorrt_fp16").make(draft, {})
     assert draft.settings["precision"] == "float16"
     assert draft.form == "tensorrt"
     assert {each.dtype for each in draft.module.parameters()} == {torch.float16}

@@ -1,18 +1,20 @@
-"""Records some calls of one folder; imports no laptime.
+"""Records some calls of one folder under its runtime's own profiler; imports no laptime.
 
     python -I process.py FOLDER CALLS.npz tensors|arrays RUNTIME PLACE SECONDS
 
-RUNTIME is a file of `in_process/`, PLACE the file that it writes, SECONDS how long calls may be recorded for.
-The answer is one message in JSON: see `main`.
+RUNTIME is one of `RECORDERS`, PLACE the file that it writes, SECONDS how long calls may be recorded for. A
+recorder is made before the folder is loaded. The answer is one message in JSON: see `main`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,12 +47,161 @@ def busy(call: Callable[[], Any], calls: int) -> float:
     return max(shares)
 
 
+class PyTorchRecorder:
+    """Made before the folder is loaded.
+
+    Args:
+        place: the file that is written, a trace of Kineto.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
+        """Record so many calls; seconds of one, and what runs them."""
+        import torch
+
+        options: dict[str, Any] = {"activities": [torch.profiler.ProfilerActivity.CPU], "record_shapes": True}
+        with torch.profiler.profile(**options):
+            model(*inputs)  # the first start of the profiler takes part of the first call's time
+        with torch.profiler.profile(**options) as profiler:
+            began = time.perf_counter()
+            for _ in range(calls):
+                model(*inputs)
+            seconds = time.perf_counter() - began
+        profiler.export_chrome_trace(str(self._place))
+        return {
+            "seconds": seconds / calls,
+            "threads": torch.get_num_threads(),
+            "recorder": f"torch.profiler {torch.__version__}",
+        }
+
+
+class OnnxRuntimeRecorder:
+    """Made before the folder is loaded: sessions are profiled from their beginning or not at all.
+
+    Args:
+        place: the file that is written, as ONNX Runtime writes it.
+    """
+
+    def __init__(self, place: Path) -> None:
+        import onnxruntime
+
+        self._place, self._sessions = place, list[Any]()
+        made = onnxruntime.InferenceSession
+
+        def profiled(path: Any, options: Any = None, *rest: Any, **more: Any) -> Any:
+            options = more.pop("sess_options", options) or onnxruntime.SessionOptions()
+            options.enable_profiling = True
+            options.profile_file_prefix = str(place.with_suffix(""))
+            session = made(path, options, *rest, **more)
+            self._sessions.append((session, options.intra_op_num_threads))
+            return session
+
+        onnxruntime.InferenceSession = profiled
+
+    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
+        """Record so many calls, the last ones of the file; seconds of one, and what runs them."""
+        import onnxruntime
+
+        began = time.perf_counter()
+        for _ in range(calls):
+            model(*inputs)
+        seconds = time.perf_counter() - began
+        session, threads = self._sessions[-1]
+        shutil.move(session.end_profiling(), self._place)
+        return {
+            "seconds": seconds / calls,
+            "threads": threads,
+            "recorder": f"ONNX Runtime {onnxruntime.__version__}, enable_profiling",
+        }
+
+
+class OpenvinoRecorder:
+    """Made before the folder is loaded: models are compiled with counters or without.
+
+    Args:
+        place: the file that is written: the nodes that ran, with microseconds of all recorded calls.
+    """
+
+    def __init__(self, place: Path) -> None:
+        import openvino
+
+        self._place, self._made = place, list[Any]()
+        compiled_of = openvino.Core.compile_model
+
+        def compile_model(core: Any, model: Any, device: Any = None, config: Any = None) -> Any:
+            compiled = compiled_of(core, model, device, {**(config or {}), "PERF_COUNT": "YES"})
+            return _Compiled(compiled, self._made)
+
+        openvino.Core.compile_model = compile_model
+
+    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
+        """Record so many calls; seconds of one, and what runs them."""
+        import openvino
+
+        compiled, request = self._made[-1]
+        seconds = 0.0
+        spent, executed = Counter[str](), Counter[str]()
+        for _ in range(calls):
+            began = time.perf_counter()
+            model(*inputs)
+            seconds += time.perf_counter() - began
+            for each in request.get_profiling_info():
+                if str(each.status).endswith("EXECUTED"):
+                    spent[each.node_name] += round(each.real_time.total_seconds() * 1e6)
+                    executed[each.node_name] += 1
+        nodes = [
+            {**_node(node), "calls": executed[name], "us": spent[name]}
+            for node in compiled.get_runtime_model().get_ordered_ops()
+            if (name := node.get_friendly_name()) in executed
+        ]
+        self._place.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
+        return {
+            "seconds": seconds / calls,
+            "threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),
+            "recorder": f"OpenVINO {openvino.__version__.partition('-')[0]}, PERF_COUNT",
+        }
+
+
+class _Compiled:
+    """A compiled model that keeps the requests that are made of it."""
+
+    def __init__(self, compiled: Any, made: list[Any]) -> None:
+        self._compiled, self._made = compiled, made
+
+    def create_infer_request(self) -> Any:
+        request = self._compiled.create_infer_request()
+        self._made.append((self._compiled, request))
+        return request
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+def _node(node: Any) -> dict[str, Any]:
+    about = node.get_rt_info()
+    return {
+        "op": str(about["layerType"].value),
+        "type": str(about["runtimePrecision"].value),
+        "inputs": [list(each.get_shape()) for each in node.inputs()],
+        "outputs": [list(each.get_shape()) for each in node.outputs()],
+    }
+
+
+RECORDERS: dict[str, Any] = {
+    "pytorch": PyTorchRecorder,
+    "onnx_runtime": OnnxRuntimeRecorder,
+    "openvino": OpenvinoRecorder,
+}
+
+
 def main() -> None:
     """Load the folder, call it, record some calls; tell calls, seconds, threads, busy and recorder."""
     arm = _module(HERE.parent / "arm_process.py")
     parent = arm.channel_to_parent()
     folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
-    recorder = arm.module_in(HERE / "in_process" / f"{runtime}.py").Recorder(Path(place))
+    recorder = RECORDERS[runtime](Path(place))
     model = arm.loaded(Path(folder))
     inputs = arm.inputs_in(Path(recorded), as_arrays=kind == "arrays")[0]
     for _ in range(WARM_UP - 1):

@@ -5,26 +5,33 @@ Nothing that happens here fails a session: what could not be recorded says why.
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from laptime.analysis.bounds import Recorded, bounds
 from laptime.kit.units import show
 from laptime.probes import machine
+from laptime.probes.cpu import cpu
+from laptime.probes.peaks import cpu_peak
 from laptime.process.peer import Gone, Peer, Silent
 from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.roofline import Ceilings
 from laptime.records.tuning import Measured
+from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folders import built
-from laptime.tuning.inference.recording import ceilings, process
+from laptime.tuning.inference.recording import process
+from laptime.tuning.inference.recording.readers import READERS
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
@@ -35,14 +42,6 @@ LONGER = 1.5
 """Times the seconds until an arm is ready that a recording takes, beside its calls."""
 FEWEST = 8
 """Calls of a process, however long they are: to warm up, to see busy cores, and recorded."""
-RUNTIMES = {
-    **dict.fromkeys(("as_is", "exported", "packaged", "packaged_int8"), "pytorch"),
-    **dict.fromkeys(("onnx", "onnx_int8", "onnx_dynamic_int8"), "onnx_runtime"),
-    **dict.fromkeys(("openvino", "openvino_int8"), "openvino"),
-    "tensorrt": "pytorch",
-}
-"""Whose profiler sees a form."""
-
 Sides = tuple[Measured | None, Measured | None]
 """What was measured afresh of the model as it is and of the final set."""
 
@@ -79,9 +78,9 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
             why = why or _no_time(evaluator, call)
             if not why:
                 usable = machine.environment().usable_cpus
-                known = known or ceilings.of_cores(usable)
+                known = known or of_cores(usable)
                 made = recorded(evaluator, recipe)
-                yield bounds(made, call, ceilings.cores(usable), known)
+                yield bounds(made, call, cores(usable), known)
                 continue
         except KeyboardInterrupt:
             why = "the session was interrupted"
@@ -129,15 +128,14 @@ def recorded(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
     folder, form = evaluator.folders.written(recipe), "as_is"
     if evaluator.folders.is_isolated(recipe):
         form = evaluator.folders.form(recipe)
-    runtime = RUNTIMES.get(form)
-    if runtime is None:
+    runtime = "pytorch" if form == "as_is" else form_of(form).profiler
+    if not runtime:
         raise TrialFailed("refused", f"nothing records what runs as {form}")
     evaluator.accounting.trials += 1
     with tempfile.TemporaryDirectory(dir=evaluator.folder) as place:
         path = Path(place) / "recorded.json"
         about = _about(evaluator, recipe, folder, runtime, path)
-        reader = importlib.import_module(f"{__package__}.{runtime}")
-        rows = reader.rows(path, about, is_compiled=form.startswith("packaged"))
+        rows = READERS[runtime](path, about, is_compiled=form.startswith("packaged"))
     if not any(row.total_ns for row in rows):
         raise TrialFailed("refused", f"{about['recorder']} saw no operator")
     return Recorded(
@@ -164,3 +162,62 @@ def _about(
         except Gone as gone:
             raise TrialFailed("crashed", gone.words.line or f"it {gone.words.how}") from None
     return told
+
+
+# All that usable cores can do: FLOP/s on paper, or of a product; bytes per second of a copy, as STREAM
+# Copy counts them (McCalpin 1995). The bandwidth of a whole socket is far above what a part of its cores
+# reaches, so it is timed. It lies when other programs use the memory meanwhile, or the last-level cache
+# has more than BYTES.
+
+BYTES, SAMPLES, SIZE = 2**27, 5, 2048
+
+
+def cores(usable: float) -> float:
+    """Cores that may work at the same time: of two threads of one core only one counts."""
+    return min(usable, float(cpu().physical_cores or usable))
+
+
+def of_cores(usable: float) -> Ceilings:
+    """The ceilings of so many cores of this machine.
+
+    Args:
+        usable: CPUs that may be used, by affinity and quota.
+    """
+    peak = cpu_peak(cpu(), usable=usable)
+    bandwidth = _copy(max(1, round(cores(usable))))
+    copied = f"{show(bandwidth, 'B/s')} measured, a copy of {show(BYTES, 'B')}"
+    if peak is not None:
+        return Ceilings(
+            device=peak.name, flops=peak.flops, bandwidth=bandwidth, source=f"{peak.note}; {copied}"
+        )
+    flops = _product()
+    multiplied = f"{show(flops, 'FLOP/s')} measured, a product of {SIZE} x {SIZE}"
+    return Ceilings(
+        device="cores that no table has",
+        flops={"float32": flops},
+        bandwidth=bandwidth,
+        source=f"{multiplied}; {copied}",
+    )
+
+
+def _copy(threads: int) -> float:
+    sources = [np.ones(BYTES // threads // 4, np.float32) for _ in range(threads)]
+    places = [np.zeros_like(each) for each in sources]
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = _best(lambda: list(pool.map(np.copyto, places, sources)))
+    return 2 * sum(each.nbytes for each in sources) / seconds
+
+
+def _product() -> float:
+    left = np.ones((SIZE, SIZE), np.float32)
+    return 2 * SIZE**3 / _best(lambda: left @ left)
+
+
+def _best(call: Callable[[], object]) -> float:
+    """Seconds of the fastest of some calls: what disturbs one only makes it slower."""
+    seconds = []
+    for _ in range(SAMPLES):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)

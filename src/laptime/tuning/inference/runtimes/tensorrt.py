@@ -1,30 +1,67 @@
-"""A TensorRT engine, built on the device that will run it from the model's ONNX export.
-
-Source: docs.nvidia.com/deeplearning/tensorrt, Python API: Builder, OnnxParser, IOptimizationProfile.
-"""
+"""TensorRT: an engine, built on the device that will run it from the model's ONNX export."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.forms import onnx
-from laptime.tuning.inference.forms.exported import first_words
+from laptime.tuning.inference.changes import Form, ModelChange
+from laptime.tuning.inference.draft import Draft, Refused, first_words
+from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
+from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
 
-HANDED_BACK = ON_CUDA = "tensorrt"
-NEEDS = ("torch", "tensorrt")
 MOST = 4
 """Times the items of the measurement that a call may have."""
+_PACKAGES = ("tensorrt", "onnx", "onnxscript")
+
+CHANGES = [
+    # Lies when: a call has more than four times the items of the measurement: the engine takes no more.
+    # Source: docs.nvidia.com/deeplearning/tensorrt, Python API; strongly typed networks, BuilderFlag.TF32.
+    ModelChange(
+        name="tensorrt",
+        title="TensorRT",
+        numerics="reassociated",
+        saves=0.75,
+        prior=0.6,
+        needs=frozenset({"cuda", "!varying_shapes"}),
+        gives=frozenset({"other_runtime"}),
+        conflicts=OF_PYTORCH,
+        packages=_PACKAGES,
+        builds=90.0,
+        form="tensorrt",
+    ),
+    # The module in float16, inputs and outputs in float32.
+    # Lies when: a value is beyond 65,504; the outputs tell.
+    # Source: docs.nvidia.com/deeplearning/tensorrt, strongly typed networks: types are those of the ONNX
+    # file.
+    ModelChange(
+        name="tensorrt_fp16",
+        title="TensorRT in float16",
+        numerics="precision",
+        saves=0.9,
+        prior=0.7,
+        needs=frozenset({"cuda", "!varying_shapes", "fp16"}),
+        gives=frozenset({"other_runtime", "half_precision"}),
+        conflicts=OF_PYTORCH,
+        packages=_PACKAGES,
+        builds=90.0,
+        as_exported=False,
+        apply=lambda draft, options: in_half_precision(draft, "float16"),
+        form="tensorrt",
+        settings={"precision": "float16"},
+    ),
+]
 
 
 def write(draft: Draft, folder: Path) -> None:
     """Writes model.engine, and into the settings the names of what goes in and comes out, in order.
 
+    Source: docs.nvidia.com/deeplearning/tensorrt, Python API: Builder, OnnxParser, IOptimizationProfile.
+
     Raises:
         Refused: it cannot be exported, or TensorRT cannot build it.
     """
-    onnx.write(draft, folder)
+    write_onnx(draft, folder)
     try:
         engine = _engine(draft, folder / "model.onnx")
     except Refused:
@@ -67,3 +104,10 @@ def _shapes(builder: Any, network: Any, draft: Draft) -> Any:
         least, most = [(size, *usual[1:]) if varies else usual for size in (1, MOST * usual[0])]
         profile.set_shape(network.get_input(at).name, least, usual, most)
     return profile
+
+
+FORMS = {
+    "tensorrt": Form(
+        write=write, tuned="tensorrt", on_cuda="tensorrt", packages=("torch", "tensorrt"), profiler="pytorch"
+    )
+}

@@ -1,4 +1,4 @@
-"""A graph of torch.export. `load()` gives a callable: tensors in, what the model gives out."""
+"""A graph of torch.export, or a compiled package. `load()` gives a callable: tensors in and out."""
 
 import ctypes
 import json
@@ -19,16 +19,18 @@ def load() -> Any:
     torch.set_flush_denormal(settings.get("flush_denormal", False))
     if settings.get("threads"):
         torch.set_num_threads(settings["threads"])
-    graph = torch.export.load(HERE / "model.pt2").module()
-    guard = torch.inference_mode if settings.get("inference_mode") else torch.no_grad
-    nhwc = settings.get("channels_last")
+    is_inference = settings.get("inference_mode") and not settings.get("packaged")
+    guard = torch.inference_mode if is_inference else torch.no_grad
+    nhwc, last = settings.get("channels_last"), torch.channels_last
+    if settings.get("packaged"):
+        run: Any = torch._inductor.aoti_load_package(str(HERE / "compiled.pt2"))
+    else:
+        run = torch.export.load(HERE / "model.pt2").module()
 
     def model(*inputs: Any) -> Any:
         with guard():
             if nhwc:
-                inputs = tuple(
-                    x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x for x in inputs
-                )
-            return graph(*inputs)
+                inputs = tuple(x.contiguous(memory_format=last) if x.ndim == 4 else x for x in inputs)
+            return run(*inputs)
 
     return model

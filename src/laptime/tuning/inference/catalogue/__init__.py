@@ -1,1 +1,0 @@
-"""Changes to a model, one file each; `tuning.inference.implementation` has the contract."""

@@ -1,0 +1,240 @@
+"""Changes that can make a model faster to run, and which of them are candidates.
+
+`runtimes/` has them, a file a runtime: `CHANGES` are its `ModelChange`s, `FORMS` the ways to write a model
+that it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError, unknown
+from laptime.tuning.candidates import left_out
+from laptime.tuning.loop_profile import LoopProfile, unmet_need
+from laptime.tuning.optimization import Change, Declaration, Options, Recipe, farthest
+from laptime.tuning.search.evaluator import Candidate, CandidateSet
+
+if TYPE_CHECKING:
+    from laptime.tuning.inference.draft import Draft
+
+ROOM = "model_changes"
+DEFAULT = frozenset({"exact", "reassociated"})
+GOALS = ("latency", "throughput", "memory", "cost")
+BACK = 0.1
+"""What is left of the hope of a float32 runtime where fewer bits have won: int8 comes first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChange(Declaration):
+    """A change to a model. `other_runtime` among the facts that it gives: PyTorch does not run it.
+
+    Attributes:
+        saves: share of a call that it can save at most.
+        form: how the model is written then, a name of `FORMS`; "": as it would be without it.
+        settings, properties: of tuned.py, in recipe.json; properties are those of OpenVINO.
+        apply: whatever else it does to the draft, before form and settings; it may raise `draft.Refused`.
+        propose: options to try, the recommended one first.
+        packages: what has to be installed.
+        builds: seconds that writing the artefact takes, about.
+        settings_only: it only changes settings, and `apply` looks at `draft.settings` alone: folders share
+        the
+            artefact.
+        artefact: the change whose artefact it runs with other settings; "": its own.
+        as_exported: its artefact is made of the module as it is. None: if it gives `other_runtime`.
+        holds: changes of settings that its artefact is written for.
+        goals: goals that it can serve.
+    """
+
+    saves: float
+    form: str = ""
+    settings: Mapping[str, Any] | None = None
+    properties: Mapping[str, Any] | None = None
+    apply: Callable[[Draft, Options], None] | None = None
+    propose: Callable[[LoopProfile], list[Options]] = lambda loop_profile: [{}]
+    packages: tuple[str, ...] = ()
+    builds: float = 8.0
+    settings_only: bool = False
+    artefact: str = ""
+    as_exported: bool | None = None
+    holds: frozenset[str] = frozenset()
+    goals: tuple[str, ...] = GOALS
+
+    @property
+    def is_as_exported(self) -> bool:
+        """Whether its artefact is made of the module as it is."""
+        return "other_runtime" in self.given_facts if self.as_exported is None else self.as_exported
+
+    def make(self, draft: Draft, options: Options) -> None:
+        """Change a draft.
+
+        Raises:
+            Refused: it cannot be made to this model.
+        """
+        if self.apply is not None:
+            self.apply(draft, options)
+        draft.form = self.form or draft.form
+        draft.settings |= self.settings or {}
+        if self.properties:
+            draft.settings.setdefault("properties", {}).update(self.properties)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a draft is written into a folder, and run there.
+
+    Attributes:
+        write: writes the artefact, or raises `draft.Refused`.
+        tuned: the file of `handed_back/` that becomes its tuned.py. on_cuda: the same of a folder for a CUDA
+            device; "": it has none.
+        packages: that tuned.py imports.
+        profiler: whose profiler sees its calls, a name of `recording.readers`; "": none.
+    """
+
+    write: Callable[[Draft, Path], None]
+    tuned: str
+    on_cuda: str = ""
+    packages: tuple[str, ...] = ()
+    profiler: str = ""
+
+
+def names() -> tuple[str, ...]:
+    """All changes."""
+    return tuple(sorted(registry.entries(ROOM)))
+
+
+def load(name: str) -> ModelChange:
+    """A change.
+
+    Raises:
+        UsageError: there is none. LaptimeError: a package has another object in its table.
+    """
+    found = registry.entries(ROOM)
+    if name not in found:
+        raise unknown("model change", name, names())
+    if not isinstance(change := found[name], ModelChange):
+        raise LaptimeError(
+            f"the model change {name!r} is broken",
+            why=f"it is a {type(change).__name__}",
+            next="CHANGES = [laptime.tuning.inference.changes.ModelChange(name=..., title=..., ...)]",
+        )
+    return change
+
+
+def form_of(name: str) -> Form:
+    """How a form is written."""
+    tables = (getattr(registry.load(ROOM, runtime), "FORMS", {}) for runtime in registry.names(ROOM))
+    form: Form = next(table[name] for table in tables if name in table)
+    return form
+
+
+def numerics_of(recipe: Recipe) -> str:
+    """The most far-reaching class of a recipe's changes; exact for none."""
+    return farthest(load(name).numerics for name in recipe.names)
+
+
+def artefact_of(recipe: Recipe) -> Recipe:
+    """The changes that decide what the artefact is: recipes that share them differ in settings alone."""
+    held = frozenset[str]().union(*(load(name).holds for name in recipe.names))
+    there = (each for each in recipe if not load(each.name).settings_only or each.name in held)
+    return Recipe(tuple(Change(load(each.name).artefact or each.name, each.options) for each in there))
+
+
+def is_as_exported(recipe: Recipe) -> bool:
+    """Whether the artefact is made of the model as it is: other runtimes do the rest."""
+    return all(load(name).is_as_exported for name in artefact_of(recipe).names)
+
+
+def missing(packages: Iterable[str]) -> list[str]:
+    """Packages that are not installed here."""
+    return [package for package in packages if find_spec(package) is None]
+
+
+def find_candidates(
+    loop_profile: LoopProfile,
+    recipe: Recipe,
+    *,
+    goal: str,
+    allow: frozenset[str],
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    block: float,
+    starts: float,
+    rounds: int,
+    missing_of: Callable[[str], list[str]] = lambda name: missing(load(name).packages),
+) -> CandidateSet:
+    """Everything that could be tried on top of a recipe, and why the rest could not.
+
+    Args:
+        allow: numerics classes. only, skip: names; no `only` means all.
+        block: seconds of one side of a round. starts: seconds until both arms are ready; new ones are started
+            after so many `rounds`.
+        missing_of: packages that a change needs and that are not installed.
+    """
+    facts = loop_profile.facts.union(*(load(name).given_facts for name in recipe.names))
+    usable: list[Candidate] = []
+    ruled_out: dict[str, str] = {}
+    for name in names():
+        own = load(name)
+        why = _why_not(own, name, facts - own.given_facts, goal, allow, only, skip, missing_of)
+        kept = [change.options for change in recipe if change.name == name]
+        options = [] if why else [each for each in own.propose(loop_profile) if each not in kept]
+        if not options:
+            ruled_out[name] = why or ("kept already" if kept else "cannot help this model")
+            continue
+        changes = tuple(Change(name, each) for each in options)
+        usable.append(
+            Candidate(
+                change=changes[0],
+                title=own.title,
+                numerics=own.numerics,
+                bound=own.saves * loop_profile.step,
+                cost=2 * block + starts / rounds,
+                start=starts + (0.0 if len(recipe) and own.settings_only else own.builds),
+                prior=own.prior * (BACK if _is_back(own, facts) else 1.0),
+                space=_line(changes),
+                needs=own.needs,
+                gives=own.given_facts,
+                conflicts=own.conflicts,
+                risky=own.risky,
+            )
+        )
+    return CandidateSet(tuple(usable), ruled_out)
+
+
+def _is_back(own: ModelChange, facts: frozenset[str]) -> bool:
+    """Whether a change takes away what computes in fewer bits now, and puts float32 in its place."""
+    return own.numerics != "precision" and "half_precision" in facts & own.conflicts
+
+
+def _line(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Options in the order of their values; one that has none stands first."""
+    if len(changes) < 2:
+        return ()
+    return tuple(sorted(changes, key=lambda change: change.options.get("value", 0)))
+
+
+def _why_not(
+    own: ModelChange,
+    name: str,
+    facts: frozenset[str],
+    goal: str,
+    allow: frozenset[str],
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    missing_of: Callable[[str], list[str]],
+) -> str:
+    """Why a name is no candidate; "" when it is one."""
+    if left := left_out(name, only, skip):
+        return left
+    if lacks := missing_of(name):
+        return f"{lacks[0]} is not installed"
+    if goal not in own.goals:
+        return f"does not serve the goal {goal}"
+    if own.numerics not in allow:
+        return f"its class is {own.numerics}: --allow {own.numerics}"
+    return unmet_need(own.needs, facts)

@@ -1,1 +1,0 @@
-"""One file a runtime: records calls where they run. Loaded by path in a process without laptime."""

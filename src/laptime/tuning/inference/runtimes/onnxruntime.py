@@ -1,0 +1,265 @@
+"""ONNX Runtime on the CPU, and the ONNX export that other runtimes begin with.
+
+int8 with calibration takes the ranges of activations from the calibration inputs: a value beyond them is
+clipped. Dynamic int8 takes them from each call, and convolutions, which have slow kernels there, stay in
+float32. Weights have a scale for each output channel, and 7 bits on CPUs without VNNI, where sums of two
+products overflow.
+
+Source: onnxruntime.ai/docs/performance/model-optimizations/quantization.html.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from laptime.backends._onnx.exporting import traced_program
+from laptime.kit.errors import UserCodeError
+from laptime.measure.recorded_calls import Array, RecordedCalls
+from laptime.tuning.inference.changes import Form, ModelChange
+from laptime.tuning.inference.draft import Draft, Refused, first_words, link
+from laptime.tuning.inference.reference import instructions
+from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
+
+OPSET = 18
+_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
+PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]
+"""Operators that dynamic int8 quantises."""
+_GIVES = frozenset({"other_runtime", "on_onnxruntime"})
+_PACKAGES = ("onnxruntime", "onnx", "onnxscript")
+
+CHANGES = [
+    # All levels of graph optimisation, float32.
+    # Lies when: an operator has no fast kernel there.
+    # Source: onnxruntime.ai/docs/performance.
+    ModelChange(
+        name="onnxruntime",
+        title="ONNX Runtime",
+        numerics="reassociated",
+        saves=0.75,
+        prior=0.6,
+        needs=frozenset({"cpu", "!onnx_file"}),
+        gives=_GIVES,
+        conflicts=OF_PYTORCH,
+        packages=_PACKAGES,
+        builds=12.0,
+        form="onnx",
+    ),
+    # Calibrated on the first inputs.
+    # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
+    ModelChange(
+        name="onnxruntime_int8",
+        title="ONNX Runtime in int8",
+        numerics="precision",
+        saves=0.9,
+        prior=0.7,
+        needs=frozenset({"cpu"}),
+        gives=_GIVES | {"half_precision"},
+        conflicts=OF_PYTORCH,
+        packages=_PACKAGES,
+        builds=20.0,
+        form="onnx_int8",
+        settings={"precision": "int8"},
+    ),
+    # Matrix products in int8; ranges of activations are taken from each call, so no input reaches beyond
+    # them. Recommended for transformers.
+    # Lies when: products are small; then finding the range costs more than int8 saves.
+    ModelChange(
+        name="onnxruntime_dynamic_int8",
+        title="ONNX Runtime, products in int8",
+        numerics="precision",
+        saves=0.85,
+        prior=0.3,
+        needs=frozenset({"cpu"}),
+        gives=_GIVES | {"half_precision"},
+        conflicts=OF_PYTORCH,
+        packages=_PACKAGES,
+        builds=15.0,
+        form="onnx_dynamic_int8",
+        settings={"precision": "int8"},
+    ),
+    # A lower level of graph optimisation than the default, the highest: without fusions of layouts, and
+    # with the simplest rewrites alone.
+    # Lies when: never by itself; a level that fuses less is faster only where a fused kernel is slow.
+    # Source: onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.
+    ModelChange(
+        name="graph_optimization",
+        title="level of graph optimisation",
+        numerics="reassociated",
+        saves=0.3,
+        prior=0.05,
+        needs=frozenset({"on_onnxruntime", "!on_openvino"}),
+        propose=lambda loop_profile: [{"value": "EXTENDED"}, {"value": "BASIC"}],
+        settings_only=True,
+        apply=lambda draft, options: draft.settings.update(level=f"ORT_ENABLE_{options['value']}"),
+    ),
+]
+
+
+def write_onnx(draft: Draft, folder: Path) -> None:
+    """Writes model.onnx.
+
+    Raises:
+        Refused: it cannot be exported, or not for any batch size.
+    """
+    there = draft.file or draft.export
+    if there is not None and there.is_file():
+        _place(there, folder)
+        return
+    _export(draft, folder)
+    if draft.export is not None:
+        draft.export.parent.mkdir(exist_ok=True)
+        _place(folder / "model.onnx", draft.export.parent)
+
+
+def _export(draft: Draft, folder: Path) -> None:
+    import torch
+
+    traced = draft.inputs[0].shape[0] if any(draft.varies) else None
+    try:
+        with torch.no_grad():
+            program = traced_program(
+                draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, traced=traced
+            )
+    except UserCodeError as error:
+        raise Refused(f"{error.what}: {error.why}") from error
+    takes = program.model.graph.inputs
+    if len(takes) != len(draft.inputs):
+        raise Refused(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
+    held = sum(t.numel() * t.element_size() for t in draft.module.state_dict().values())
+    program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
+
+
+def _place(file: Path, folder: Path) -> None:
+    """An ONNX file at another place, with the files that hold its weights.
+
+    Raises:
+        Refused: weights lie outside its folder, which no copy could find.
+    """
+    link(file, folder / "model.onnx")
+    for name in _outside(file):
+        source, place = file.parent / name, folder / name
+        if Path(os.path.normpath(place)).parent != folder or not source.is_file():
+            raise Refused(f"its weights lie in {name}, which is not beside it")
+        link(source, place)
+
+
+def _outside(file: Path) -> set[str]:
+    """Files that hold weights of an ONNX file; none where the package onnx is missing, which can tell."""
+    try:
+        import onnx
+    except ImportError:
+        return set()
+    model = onnx.load(str(file), load_external_data=False)
+    entries = [entry for each in model.graph.initializer for entry in each.external_data]
+    return {entry.value for entry in entries if entry.key == "location"}
+
+
+def write_int8(draft: Draft, folder: Path) -> None:
+    """Writes model.onnx, weights and activations in int8.
+
+    Raises:
+        Refused: it cannot be exported or quantised.
+    """
+    write_onnx(draft, folder)
+    calibration = RecordedCalls.load(draft.calibration).calls[0].inputs
+    try:
+        _quantise(folder / "model.onnx", folder / "int8.onnx", calibration)
+    except Exception as error:
+        raise Refused(f"ONNX Runtime cannot quantise it: {first_words(error)}") from error
+    _take_quantised(folder)
+
+
+def write_dynamic_int8(draft: Draft, folder: Path) -> None:
+    """Writes model.onnx, weights of matrix products in int8, activations quantised in each call.
+
+    Raises:
+        Refused: it cannot be exported or quantised, or has no products with weights.
+    """
+    write_onnx(draft, folder)
+    try:
+        quantised = _quantise_products(folder / "model.onnx", folder / "int8.onnx")
+    except Exception as error:
+        raise Refused(f"ONNX Runtime cannot quantise it: {first_words(error)}") from error
+    if not quantised:
+        raise Refused("it has no matrix products with weights to quantise")
+    _take_quantised(folder)
+
+
+def _take_quantised(folder: Path) -> None:
+    for part in folder.glob("model.onnx*"):
+        part.unlink()
+    (folder / "int8.onnx").rename(folder / "model.onnx")
+
+
+def has_vnni() -> bool:
+    """Whether the CPU sums products of 8 bits without overflow."""
+    return bool({"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()))
+
+
+def _prepared(source: Path) -> Path:
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = source.with_name("prepared.onnx")
+    quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+    return prepared
+
+
+def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
+    import onnxruntime
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.calibrate import CalibrationDataReader
+
+    prepared = _prepared(source)
+    session = onnxruntime.InferenceSession(prepared, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+
+    class Calibration(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._calls = iter([dict(zip(names, inputs, strict=True))])
+
+        def get_next(self) -> Mapping[str, Any] | None:
+            return next(self._calls, None)
+
+    quantize_static(
+        str(prepared),
+        str(place),
+        Calibration(),
+        quant_format=QuantFormat.QDQ,
+        per_channel=True,
+        reduce_range=not has_vnni(),
+        activation_type=QuantType.QUInt8,
+        weight_type=QuantType.QInt8,
+    )
+    prepared.unlink()
+
+
+def _quantise_products(source: Path, place: Path) -> bool:
+    """Whether anything was quantised."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    prepared = _prepared(source)
+    quantize_dynamic(
+        str(prepared),
+        str(place),
+        op_types_to_quantize=PRODUCTS,
+        per_channel=True,
+        reduce_range=not has_vnni(),
+        weight_type=QuantType.QInt8,
+    )
+    prepared.unlink()
+    nodes = onnx.load(str(place), load_external_data=False).graph.node
+    return any(node.op_type.startswith("Dynamic") for node in nodes)
+
+
+FORMS = {
+    name: Form(write=write, tuned="onnx", packages=("onnxruntime",), profiler="onnx_runtime")
+    for name, write in (
+        ("onnx", write_onnx),
+        ("onnx_int8", write_int8),
+        ("onnx_dynamic_int8", write_dynamic_int8),
+    )
+}

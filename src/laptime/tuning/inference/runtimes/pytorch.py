@@ -1,0 +1,381 @@
+"""PyTorch: changes of the module, graphs of torch.export, packages that AOTInductor has compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.measure.recorded_calls import RecordedCalls
+from laptime.tuning.inference.changes import Form, ModelChange
+from laptime.tuning.inference.draft import Draft, Refused, first_words
+from laptime.tuning.optimization import Options
+
+if TYPE_CHECKING:
+    import torch
+
+OF_PYTORCH = frozenset(
+    {"inference_mode", "channels_last", "fold_batch_norm", "half_precision", "compiled", "allocator"}
+    | {"tf32_on", "cuda_graphs"}
+)
+"""Facts of changes to PyTorch's own running, which another runtime takes away."""
+LARGE = 1 << 18
+"""Weights of a linear layer from which on they are narrowed: 1 MiB in float32; less lies in the caches."""
+PACKING = "tile_packed_to_4d"
+"""Of int4 weights: that of PyTorch's own kernel."""
+_IN_PYTORCH = frozenset({"!other_runtime"})
+
+
+def _lay_out(draft: Draft, options: Options) -> None:
+    """The module's 4-d weights and the traced inputs; `tuned.py` lays out those of each call."""
+    import torch
+
+    last = torch.channels_last
+    draft.module = draft.module.to(memory_format=last)
+    draft.inputs = [each.contiguous(memory_format=last) if each.ndim == 4 else each for each in draft.inputs]
+
+
+def _fuse(draft: Draft, options: Options) -> None:
+    from torch.fx.experimental.optimization import fuse
+
+    try:
+        draft.module = fuse(draft.module)
+    except Exception as error:
+        raise Refused(f"torch.fx cannot trace it: {first_words(error)}") from error
+
+
+def _capture(draft: Draft, options: Options) -> None:
+    """Type and shape of each input that the graph is captured for."""
+    import torch
+
+    given = RecordedCalls.load(draft.calibration).calls[0].inputs
+    draft.settings["cuda_graph"] = [[str(torch.from_numpy(each).dtype), *each.shape] for each in given]
+
+
+def in_half_precision(draft: Draft, dtype: str) -> None:
+    """The module with its weights in a type of torch; floats are cast on the way in and on the way out."""
+    import torch
+
+    half = getattr(torch, dtype)
+
+    class Cast(torch.nn.Module):
+        def __init__(self, module: torch.nn.Module) -> None:
+            super().__init__()
+            self.module = module.to(half)
+
+        def forward(self, *given: torch.Tensor) -> Any:
+            output = self.module(*(_to(each, half) for each in given))
+            if isinstance(output, torch.Tensor):
+                return _to(output, torch.float32)
+            if isinstance(output, dict):
+                return {key: _to(value, torch.float32) for key, value in output.items()}
+            return tuple(_to(value, torch.float32) for value in output)
+
+    draft.module = Cast(draft.module).eval()
+
+
+def _to(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
+def _narrow_to_int8(draft: Draft, options: Options) -> None:
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    _quantise(draft, Int8WeightOnlyConfig())
+
+
+def _narrow_to_int4(draft: Draft, options: Options) -> None:
+    from torchao.quantization import Int4WeightOnlyConfig
+
+    try:
+        config = Int4WeightOnlyConfig(group_size=128, int4_packing_format=PACKING)
+    except TypeError as error:
+        raise Refused(f"this torchao does not know the packing {PACKING}") from error
+    in_half_precision(draft, "bfloat16")
+    _quantise(draft, config)
+
+
+def _quantise(draft: Draft, config: Any) -> None:
+    """Large linear layers by a configuration of torchao, which torch.export sees as plain tensors.
+
+    Raises:
+        Refused: there are none, or it cannot be done.
+    """
+    from torchao.quantization import quantize_
+    from torchao.utils import unwrap_tensor_subclass
+
+    if not any(map(_is_large, draft.module.modules())):
+        raise Refused(f"it has no linear layer of {LARGE} weights or more")
+    try:
+        quantize_(draft.module, config, filter_fn=lambda module, name: _is_large(module))
+        unwrap_tensor_subclass(draft.module)
+    except Exception as error:
+        raise Refused(f"torchao cannot quantise it: {first_words(error)}") from error
+
+
+def _is_large(module: Any) -> bool:
+    import torch
+
+    return isinstance(module, torch.nn.Linear) and module.weight.numel() >= LARGE
+
+
+CHANGES = [
+    # `torch.inference_mode()` in place of `torch.no_grad()`. Saves version counters and view tracking:
+    # microseconds an operator, so it shows in small models only.
+    # Lies when: outputs are used in a computation with gradients later, which then raises.
+    # Source: pytorch.org/docs, torch.autograd.grad_mode.inference_mode.
+    ModelChange(
+        name="inference_mode",
+        title="inference mode",
+        numerics="exact",
+        saves=0.15,
+        prior=0.1,
+        needs=_IN_PYTORCH,
+        settings_only=True,
+        settings={"inference_mode": True},
+    ),
+    # Weights and 4-d inputs in memory format channels_last (NHWC), which convolution kernels of CPUs prefer.
+    # Lies when: operators in between give the layout up again, and every call pays for copies.
+    # Source: pytorch.org/tutorials, channels last memory format.
+    ModelChange(
+        name="channels_last",
+        title="memory format channels_last",
+        numerics="reassociated",
+        saves=0.5,
+        prior=0.3,
+        needs=_IN_PYTORCH | {"conv"},
+        apply=_lay_out,
+        settings={"channels_last": True},
+    ),
+    # Batch normalisations folded into the convolutions and linear layers before them.
+    # Lies when: running statistics are not settled: folded weights then overflow or vanish.
+    # Source: torch.fx.experimental.optimization.fuse; Jacob et al. 2018, section 3.2.
+    ModelChange(
+        name="fold_batch_norm",
+        title="batch norm folded into convolutions",
+        numerics="reassociated",
+        saves=0.4,
+        prior=0.3,
+        needs=_IN_PYTORCH | {"conv", "batchnorm"},
+        apply=_fuse,
+    ),
+    # All kernels of a call launched at once: a CUDA graph, captured in the first call. Inputs are copied
+    # to where the graph reads them, outputs to where no later call writes. Other shapes or types run
+    # without the graph.
+    # Lies when: two threads call it at once: they share the graph's inputs.
+    # Source: docs.pytorch.org/docs/stable/notes/cuda.html, CUDA graphs.
+    ModelChange(
+        name="cuda_graphs",
+        title="a CUDA graph of the whole call",
+        numerics="reassociated",
+        saves=0.7,
+        prior=0.4,
+        needs=_IN_PYTORCH | {"cuda", "!varying_shapes"},
+        apply=_capture,
+    ),
+    # Inductor ahead of time, weights frozen: operators fused, weights laid out for their kernels.
+    # Lies when: shapes change in another dimension than the batch; such a call raises.
+    # Source: pytorch.org/docs, AOTInductor; torch._inductor.config.freezing.
+    ModelChange(
+        name="compiled",
+        title="compiled by Inductor, frozen",
+        numerics="reassociated",
+        saves=0.7,
+        needs=_IN_PYTORCH | {"gcc"},
+        builds=60.0,
+        holds=frozenset({"threads"}),
+        form="packaged",
+    ),
+    # Inductor also times kernels of its own against the libraries'.
+    # Lies when: the machine that serves has other caches than the one that compiled.
+    # Source: torch._inductor.config.max_autotune; on CPUs torch/_inductor/codegen/cpp_gemm_template.py.
+    ModelChange(
+        name="compiled_max_autotune",
+        title="compiled by Inductor, frozen, kernels chosen by timing",
+        numerics="reassociated",
+        saves=0.72,
+        prior=0.4,
+        needs=_IN_PYTORCH | {"gcc"},
+        gives=frozenset({"compiled"}),
+        builds=150.0,
+        holds=frozenset({"threads"}),
+        form="packaged",
+        settings={"max_autotune": True},
+    ),
+    # Quantised by torchao (PT2E, calibrated on the first inputs), then compiled ahead of time by Inductor.
+    # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
+    # Source: pytorch.org/tutorials, PyTorch 2 export quantization with X86 backend through Inductor.
+    ModelChange(
+        name="compiled_int8",
+        title="int8 by torchao, compiled by Inductor",
+        numerics="precision",
+        saves=0.9,
+        needs=_IN_PYTORCH | {"gcc", "cpu"},
+        gives=frozenset({"compiled", "half_precision"}),
+        packages=("torchao",),
+        builds=90.0,
+        holds=frozenset({"threads"}),
+        form="packaged_int8",
+        settings={"precision": "int8"},
+    ),
+    # Weights and activations in bfloat16; inputs and outputs stay float32.
+    # Lies when: the CPU has no bfloat16 units and emulates them.
+    # Source: oneDNN documentation, bfloat16 training and inference.
+    ModelChange(
+        name="bf16",
+        title="bfloat16",
+        numerics="precision",
+        saves=0.8,
+        needs=_IN_PYTORCH | {"bf16"},
+        gives=frozenset({"half_precision"}),
+        apply=lambda draft, options: in_half_precision(draft, "bfloat16"),
+        settings={"precision": "bfloat16"},
+    ),
+    # The same in float16.
+    # Lies when: a value is beyond 65,504; the outputs tell.
+    # Source: oneDNN documentation, float16 with AVX512-FP16 and AMX-FP16.
+    ModelChange(
+        name="fp16",
+        title="float16",
+        numerics="precision",
+        saves=0.8,
+        needs=_IN_PYTORCH | {"fp16"},
+        gives=frozenset({"half_precision"}),
+        apply=lambda draft, options: in_half_precision(draft, "float16"),
+        settings={"precision": "float16"},
+    ),
+    # Matrix products of float32 with 10 bits of mantissa, on tensor cores. PyTorch lets convolutions use
+    # it by default, so only models with matrix products can gain. float16 has as many bits, and so its
+    # limits.
+    # Lies when: the model is bound by memory; or other code of the server counts on float32 products.
+    # Source: NVIDIA A100 whitepaper; torch.set_float32_matmul_precision.
+    ModelChange(
+        name="tf32",
+        title="TF32 matrix products",
+        numerics="precision",
+        saves=2 / 3,
+        needs=_IN_PYTORCH | {"cuda", "tf32", "linear", "!half_precision"},
+        gives=frozenset({"tf32_on"}),
+        apply=lambda draft, options: draft.settings.update({"precision": "float16", **draft.settings}),
+        settings={"float32": "high"},
+    ),
+    # Weights of large linear layers in int8, a scale for each row; products and activations stay as they
+    # are. A product of few rows waits for its weights: a quarter of the bytes is what it saves.
+    # Lies when: calls have many items; such products are bound by arithmetic, and turning weights back
+    # costs time.
+    # Source: docs.pytorch.org/ao, Int8WeightOnlyConfig.
+    ModelChange(
+        name="weight_only_int8",
+        title="weights of linear layers in int8",
+        numerics="precision",
+        saves=0.7,
+        prior=0.3,
+        needs=_IN_PYTORCH | {"cuda", "linear"},
+        gives=frozenset({"half_precision"}),
+        packages=("torchao",),
+        apply=_narrow_to_int8,
+        settings={"precision": "int8"},
+    ),
+    # In int4, a scale for every 128 of them; activations in bfloat16, which the kernels take alone.
+    # Outputs are held against the limits of int8: what errs by more is refused.
+    # Lies when: as `weight_only_int8`.
+    # Source: docs.pytorch.org/ao, Int4WeightOnlyConfig; the packing is that of PyTorch's own kernel.
+    ModelChange(
+        name="weight_only_int4",
+        title="weights of linear layers in int4",
+        numerics="precision",
+        saves=0.85,
+        prior=0.3,
+        needs=_IN_PYTORCH | {"cuda", "linear", "bf16"},
+        gives=frozenset({"half_precision"}),
+        packages=("torchao",),
+        apply=_narrow_to_int4,
+        settings={"precision": "int8"},
+    ),
+]
+
+
+def write_exported(draft: Draft, folder: Path) -> None:
+    """Writes model.pt2.
+
+    Raises:
+        Refused: it cannot be exported.
+    """
+    import torch
+
+    torch.export.save(graph_of(draft), folder / "model.pt2")
+
+
+def graph_of(draft: Draft) -> torch.export.ExportedProgram:
+    """The exported model, for any batch size where it may vary.
+
+    Raises:
+        Refused: it cannot be exported.
+    """
+    import torch
+
+    tracing: Any = torch.export
+    sizes = tracing.ShapesCollection()
+    for tensor, varies in zip(draft.inputs, draft.varies, strict=True):
+        if varies:
+            sizes[tensor] = {0: tracing.Dim.DYNAMIC}
+    arguments = tuple(draft.inputs)
+    try:
+        with torch.no_grad():
+            shapes = sizes.dynamic_shapes(draft.module, arguments) if any(draft.varies) else None
+            return torch.export.export(draft.module, arguments, dynamic_shapes=shapes)
+    except Exception as error:
+        raise Refused(f"torch.export cannot trace it: {first_words(error)}") from error
+
+
+def write_packaged(draft: Draft, folder: Path) -> None:
+    """Writes compiled.pt2, with the weights frozen into it. Needs a C++ compiler, once.
+
+    Raises:
+        Refused: it cannot be exported or compiled.
+    """
+    import torch
+    import torch._inductor
+
+    graph = graph_of(draft)
+    draft.settings["packaged"] = True
+    torch.set_float32_matmul_precision(draft.settings.get("float32", "highest"))  # kernels follow it
+    if threads := draft.settings.get("threads"):
+        torch.set_num_threads(threads)  # the number stands in the generated code
+    configs = {"freezing": True, "max_autotune": bool(draft.settings.get("max_autotune"))}
+    try:
+        with torch.no_grad():
+            torch._inductor.aoti_compile_and_package(
+                graph, package_path=str(folder / "compiled.pt2"), inductor_configs=configs
+            )
+    except Exception as error:
+        raise Refused(f"it cannot be compiled: {first_words(error)}") from error
+
+
+def write_packaged_int8(draft: Draft, folder: Path) -> None:
+    """Writes compiled.pt2 of a graph that torchao has quantised (PT2E).
+
+    Raises:
+        Refused: it cannot be exported, quantised or compiled.
+    """
+    import torch
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+    graph = graph_of(draft).module()
+    quantizer = x86.X86InductorQuantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
+    try:
+        prepared = prepare_pt2e(graph, quantizer)
+        with torch.no_grad():
+            prepared(*map(torch.from_numpy, RecordedCalls.load(draft.calibration).calls[0].inputs))
+        draft.module = convert_pt2e(prepared)
+    except Exception as error:
+        raise Refused(f"torchao cannot quantise it: {first_words(error)}") from error
+    write_packaged(draft, folder)
+
+
+_WRITERS = {"exported": write_exported, "packaged": write_packaged, "packaged_int8": write_packaged_int8}
+FORMS = {
+    name: Form(write=write, tuned="torch_cpu", on_cuda="torch_cuda", packages=("torch",), profiler="pytorch")
+    for name, write in _WRITERS.items()
+}
