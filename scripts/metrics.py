@@ -9,7 +9,7 @@ import sys
 import _pages
 
 import laptime
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 HEADER = """# Metrics
 

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 
 import _pages
 
-from laptime.kit.money import usd
+from laptime.kit.units import usd
 from laptime.pricing import machine_table
 from laptime.pricing.bounds import bound
 from laptime.pricing.formulas import HOURS_PER_MONTH, per_month
 from laptime.pricing.lookup import find
-from laptime.records.cost import Work
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine, Work
 
 SIXTEEN = (
     *("oci:VM.Standard.E3.Flex:16:32", "oci:VM.Standard.E4.Flex:16:32", "oci:VM.Standard.E5.Flex:16:32"),

@@ -12,7 +12,7 @@ import argparse
 import sys
 
 from laptime.kit.errors import LaptimeError
-from laptime.kit.quantity import seconds
+from laptime.kit.units import seconds
 from laptime.records.tuning import Tuning
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.subject import tune_model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laptime.kit.package import __version__ as __version__
+from laptime.kit import __version__ as __version__
 
 if TYPE_CHECKING:
     from laptime.apps.notebook import load_ipython_extension as load_ipython_extension

@@ -15,8 +15,8 @@ import pytest
 
 from fixtures import traces
 from laptime import rules
+from laptime.records.check import Finding
 from laptime.records.environment import Environment
-from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.verbs.trace import analyse
 

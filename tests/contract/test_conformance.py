@@ -74,7 +74,7 @@ RULE = '''
 Lies when: never.
 Source: a guess.
 """
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 seen = []
 def rule(profile):
     seen.append(1)
@@ -277,7 +277,7 @@ def test_a_backend_that_opens_anything_is_found(guest: Install) -> None:
 
 PROBE = '''
 """An instrument."""
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 METRICS = (Metric(tag={tag!r}, unit={unit!r}, title="t", meaning={meaning!r}, lies_when={lies!r}),)
 '''
 

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures.runs import environment
 from laptime.probes import machine as probe
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.testing.machine import ScriptedMachine

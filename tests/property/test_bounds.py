@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.analysis.bounds import HALF, Recorded, bounds
-from laptime.records.roofline import Ceilings, OperatorClass, Work
+from laptime.records.overview import Ceilings, OperatorClass, Work
 
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1.0, 1e13))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Struct, structs
 
 from fixtures import profiles
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.reports.documents.profile import words
 from laptime.reports.formats import html, markdown, text

@@ -12,10 +12,8 @@ from laptime.records.case import Case
 from laptime.records.check import Check, trust
 from laptime.records.environment import Environment, differences
 from laptime.records.event import CaseAdded, Event, Measured, Progress, RunBuilder, RunStarted
-from laptime.records.metric import Metric
-from laptime.records.regime import Regime
 from laptime.records.run import Run
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Regime, Series
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 METRICS = [

@@ -9,11 +9,9 @@ from fixtures.runs import run
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case, Failure
-from laptime.records.check import Check
+from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
-from laptime.records.finding import Finding
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 words = st.text(max_size=12)
 seconds = st.floats(min_value=1e-9, max_value=1e4)

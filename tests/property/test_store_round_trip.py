@@ -7,15 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.records.case import Case, Failure
-from laptime.records.check import Check
+from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.event import CaseAdded, Event, Measured, RunFinished, RunStarted
-from laptime.records.finding import Finding
-from laptime.records.metric import Metric
 from laptime.records.plan import Setting
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 from laptime.store import files
 from laptime.store.journal import Journal
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import Command, asked, requested
-from laptime.kit import options, quantity, typed
+from laptime.kit import options, typed, units
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option, UnknownKeyword, fields, takes
 from laptime.records.plan import BenchRequest
@@ -24,7 +24,7 @@ class Baking:
     """A request of no verb."""
 
     cake: str
-    heat: Annotated[float | None, Option("Of the oven.", "TIME", read=quantity.seconds)] = None
+    heat: Annotated[float | None, Option("Of the oven.", "TIME", read=units.seconds)] = None
     eggs: Annotated[int, Option("In it.", least=1, most=12)] = 3
     tins: Annotated[list[int], Option("Sizes.", "N,...", read=typed.integers)] = field(default_factory=list)
     glaze: Annotated[Literal["", "sugar", "cocoa"], Option("On top.", bare="sugar")] = ""
@@ -37,7 +37,7 @@ class Baking:
     labels: Annotated[
         dict[str, list[str]], Option("Names.", flags="--label", read=typed.settings, repeatable=True)
     ] = field(default_factory=dict)
-    timeout: Annotated[float, Option("Patience.", "TIME", read=quantity.seconds)] = 600.0
+    timeout: Annotated[float, Option("Patience.", "TIME", read=units.seconds)] = 600.0
     origins: dict[str, str] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from laptime.records.case import Case, Failure, case_key
-from laptime.records.check import Check, Outcome, Trust, trust
+from laptime.records.check import Check, Finding, Outcome, Trust, trust
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Device, Environment, differences
 from laptime.records.event import (
@@ -21,11 +21,9 @@ from laptime.records.event import (
     RunFinished,
     RunStarted,
 )
-from laptime.records.finding import Finding
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
 from laptime.records.run import Run, Subject
-from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
+from laptime.records.series import DISTURBED, EXCLUDED, Label, Metric, Series
 
 LATENCY = Metric(tag="latency", unit="s", title="Latency", better="lower")
 MACHINE = Environment(

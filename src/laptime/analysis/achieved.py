@@ -7,7 +7,7 @@ from msgspec import structs
 from laptime.analysis.peak import Peak, measured_peak
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
-from laptime.records.constants import TODAY, Constants
+from laptime.records.plan import TODAY, Constants
 
 
 def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Constants = TODAY) -> list[Stat]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from laptime.kit.registry import names
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 
 TOLERANCE = 0.05
 """Relative difference of FLOPs that counters of two frameworks make of one model."""

@@ -15,15 +15,13 @@ from msgspec import structs
 
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
-from laptime.kit.quantity import amount, share
 from laptime.kit.text import count
-from laptime.kit.units import estimate, show
+from laptime.kit.units import amount, estimate, share, show
 from laptime.records.case import Case
+from laptime.records.check import Finding, Severity, Verdict
 from laptime.records.comparison import Comparison
-from laptime.records.finding import Finding, Severity
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement, Quantity
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 
 TOLERANCE = 0.05
 """Share by which a case may be slower than its baseline unless somebody says otherwise."""

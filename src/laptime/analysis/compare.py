@@ -18,8 +18,7 @@ from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.quantiles import median
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
-from laptime.records.regime import COMPARISON_ORDER, Regime
-from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
+from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, Label, Regime, Series
 
 FEWEST_ROUNDS = 3
 DECISION_LEVEL = 0.99

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laptime.analysis.quantiles import Floats
-from laptime.records.constants import TODAY, Constants
-from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Series
+from laptime.records.plan import TODAY, Constants
+from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Regime, Series
 
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""

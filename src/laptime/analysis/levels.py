@@ -9,8 +9,7 @@ import numpy as np
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, late_step, settle
 from laptime.records.case import Case
-from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, UNSETTLED, Label, Series
+from laptime.records.series import DISTURBED, UNSETTLED, Label, Regime, Series
 
 
 def timed_calls(case: Case) -> list[Series]:

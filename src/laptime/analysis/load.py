@@ -18,9 +18,9 @@ from laptime.analysis.steady import settle
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED, AT_ONCE, Level, level_of
-from laptime.records.metric import Metric
 from laptime.records.quantity import Quantity
 from laptime.records.requests import GAP, TPOT, TTFT, Requests
+from laptime.records.series import Metric
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 SLICES = 20

@@ -15,9 +15,9 @@ from laptime.analysis.compare import judge
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
+from laptime.records.check import Verdict
 from laptime.records.comparison import Comparison
 from laptime.records.quantity import UNDECIDED
-from laptime.records.verdict import Verdict
 
 _HALF = 1.96
 """Standard errors in half a 95 % interval."""

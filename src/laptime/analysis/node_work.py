@@ -20,7 +20,7 @@ from math import prod
 from laptime.analysis import products
 from laptime.analysis.operator_formulas import Tensor
 from laptime.analysis.operator_work import Counted
-from laptime.records.roofline import OperatorClass
+from laptime.records.overview import OperatorClass
 
 Tensors = Sequence[Tensor]
 

@@ -14,8 +14,7 @@ import numpy as np
 from laptime.analysis.quantiles import mean_interval
 from laptime.records.case import Case
 from laptime.records.quantity import Judgement, Quantity
-from laptime.records.regime import Regime
-from laptime.records.series import Label
+from laptime.records.series import Label, Regime
 
 
 class OpenLoop(NamedTuple):

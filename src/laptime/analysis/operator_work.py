@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeGuard
 from laptime.analysis import operator_formulas as formulas
 from laptime.analysis.operator_formulas import Tensor
 from laptime.analysis.products import Shape
-from laptime.records.roofline import OperatorClass
+from laptime.records.overview import OperatorClass
 
 _TYPES = {
     "float": ("float32", 4),

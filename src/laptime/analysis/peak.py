@@ -11,7 +11,7 @@ from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.quantiles import effective_size
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
-from laptime.records.constants import TODAY, Constants
+from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
 from laptime.records.series import DISTURBED
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from laptime.analysis.stat import Stat
 from laptime.kit.errors import UsageError, unknown
-from laptime.kit.quantity import seconds
-from laptime.kit.units import show
+from laptime.kit.units import seconds, show
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 
 if TYPE_CHECKING:
     from laptime.analysis.load import LevelStats  # numpy, which reading options does without

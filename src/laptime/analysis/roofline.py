@@ -16,7 +16,7 @@ from msgspec import structs
 
 from laptime.analysis.operator_work import PRODUCTS
 from laptime.kit.units import show
-from laptime.records.roofline import Ceilings, Roofline, Work
+from laptime.records.overview import Ceilings, Roofline, Work
 
 MOST = 60
 """Operators that are kept, those of most time."""

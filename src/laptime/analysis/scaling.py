@@ -14,7 +14,7 @@ from typing import NamedTuple
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import throughput_regimes, throughputs
 from laptime.records.case import Case
-from laptime.records.constants import TODAY, Constants
+from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
 
 

@@ -31,11 +31,10 @@ from laptime.analysis.student_t import t_quantile
 from laptime.analysis.token_rate import token_rate
 from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
-from laptime.records.constants import TODAY, Constants
 from laptime.records.load import ANSWERED
+from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
-from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
-from laptime.records.series import Series
+from laptime.records.series import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime, Series
 
 REPORTED = "reported/"
 """Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""

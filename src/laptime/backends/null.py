@@ -15,9 +15,8 @@ from typing import Any
 from laptime.backends._by_batch import ProgramModel, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 from laptime.targets import Program, arguments, parse
 
 TARGETS = ("null", "file", "module")

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import seconds
 from laptime.kit.text import closest
+from laptime.kit.units import seconds
 
 Request = TypeVar("Request")
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from laptime.kit import FOLDER
 from laptime.kit.errors import Unavailable, UsageError
-from laptime.kit.package import FOLDER
 from laptime.process.program import last_line
 
 NEEDED = ("msgspec", "psutil")

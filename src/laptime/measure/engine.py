@@ -51,10 +51,8 @@ from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.ruler import RULER, Ruler, open_ruler
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.regime import Regime
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Regime, Series
 
 LATE = 1e-3
 """Seconds behind its schedule from which a paced call is labelled late."""

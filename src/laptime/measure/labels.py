@@ -25,8 +25,7 @@ from laptime.analysis.lost_time import slowdown
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
 from laptime.records.case import Case
-from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, Label, Series
+from laptime.records.series import DISTURBED, Label, Regime, Series
 
 WAITED_SHARE = 0.02
 OTHERS_SHARE = 0.25

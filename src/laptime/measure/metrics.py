@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laptime.records.metric import Metric
 from laptime.records.requests import LATENCY as LATENCY
+from laptime.records.series import Metric
 
 CPU_TIME = Metric(
     tag="disturbance/cpu",

@@ -14,8 +14,7 @@ from laptime.kit.clock import Clock
 from laptime.measure import loop
 from laptime.measure.protocol import PeakWork
 from laptime.probes.scheduler import Evidence
-from laptime.records.metric import Metric
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Series
 
 SECONDS = 0.02
 """Of the timed calls of one block."""

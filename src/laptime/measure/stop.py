@@ -9,7 +9,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import main_throughput, median_of
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 
 
 def printed(case: Case) -> list[Stat]:

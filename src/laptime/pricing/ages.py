@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 
 LARGE = frozenset({"aws", "azure", "gcp", "oci"})
 """Their list prices rarely change; those of small sellers do every few weeks."""

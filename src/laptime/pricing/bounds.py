@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from laptime.probes.peaks import Ceiling, accelerator_ceiling, core_ceiling
-from laptime.records.cost import Work
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine, Work
 
 _CPU_CACHE, _DEVICE_CACHE = 2.25 * 2**30, 256 * 2.0**20
 """Last-level caches that nothing exceeds: two sockets of EPYC 9684X, the Infinity Cache of MI300X."""

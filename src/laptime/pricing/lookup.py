@@ -9,8 +9,8 @@ from difflib import get_close_matches
 
 from laptime.kit.errors import UsageError
 from laptime.pricing.machine_table import Table
+from laptime.records.cost import FlexShape, Machine
 from laptime.records.environment import Environment
-from laptime.records.machine import FlexShape, Machine
 
 _GIB = 2**30
 

@@ -22,8 +22,7 @@ from msgspec import Struct, structs
 
 from laptime.kit.errors import UsageError
 from laptime.pricing.validation import reason, without_duplicates
-from laptime.records.cost import Refused
-from laptime.records.machine import FlexShape, Machine, Origin
+from laptime.records.cost import FlexShape, Machine, Origin, Refused
 from laptime.store import cache, folder
 
 LOCAL = "machines.local.csv"

@@ -19,8 +19,7 @@ from typing import NamedTuple
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.text import count
 from laptime.pricing.bounds import kinds
-from laptime.records.cost import Prediction
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine, Prediction
 
 FEWEST = 3
 

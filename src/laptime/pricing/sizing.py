@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 
 _MARGIN, _SYSTEM = 1.2, 2.0**30
 """Over the measured peak, and bytes for the system itself."""

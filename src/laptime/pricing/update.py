@@ -16,7 +16,7 @@ from laptime.kit.text import count
 from laptime.pricing import lists, machine_table
 from laptime.pricing.machine_table import Table
 from laptime.pricing.validation import reason
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 from laptime.store.folder import write_whole
 
 LISTS = tuple(module.name for module in iter_modules(lists.__path__) if not module.name.startswith("_"))

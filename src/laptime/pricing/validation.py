@@ -14,7 +14,7 @@ from typing import TypeVar
 from laptime.kit.text import closest
 from laptime.pricing.ages import day
 from laptime.probes.peaks import accelerators
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine
 
 CHEAPEST, DEAREST = 0.05, 60.0
 """USD per hour of one whole accelerator: beyond, the price is that of something else."""

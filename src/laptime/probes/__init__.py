@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol
 
 from laptime.kit import registry
 from laptime.kit.clock import Clock
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 
 class TimedBlock(NamedTuple):

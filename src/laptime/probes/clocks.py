@@ -12,7 +12,7 @@ from typing import Any
 from laptime.kit import system_files
 from laptime.kit.clock import Clock
 from laptime.probes import EndWatch
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 CLOCK = Metric(
     tag="disturbance/clock",

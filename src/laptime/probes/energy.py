@@ -17,7 +17,7 @@ from msgspec import Struct
 from laptime.kit import registry
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 GROSS = Metric(
     tag="energy/gross",

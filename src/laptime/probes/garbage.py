@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
-from laptime.records.metric import Metric
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Series
 
 METRICS = (
     Metric(

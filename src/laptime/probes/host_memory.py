@@ -15,11 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from laptime.kit import cgroup, system_files
+from laptime.kit import system_files
 from laptime.kit.clock import Clock
 from laptime.probes import EndWatch, TimedBlock
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 METRICS = (
     Metric(
@@ -132,7 +131,7 @@ def available_bytes(root: str = "/") -> int:
         import psutil
 
         machine = int(psutil.virtual_memory().available)
-    headroom = cgroup.memory_headroom(root)
+    headroom = system_files.memory_headroom(root)
     return machine if headroom is None else min(machine, headroom)
 
 

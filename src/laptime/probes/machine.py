@@ -7,7 +7,7 @@ import platform
 from contextlib import suppress
 from pathlib import Path
 
-from laptime.kit import cgroup, system_files
+from laptime.kit import system_files
 from laptime.probes import software
 from laptime.probes.cloud import cloud
 from laptime.probes.cpu import Cpu, cpu, sockets
@@ -44,7 +44,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         folder: whose git state is told; None for the working directory.
     """
     processor = cpu(root)
-    quota = cgroup.cpu_quota(root)
+    quota = system_files.cpu_quota(root)
     usable = float(len(processor.affinity) or processor.vcpus)
     memory = memory_total(root)
     return Environment(
@@ -60,7 +60,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         cpu_quota=quota,
         isa=processor.isa,
         memory=memory,
-        memory_limit=cgroup.memory_limit(root),
+        memory_limit=system_files.memory_limit(root),
         virtual=hypervisor(processor, root),
         cloud=cloud(root),
         governor=processor.governor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 METRICS = (
     Metric(

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 OTHERS = Metric(
     tag="disturbance/others",

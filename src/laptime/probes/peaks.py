@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from laptime.probes.cpu import Cpu, cpu
 from laptime.records.environment import Device
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 METRICS = (
     Metric(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import clocks, machine, others
 from laptime.probes.cpu import cpu
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 RULER = Metric(
     tag="disturbance/ruler",

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from laptime.kit import cgroup, system_files
+from laptime.kit import system_files
 from laptime.process.channel import out_of_reach
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 METRICS = (
     Metric(
@@ -220,10 +220,10 @@ class Evidence:
 
     def _open_throttles(self, root: str) -> tuple[list[tuple[int, tuple[bytes, float]]], float | None]:
         """Open cpu.stat of every level that has a quota; a level without one stops no process."""
-        levels = cgroup.groups("cpu", root)
+        levels = system_files.groups("cpu", root)
         opened = []
         for group in levels:
-            if cgroup.quota(group) is None:
+            if system_files.quota(group) is None:
                 continue
             field = (b"throttled_usec ", 1e-6) if group.version == 2 else (b"throttled_time ", 1e-9)
             descriptor = _open(group.folder / "cpu.stat")

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from laptime.kit.package import __version__
+from laptime.kit import __version__
 
 _KNOBS = """
 OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS OMP_PROC_BIND OMP_PLACES

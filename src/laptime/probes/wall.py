@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from laptime.kit import system_files
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 METRICS = (
     Metric(

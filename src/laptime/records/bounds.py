@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from laptime.records.roofline import OperatorClass, Roofline
+from laptime.records.overview import OperatorClass, Roofline
 
 BoundWord = Literal["compute", "memory", "overhead", "threads", "neither", "unknown"]
 """What takes at least half of the time. neither: nothing does, as far as is known; unknown: too much of the

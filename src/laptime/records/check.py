@@ -1,10 +1,17 @@
-"""Checks answer one question about one case: can this number be trusted?"""
+"""What is said of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
+next step) and a verdict (does a number keep what was asked of it?).
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
+
+from laptime.kit.errors import ExitCode
+from laptime.kit.text import count
+from laptime.records.quantity import UNDECIDED, Interval, Judgement
 
 Outcome = Literal["ok", "note", "warn", "fail"]
 Trust = Literal["trusted", "noisy", "invalid"]
@@ -32,3 +39,83 @@ def trust(checks: list[Check]) -> Trust:
     if "fail" in outcomes:
         return "invalid"
     return "noisy" if "warn" in outcomes else "trusted"
+
+
+Severity = Literal["info", "advice", "problem"]
+
+
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One observation.
+
+    Attributes:
+        kind: stable name for machines (`batch/knee`, `batch/largest`).
+        severity: info, advice or problem.
+        sentence: what was found, with its numbers.
+        evidence: the numbers themselves.
+        next: what to type or change.
+        cases: keys of the cases it speaks of.
+        gain: upper bound on what the change can save, in seconds per step; None where it cannot be told.
+        change: what to change, in words or one line of code.
+        optimization: the `laptime tune` optimization that makes this change, "" when there is none.
+        stack: where in the program, innermost frame first.
+        rows: rows of the profile's tables that it rests on: `operators/aten::item`, `kernels/...`.
+    """
+
+    kind: str
+    severity: Severity = "info"
+    sentence: str
+    evidence: dict[str, Any] = {}
+    next: str = ""
+    cases: list[str] = []
+    gain: float | None = None
+    change: str = ""
+    optimization: str = ""
+    stack: list[str] = []
+    rows: list[str] = []
+
+
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question that `laptime check` or a suite has answered.
+
+    Attributes:
+        kind: max, min (a budget), regression (against a baseline), measured (there had to be a number).
+        case: key of the case.
+        metric: tag of the statistic.
+        word: kept and broken need the whole 95 % interval on one side of the limit; else undecided.
+        limit: in the metric's SI unit; of a regression how much worse is allowed, as a multiple of the
+            baseline's: 1.05 times its time.
+        value, ci95: what was found, in the same unit.
+        sentence: what to tell the user.
+        next: what would decide it, or what to do about it.
+    """
+
+    kind: Literal["max", "min", "regression", "measured"]
+    case: str
+    metric: str
+    word: Judgement
+    limit: float | None = None
+    value: float | None = None
+    ci95: Interval = None
+    sentence: str = ""
+    next: str = ""
+
+
+def conclusion(verdicts: Sequence[Verdict]) -> Judgement:
+    """One broken verdict breaks all; nothing asked is undecided."""
+    return Judgement.of_all(verdict.word for verdict in verdicts) if verdicts else UNDECIDED
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
+    """What the conclusion says to a script."""
+    codes = {"kept": ExitCode.OK, "broken": ExitCode.NO, "undecided": ExitCode.UNDECIDED}
+    return codes[conclusion(verdicts)]
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """`1 of 3 checks broken`, the worst word first."""
+    if not verdicts:
+        return "nothing was checked"
+    for word in ("broken", "undecided"):
+        if number := sum(verdict.word == word for verdict in verdicts):
+            return f"{number} of {count(len(verdicts), 'check')} {word}"
+    return f"{count(len(verdicts), 'check')} kept"

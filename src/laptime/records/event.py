@@ -11,10 +11,9 @@ from collections.abc import Callable
 from msgspec import Struct, structs
 
 from laptime.records.case import Case
-from laptime.records.check import Check
+from laptime.records.check import Check, Finding, Verdict
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
-from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.profile import Profile
 from laptime.records.requests import Requests
@@ -22,7 +21,6 @@ from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.records.tuning import Applied, Diagnosis, Rung, Tuning
 from laptime.records.tuning import Measured as MeasuredSpeed
-from laptime.records.verdict import Verdict
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):

@@ -8,7 +8,7 @@ from msgspec import Struct, convert, to_builtins
 
 from laptime.records.case import Case
 from laptime.records.cost import AT_SLO
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 
 OPEN, CLOSED = "paced", "closed"
 """Regimes of a level: requests as they are due; users who wait for an answer before they send again."""

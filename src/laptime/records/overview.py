@@ -1,4 +1,6 @@
-"""Steps and their summary: breakdown, devices, idle time, communication, phases."""
+"""Steps and their summary (breakdown, devices, idle time, communication, phases), the ranks of one job, and
+the roofline.
+"""
 
 from __future__ import annotations
 
@@ -215,3 +217,171 @@ class Overview(Struct, frozen=True, kw_only=True):
     threads_busy: float | None = None
     unrecorded_ns: int = 0
     profiling_ns: int = 0
+
+
+# Several files that are the ranks of one job.
+
+
+class RankRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One rank on one line.
+
+    Attributes:
+        compute_ns, communication_ns, exposed_communication_ns, idle_ns: over the window of its steps.
+        waiting_ns: part of its collectives spent waiting for later ranks; transfer_ns: the rest. None when
+            the collectives of the ranks could not be matched.
+        last_arrivals: collectives that it was the last to reach.
+        clock_offset_ns: added to its times to bring the ranks onto one clock.
+    """
+
+    rank: int
+    file: str
+    steps: int
+    step_ns: int
+    breakdown: Breakdown
+    devices: list[DeviceUse] = []
+    compute_ns: int = 0
+    communication_ns: int = 0
+    exposed_communication_ns: int = 0
+    idle_ns: int = 0
+    data_wait_ns: int = 0
+    waiting_ns: int | None = None
+    transfer_ns: int | None = None
+    last_arrivals: int | None = None
+    clock_offset_ns: int = 0
+
+
+class CollectiveRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One collective on all ranks (the n-th of its group), in time order.
+
+    Attributes:
+        name: all_reduce, all_to_all, ...; kernel: name of the kernel where only that is known.
+        ranks: that took part and have a file here. group_size: as the file says.
+        start_ns: of the first arriver, since the first event of the rank that began first.
+        latency_ns: the shortest duration over ranks: what the transfer takes once everybody is there.
+        skew_ns: last start - first start. last, first: ranks.
+        waiting_ns: sum over ranks of duration - latency. duration_ns: sum over ranks of durations.
+        bytes: size of the message as nccl-tests count it (the larger of what a rank gives and gets), None
+            unknown. algorithm_bandwidth, bus_bandwidth: bytes/s during latency_ns, as nccl-tests define.
+    """
+
+    name: str
+    group: str = ""
+    ranks: list[int]
+    group_size: int | None = None
+    start_ns: int
+    latency_ns: int
+    skew_ns: int
+    first: int
+    last: int
+    waiting_ns: int
+    duration_ns: int
+    bytes: int | None = None
+    dtype: str = ""
+    algorithm_bandwidth: float | None = None
+    bus_bandwidth: float | None = None
+
+
+class Straggler(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rank that others wait for.
+
+    Attributes:
+        caused_ns: waiting of all other ranks in collectives that it reached last.
+        share: of all waiting.
+        last_arrivals: collectives it reached last, of `collectives`.
+        why: what it did meanwhile that others did not, in words; "" unknown.
+    """
+
+    rank: int
+    caused_ns: int
+    share: float
+    last_arrivals: int
+    collectives: int
+    why: str = ""
+
+
+# FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work nobody counted.
+
+OperatorClass = Literal[
+    "matmul",
+    "convolution",
+    "convolution backward",
+    "attention",
+    "recurrent",
+    "normalisation",
+    "elementwise",
+    "reduction",
+    "embedding",
+    "copy",
+    "transfer",
+    "communication",
+    "other",
+    "fused",
+]
+"""Transfers are copies between host and device; `other` has operators that no class names, `fused` kernels
+of several operators whose own parts are not seen."""
+
+
+class Work(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All calls of one operator with the same shapes, or of one class of operators.
+
+    Attributes:
+        id: the operator and its shapes, or the class.
+        kind: class. name, shapes: of one operator; "" for a whole class.
+        calls: that were counted, or could not be.
+        total_ns: of the device, all that these calls launched; on a CPU their own time.
+        uncounted_ns: that part of `total_ns` whose work the shapes do not tell.
+        uncounted: operators it belongs to, those of most time.
+        flop: floating point operations of the counted calls, by dtype. tf32 is float32 on tensor cores.
+        bytes: that they must move at least: inputs once, outputs once. None where nothing is counted.
+        flops, bandwidth: FLOP and bytes per second of the counted calls.
+        intensity: FLOP per byte.
+        bound: the ceiling that is nearer; "" where the ceilings are not known.
+        share: of that ceiling, 0 to 1; None where it is not known, or would mislead: `note` says why.
+    """
+
+    id: str
+    kind: OperatorClass
+    name: str = ""
+    shapes: str = ""
+    calls: int
+    total_ns: int
+    uncounted_ns: int = 0
+    uncounted: list[str] = []
+    flop: dict[str, float] = {}
+    bytes: float | None = None
+    flops: float | None = None
+    bandwidth: float | None = None
+    intensity: float | None = None
+    bound: Literal["compute", "memory", ""] = ""
+    share: float | None = None
+    note: str = ""
+
+
+class Ceilings(Struct, frozen=True, kw_only=True):
+    """What the device can do at most.
+
+    Attributes:
+        flops: per second, by dtype. bandwidth: bytes per second between the device and its memory.
+        source: where the figures come from, in words.
+    """
+
+    device: str
+    flops: dict[str, float]
+    bandwidth: float | None
+    source: str
+
+
+class Roofline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Work by class and by operator and shape, most time first.
+
+    Attributes:
+        classes: their times sum to all device time; on a CPU to all time of operators.
+        operators: counted ones, those of most time.
+        ceilings: None where nothing is known of the device.
+        missing: why nothing could be counted, and what to do; "" where something was.
+    """
+
+    classes: list[Work] = []
+    operators: list[Work] = []
+    ceilings: Ceilings | None = None
+    missing: str = ""

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct, field
 
-from laptime.kit import quantity, typed
+from laptime.kit import typed, units
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
 from laptime.records.case import Axis
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 
 OPTIMIZERS = ("sgd", "adamw")
 """What a training step can be measured with."""
@@ -146,13 +146,13 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Option(
             "Stop when half of the 95 % interval is this small. [default: by preset]",
             "PERCENT",
-            read=quantity.share,
+            read=units.share,
         ),
     ] = None
     budget: Annotated[
         float | None,
         Option(
-            "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]", "TIME", read=quantity.seconds
+            "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]", "TIME", read=units.seconds
         ),
     ] = None
     preset: Annotated[Literal["quick", "standard", "strict"], Option("How precise and how long.")] = (
@@ -171,7 +171,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate: Annotated[float | None, Option("Calls per second of the paced regime.", "PER_SECOND")] = None
     processes: Annotated[int | None, Option("Fresh processes of every variant.", "N")] = None
     timeout: Annotated[
-        float, Option("A step that takes longer counts as hung.", "TIME", read=quantity.seconds)
+        float, Option("A step that takes longer counts as hung.", "TIME", read=units.seconds)
     ] = 120.0
     backends: Annotated[
         list[str],
@@ -230,3 +230,22 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 why=f"--regime {','.join(self.regimes)} makes no calls on a schedule",
                 next=f"--regime {','.join([*self.regimes, Regime.PACED])} --rate {self.rate:g}",
             )
+
+
+class Constants(Struct, frozen=True, kw_only=True):  # writes its defaults, too: they may change
+    """The defaults are today's; files of versions that did not store them are read with these.
+
+    Attributes:
+        few_samples: so many undisturbed samples tell the level better than a majority of disturbed ones.
+        sound_throughput: half-width, as a share, up to which a CPU's saturated throughput is taken as it is.
+        control_rounds: rounds of a tuning session's control from which a difference in it widens the margin.
+        widest_margin: what a control can widen the margin to at most, as a share of a step.
+    """
+
+    few_samples: int = 3
+    sound_throughput: float = 0.05
+    control_rounds: int = 6
+    widest_margin: float = 0.1
+
+
+TODAY = Constants()

@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 LATENCY = Metric(
     tag="latency",

@@ -14,16 +14,13 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.records.case import Case
-from laptime.records.check import Check, Trust, trust
+from laptime.records.check import Check, Finding, Trust, Verdict, trust
 from laptime.records.comparison import Comparison
-from laptime.records.constants import TODAY, Constants
 from laptime.records.environment import Environment
-from laptime.records.finding import Finding
 from laptime.records.membership import Membership
-from laptime.records.plan import Setting
+from laptime.records.plan import TODAY, Constants, Setting
 from laptime.records.profile import Profile
 from laptime.records.tuning import Tuning
-from laptime.records.verdict import Verdict
 
 SCHEMA = "laptime.run/2"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")

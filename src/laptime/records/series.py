@@ -1,12 +1,82 @@
-"""Raw samples of one metric, and the labels that say what hit each of them."""
+"""Raw samples of one metric in one regime, and the labels that say what hit each of them.
+
+A metric is data, not a field: a tag, a unit, what it means and when it lies. A regime says how calls follow
+each other while they are timed; no latency means anything without it.
+"""
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntFlag, StrEnum
+from typing import Literal
 
 from msgspec import Struct
 
-from laptime.records.metric import Metric
+
+class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a number is.
+
+    Attributes:
+        tag: stable name for machines, `latency`, `memory/host/peak`.
+        unit: SI base unit of stored values: s B J W K Hz FLOP MAC FLOP/s B/s 1/s 1 ratio.
+        title: the words people read.
+        better: which direction an engineer wants it to go.
+        meaning: one sentence.
+        lies_when: the conditions under which the number misleads.
+    """
+
+    tag: str
+    unit: str
+    title: str
+    better: Literal["lower", "higher", "none"] = "none"
+    meaning: str = ""
+    lies_when: str = ""
+
+
+class Regime(StrEnum):
+    """One regime; its value is the word on the command line and in stored files.
+
+    Attributes:
+        meaning: what is timed, in a phrase for readers.
+        times_calls: a sample is one call; otherwise it is a block of calls, and told per call.
+        needs_rate: calls are made on a schedule, so somebody has to say how many per second.
+        needs_accelerator: only a device that keeps times of its own has it.
+    """
+
+    meaning: str
+    times_calls: bool
+    needs_rate: bool
+    needs_accelerator: bool
+
+    def __new__(
+        cls,
+        value: str,
+        meaning: str = "",
+        times_calls: bool = True,
+        needs_rate: bool = False,
+        needs_accelerator: bool = False,
+    ) -> Regime:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        member.times_calls = times_calls
+        member.needs_rate = needs_rate
+        member.needs_accelerator = needs_accelerator
+        return member
+
+    ISOLATED = "isolated", "one call at a time, waiting for each"
+    SATURATED = "saturated", "calls back to back, one wait at the end", False
+    DEVICE = "device", "time on the device alone", True, False, True
+    PACED = "paced", "calls at a fixed rate, counted from when each was due", True, True
+
+
+HEADLINE_ORDER = (Regime.ISOLATED, Regime.PACED, Regime.DEVICE, Regime.SATURATED)
+"""Which latency a case is known by: the first of these that was measured."""
+
+COMPARISON_ORDER = (Regime.ISOLATED, Regime.DEVICE, Regime.SATURATED, Regime.PACED)
+"""Which latencies two cases are compared by: the first of these that both have."""
+
+THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PACED)
+"""Which regime a throughput is told in."""
 
 
 class Label(IntFlag):

@@ -1,4 +1,5 @@
-"""The tables of a profile: operators, annotations, kernels, modules, memory, launches, copies.
+"""The tables of a profile (operators, annotations, kernels, modules, memory, launches, copies), its critical
+path and one step, event by event.
 
 `id` is stable inside one profile; findings name rows by it (`operators/aten::item`).
 """
@@ -283,3 +284,100 @@ class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     operators: list[tuple[str, int]] = []
     stack: list[str] = []
     blocking: Literal["", "some", "all"] = ""
+
+
+# What decides the length of a step: a chain of host work, launches, device work and waits without a gap.
+
+Link = Literal[
+    "kernel",
+    "communication",
+    "copy",
+    "gap",
+    "latency",
+    "launch",
+    "synchronisation",
+    "data",
+    "operator",
+    "python",
+    "unrecorded",
+]
+"""On the device: kernels, collectives, copies and memsets, and gaps between two activities of which one
+waited for the other. Latency: from the end of a launch call to the start of its work. On the host: runtime
+and driver calls (launch), calls that waited for the device, after it was done (synchronisation), the loader
+(data), operators, Python or a named range (python), and what no event explains."""
+
+
+class PathRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All parts of the path of one kind and name.
+
+    Attributes:
+        id: kind and name.
+        name: kernel, or operator on the host; "" where nothing has a name.
+        parts: how many. longest_ns: the longest of them.
+        stack: of the longest, innermost frame first.
+    """
+
+    id: str
+    kind: Link
+    name: str
+    total_ns: int
+    parts: int
+    longest_ns: int
+    stack: list[str] = []
+
+
+class CriticalPath(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The path of one step; `kinds_ns` and `rows` sum to `total_ns`, the step.
+
+    Attributes:
+        step: its number.
+        kinds_ns: by kind, longest first.
+        rows: longest first.
+    """
+
+    step: int
+    total_ns: int
+    kinds_ns: dict[str, int]
+    rows: list[PathRow]
+
+
+# One step, event by event, to be drawn.
+
+
+class Lane(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A thread or a stream, with its ranges as parallel lists.
+
+    Attributes:
+        kind: host or device.
+        name: `thread 123 main`, `cuda:0 stream 7`.
+        start_ns: since the start of the step; dur_ns.
+        name_index: into Timeline.names.
+        depth: nesting of host ranges, 0 outermost.
+        category: into Timeline.categories.
+    """
+
+    kind: str
+    name: str
+    start_ns: list[int] = []
+    dur_ns: list[int] = []
+    name_index: list[int] = []
+    depth: list[int] = []
+    category: list[int] = []
+
+
+class Timeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The step nearest the median, all threads and streams.
+
+    Attributes:
+        step: its number. dur_ns: its length.
+        dropped: ranges left out because there are too many (the shortest go first).
+        arrows: launches: (host lane, row, device lane, row), only those of ranges that are here.
+    """
+
+    step: int
+    dur_ns: int
+    names: list[str] = []
+    categories: list[str] = []
+    lanes: list[Lane] = []
+    arrows: list[tuple[int, int, int, int]] = []
+    dropped: int = 0

@@ -9,8 +9,8 @@ from laptime.kit.text import count
 from laptime.kit.units import percent as percent
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
-from laptime.records.regime import Regime
 from laptime.records.run import Run
+from laptime.records.series import Regime
 
 REGIMES: dict[str, str] = {regime.value: regime.meaning for regime in Regime}
 

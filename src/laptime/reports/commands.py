@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from laptime.kit import quantity, registry
+from laptime.kit import registry, units
 from laptime.records.run import IN_MEMORY, Run
 from laptime.reports._words import printable
 
@@ -79,7 +79,7 @@ def _call(verb: str, target: str, options: Sequence[str]) -> str:
     """`laptime.bench(model, budget=30)`: what is in memory has no name for a command line."""
     if verb == "profile":
         return f"laptime.profile({', '.join(_settings(options))})"
-    values = {"--budget": quantity.seconds, "--precision": quantity.share}
+    values = {"--budget": units.seconds, "--precision": units.share}
     given = [
         f"{name.removeprefix('--').replace('-', '_')}={values[name](value):g}"
         for name, value in itertools.pairwise(options)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.records.timeline import Timeline as Ranges
+from laptime.records.tables import Timeline as Ranges
 
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from laptime.kit.errors import LaptimeError
 from laptime.kit.registry import load, names
+from laptime.records.check import Finding
 from laptime.records.environment import Environment
-from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _claims, _facts
 from laptime.rules._verdict import verdict

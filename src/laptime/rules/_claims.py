@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Bound, Profile
 from laptime.rules._reading import SERIOUS, WORTH, idle_seconds, per_step, share, step
 

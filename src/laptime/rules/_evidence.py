@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Bound, Profile
 from laptime.rules._changes import possible
 from laptime.rules._claims import Pool

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from laptime.records.profile import Profile
-from laptime.records.workload import HostWork, HostWorkKind, Workload
+from laptime.records.profile import HostWork, HostWorkKind, Profile, Workload
 from laptime.rules._reading import idle_seconds, operators, per_step, share
 
 BEGINNING: tuple[HostWorkKind, ...] = ("initialisation", "capture", "autotuning")

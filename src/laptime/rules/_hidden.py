@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from laptime.records.profile import Profile
-from laptime.records.timeline import Lane, Timeline
+from laptime.records.tables import Lane, Timeline
 from laptime.rules import _facts
 from laptime.rules._reading import (
     DATA_WAIT,

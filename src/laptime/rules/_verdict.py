@@ -6,8 +6,8 @@ import re
 
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
+from laptime.records.overview import Straggler
 from laptime.records.profile import Bottleneck, Bound, Profile
-from laptime.records.ranks import Straggler
 from laptime.rules import _facts
 from laptime.rules._hidden import mistaken
 from laptime.rules._reading import NOTABLE, missing, per_step, share, times, untraced_wait

@@ -10,7 +10,7 @@ import json
 import re
 from math import prod
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import finding

@@ -8,9 +8,8 @@ Source: the TensorBoard plugin's 10 % of the mean step, applied to what collecti
 from __future__ import annotations
 
 from laptime.kit.units import percent
-from laptime.records.finding import Finding
-from laptime.records.profile import Profile
-from laptime.records.workload import CollectiveUse
+from laptime.records.check import Finding
+from laptime.records.profile import CollectiveUse, Profile
 from laptime.rules._evidence import DEVICE, finding
 from laptime.rules._reading import NOTABLE, idle_seconds, marks, per_step, share, step, times
 from laptime.trace.names import is_communication

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import (

@@ -6,7 +6,7 @@ Source: TraceML warns from two steps on.
 
 from __future__ import annotations
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import ENOUGH_STEPS

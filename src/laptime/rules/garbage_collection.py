@@ -7,7 +7,7 @@ Source: Python's documentation of `gc.freeze`; 2 % of the step is our own thresh
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding

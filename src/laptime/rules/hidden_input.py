@@ -7,7 +7,7 @@ Source: our own: 5 % of the step, as for a DataLoader that is seen; 10 % where o
 
 from __future__ import annotations
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding

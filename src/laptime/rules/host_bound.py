@@ -10,7 +10,7 @@ Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding

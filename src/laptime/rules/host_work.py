@@ -10,9 +10,8 @@ Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % 
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.finding import Finding
-from laptime.records.profile import Profile
-from laptime.records.workload import HostWorkKind
+from laptime.records.check import Finding
+from laptime.records.profile import HostWorkKind, Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._hidden import mistaken

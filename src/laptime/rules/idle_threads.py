@@ -8,7 +8,7 @@ limit the step.
 from __future__ import annotations
 
 from laptime.kit.units import percent
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import WORTH, operators, per_step, share, step

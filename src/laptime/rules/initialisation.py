@@ -8,7 +8,7 @@ guide,
 
 from __future__ import annotations
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding

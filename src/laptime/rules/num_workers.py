@@ -8,7 +8,7 @@ Source: the TensorBoard plugin's 5 % of the mean step.
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import (

@@ -7,7 +7,7 @@ those of a single step, and writing them down makes that step slower.
 
 from __future__ import annotations
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._facts import CONVOLUTION

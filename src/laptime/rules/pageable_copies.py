@@ -7,7 +7,7 @@ Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._claims import Pool
 from laptime.rules._evidence import finding

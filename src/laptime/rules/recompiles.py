@@ -10,7 +10,7 @@ import re
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import Compilation
 from laptime.rules._evidence import finding

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.overview import IdleCause, Synchronisation
 from laptime.records.profile import Profile
 from laptime.rules import _facts

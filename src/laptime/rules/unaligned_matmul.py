@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import DEVICE, finding

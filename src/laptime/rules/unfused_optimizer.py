@@ -8,7 +8,7 @@ operators) per step and 2 % of it are our own thresholds.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._changes import optimizer_switch
 from laptime.rules._evidence import finding

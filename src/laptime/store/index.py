@@ -17,8 +17,8 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
+from laptime.kit import __version__
 from laptime.kit.errors import UsageError
-from laptime.kit.package import __version__
 from laptime.records.run import Run
 from laptime.store import files, folder
 

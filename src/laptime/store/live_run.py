@@ -6,8 +6,8 @@ import sys
 import time
 from typing import Any
 
+from laptime.kit import __version__
 from laptime.kit.clock import utc_now
-from laptime.kit.package import __version__
 from laptime.records.case import Case
 from laptime.records.event import Event, Listener, Progress, RunBuilder, RunFinished, RunStarted
 from laptime.records.run import Run

@@ -11,14 +11,14 @@ from msgspec import structs
 from laptime.analysis import budgets
 from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import amount, seconds, share
 from laptime.kit.text import closest
+from laptime.kit.units import amount, seconds, share
 from laptime.records.case import Case
+from laptime.records.check import Verdict
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
 from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 from laptime.suites import LARGE, Benchmark, Suite
 
 QUICK_BUDGET = 10.0

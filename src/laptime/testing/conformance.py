@@ -22,9 +22,8 @@ from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.kit.registry import load, names
 from laptime.probes import TimedBlock
 from laptime.records.check import Check
-from laptime.records.metric import Metric
-from laptime.records.regime import Regime
 from laptime.records.run import Run
+from laptime.records.series import Metric, Regime
 from laptime.targets import Recipe, parse
 from laptime.testing import examples
 

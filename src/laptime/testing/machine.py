@@ -30,9 +30,8 @@ from laptime.measure.protocol import (
 from laptime.probes import scheduler
 from laptime.records.case import Failure
 from laptime.records.environment import Device
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Series
 
 _FLOPS = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
 

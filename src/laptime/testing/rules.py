@@ -8,7 +8,7 @@ from types import ModuleType
 import msgspec
 from msgspec import structs
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.rules._evidence import row_names

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from laptime.records.ranks import CollectiveRow
+from laptime.records.overview import CollectiveRow
 from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
 from laptime.trace.links import of_host

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.units import percent, show
-from laptime.records.difference import Change, ChangedRow, Difference
+from laptime.records.comparison import Change, ChangedRow, Difference
 from laptime.records.overview import Breakdown
 from laptime.records.profile import Profile
 

@@ -11,8 +11,8 @@ from statistics import median
 from msgspec import Struct, structs
 
 from laptime.kit.units import show
+from laptime.records.overview import CollectiveRow, RankRow, Straggler
 from laptime.records.profile import TraceFile
-from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.trace import collectives
 from laptime.trace.collectives import Collective, Meeting
 from laptime.trace.profile import file_of

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from laptime.records.workload import WarmUp
+from laptime.records.profile import WarmUp
 from laptime.trace import links
 from laptime.trace.columns import DeviceRanges, DeviceWork, Flows, Host, Ints, Mask, Trace
 from laptime.trace.tables import host_work, overview

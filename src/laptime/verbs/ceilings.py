@@ -9,8 +9,8 @@ from laptime.analysis import roofline
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import core_ceiling, cpu_peak, device_peak
 from laptime.records.environment import Environment
+from laptime.records.overview import Ceilings
 from laptime.records.profile import Profile
-from laptime.records.roofline import Ceilings
 
 
 def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profile:

@@ -15,10 +15,10 @@ from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case
+from laptime.records.check import Verdict
+from laptime.records.check import summary as summary
 from laptime.records.quantity import BROKEN
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
-from laptime.records.verdict import summary as summary
 from laptime.suites.loading import refuse_unknown_keys
 
 FILE = Path("laptime.toml")

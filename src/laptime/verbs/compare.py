@@ -17,9 +17,8 @@ from laptime.kit.errors import UsageError
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.environment import differences
-from laptime.records.regime import COMPARISON_ORDER
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import COMPARISON_ORDER, Series
 from laptime.verbs.bench.postprocess import without_invalid_winner
 
 BETWEEN_RUNS = 0.02

@@ -13,8 +13,8 @@ from msgspec import structs
 from laptime.analysis.change_points import FEWEST, LEVEL, ChangePoint, changes
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest, count
+from laptime.records.comparison import History, Point, Step
 from laptime.records.environment import distinctions
-from laptime.records.history import History, Point, Step
 from laptime.records.run import Run
 from laptime.store import files, folder, levels
 from laptime.store.levels import CaseLevels, Level, RunLevels

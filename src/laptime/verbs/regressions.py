@@ -19,10 +19,10 @@ from laptime.analysis.summary import REPORTED, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case, case_key
+from laptime.records.check import Verdict
 from laptime.records.comparison import Comparison
 from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 from laptime.verbs.check import Rules, failed
 from laptime.verbs.compare import DF_APART, compare_runs, shared_cases, spread_between
 from laptime.verbs.history import recent

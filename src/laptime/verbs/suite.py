@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from laptime.analysis.budgets import finding, with_verdicts
+from laptime.kit import __version__
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.kit.package import __version__
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records.case import Case
+from laptime.records.check import Finding, Verdict
 from laptime.records.event import (
     Event,
     FindingAdded,
@@ -30,11 +31,9 @@ from laptime.records.event import (
     VerdictsReached,
     ignore,
 )
-from laptime.records.finding import Finding
 from laptime.records.membership import Membership
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
-from laptime.records.verdict import Verdict
 from laptime.store.folder import new_id
 from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded

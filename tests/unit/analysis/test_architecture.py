@@ -7,7 +7,7 @@ import pytest
 from fixtures.runs import case, single
 from laptime.analysis.architecture import architecture, same_models
 from laptime.records.case import Case
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 
 B0 = 5_288_548.0
 

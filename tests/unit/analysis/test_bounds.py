@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.analysis.bounds import Recorded, bounds
-from laptime.records.roofline import Ceilings, OperatorClass, Work
+from laptime.records.overview import Ceilings, OperatorClass, Work
 
 CEILINGS = Ceilings(device="cores", flops={"float32": 1e11}, bandwidth=1e10, source="by hand")
 """100 GFLOP/s and 10 GB/s: the ridge is at 10 FLOP a byte."""

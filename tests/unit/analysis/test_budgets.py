@@ -9,10 +9,9 @@ from fixtures import runs
 from laptime.analysis.budgets import judge, regression
 from laptime.analysis.stat import Stat
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.kit.quantity import amount
-from laptime.records.check import Check
+from laptime.kit.units import amount
+from laptime.records.check import Check, Verdict, conclusion, exit_code
 from laptime.records.quantity import Judgement, Quantity
-from laptime.records.verdict import Verdict, conclusion, exit_code
 
 CASE = runs.case(runs.timings(0.01))
 

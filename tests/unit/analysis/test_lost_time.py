@@ -8,8 +8,7 @@ from laptime.analysis.lost_time import lost_time
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 
 def column(name: str, values: np.ndarray) -> Series:

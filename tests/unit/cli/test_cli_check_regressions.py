@@ -12,9 +12,8 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.case import Case
-from laptime.records.metric import Metric
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 from laptime.store import files
 from laptime.verbs.check import Budget, Rules
 from laptime.verbs.regressions import of_pairs, of_revision

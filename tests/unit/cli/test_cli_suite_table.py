@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from fixtures import runs
-from laptime.records.finding import Finding
+from laptime.records.check import Finding, Verdict
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 from laptime.reports.formats import text
 
 

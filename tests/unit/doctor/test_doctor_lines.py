@@ -17,8 +17,7 @@ from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
-from laptime.records.doctor import DoctorCheck
-from laptime.records.environment import Device, Environment
+from laptime.records.environment import Device, DoctorCheck, Environment
 from laptime.verbs.doctor import gpu_checks, host_checks
 
 GIB = 2**30

@@ -16,8 +16,7 @@ from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.launch import fresh_call
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
-from laptime.records.doctor import DoctorCheck, DoctorReport, Rate
-from laptime.records.environment import Environment
+from laptime.records.environment import DoctorCheck, DoctorReport, Environment, Rate
 from laptime.reports.documents.doctor import data, document
 from laptime.reports.formats import text as terminal
 from laptime.store import cache

@@ -12,9 +12,8 @@ from fixtures import runs
 from laptime.edges.formats import perfzero
 from laptime.probes import host_memory
 from laptime.records.environment import Device
-from laptime.records.metric import Metric
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 from laptime.reports.formats import html
 
 KEYS = {

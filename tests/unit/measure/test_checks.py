@@ -17,9 +17,8 @@ from laptime.measure.peak_block import PEAK
 from laptime.probes.scheduler import WAITED
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.metric import Metric
 from laptime.records.plan import Setting
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Series
 
 PLAN = {"precision": Setting(value=0.02, origin="preset"), "budget": Setting(value=10.0)}
 

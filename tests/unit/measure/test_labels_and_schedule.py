@@ -14,8 +14,7 @@ from laptime.measure.metrics import CPU_TIME
 from laptime.measure.schedule import looks, rounds
 from laptime.measure.stop import printed, reached
 from laptime.records.case import Case
-from laptime.records.metric import Metric
-from laptime.records.series import DISTURBED, Label, Series
+from laptime.records.series import DISTURBED, Label, Metric, Series
 
 N = 100
 

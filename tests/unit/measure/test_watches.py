@@ -13,9 +13,8 @@ from laptime.kit.errors import LaptimeError
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Block, Done, Failed, Load, Message, Prepare, Samples
 from laptime.probes import TimedBlock, watches
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Series
 from laptime.testing import Broken, check_probe
 
 FANS = Metric(

@@ -12,8 +12,7 @@ from laptime.pricing.bounds import bound, may_lower
 from laptime.pricing.work import work_of
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import accelerator_name
-from laptime.records.cost import Work
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine, Work
 from laptime.verbs.trace import trace
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"

@@ -10,7 +10,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.pricing import ages, machine_table
 from laptime.pricing.lookup import find
-from laptime.records.machine import Machine
+from laptime.records.cost import Machine
 
 TODAY = date(2026, 11, 22)
 HEAD = ",".join(machine_table.COLUMNS)

@@ -6,8 +6,7 @@ from msgspec import structs
 from fixtures import runs
 from laptime.analysis.summary import summarize
 from laptime.kit.registry import load
-from laptime.records.check import Check
-from laptime.records.finding import Finding
+from laptime.records.check import Check, Finding
 from laptime.records.run import Run
 from laptime.reports import text_table
 from laptime.reports.document import Table

@@ -59,7 +59,7 @@ def test_sizes_of_one_batch_sweep_answer_how_fast_and_not_which() -> None:
 
 def test_a_check_passed_or_not() -> None:
     run = runs.trusted()
-    from laptime.records.verdict import Verdict
+    from laptime.records.check import Verdict
 
     held = Verdict(kind="max", case=run.cases[0].key, metric="latency", word="kept")
     for word, said in (("kept", "passed"), ("broken", "not passed"), ("undecided", "undecided")):

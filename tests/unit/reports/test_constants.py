@@ -15,7 +15,7 @@ from laptime.analysis import tuned
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import throughput_regime
 from laptime.kit.registry import load
-from laptime.records.constants import TODAY, Constants
+from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.series import Label

@@ -8,10 +8,9 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.case import Failure
-from laptime.records.check import Check
+from laptime.records.check import Check, Verdict
 from laptime.records.quantity import Judgement
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 from laptime.reports.formats import junit
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import profiles
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.reports import json_parts

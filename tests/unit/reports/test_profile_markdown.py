@@ -5,7 +5,7 @@ import re
 from msgspec import structs
 
 from fixtures import profiles
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.tables import OperatorRow
 from laptime.reports.formats import markdown
 

@@ -12,14 +12,11 @@ import msgspec
 import pytest
 
 from fixtures import profiles
-from laptime.records.critical_path import Link
-from laptime.records.finding import Finding
-from laptime.records.overview import Breakdown, Overview
+from laptime.records.check import Finding
+from laptime.records.overview import Breakdown, OperatorClass, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
-from laptime.records.roofline import OperatorClass
 from laptime.records.run import Run
-from laptime.records.tables import KernelRow, OperatorRow
-from laptime.records.timeline import Lane, Timeline
+from laptime.records.tables import KernelRow, Lane, Link, OperatorRow, Timeline
 from laptime.reports.formats import html
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028\u202e\x1b[31m"

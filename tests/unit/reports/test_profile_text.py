@@ -4,8 +4,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import profiles, runs
-from laptime.records.check import Check
-from laptime.records.finding import Finding
+from laptime.records.check import Check, Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
 from laptime.records.tables import KernelRow, OperatorRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.records.roofline import Ceilings, Work
+from laptime.records.overview import Ceilings, Work
 from laptime.reports.documents.profile import roofline
 
 ROOFS = Ceilings(device="cores", flops={"float32": 1e11}, bandwidth=1e10, source="by hand")

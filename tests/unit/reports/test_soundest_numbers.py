@@ -7,8 +7,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.finding import Finding
+from laptime.records.check import Check, Finding
 from laptime.records.run import Run
 from laptime.records.series import Label, Series
 from laptime.reports.document import Chart, Panels, Table

@@ -13,7 +13,7 @@ from fixtures import runs
 from fixtures.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
 from laptime import rules
 from laptime.kit.registry import load, names
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.overview import Phase, Synchronisation
 from laptime.records.profile import Primitive, Profile
 from laptime.records.tables import Launches

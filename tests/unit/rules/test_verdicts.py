@@ -10,9 +10,8 @@ from fixtures import traces
 from fixtures.diagnosed import cpu, gpu
 from laptime import rules
 from laptime.kit.units import percent
-from laptime.records.overview import Breakdown, Overview
+from laptime.records.overview import Breakdown, Overview, RankRow
 from laptime.records.profile import Profile
-from laptime.records.ranks import RankRow
 from laptime.rules import communication
 
 

@@ -9,9 +9,8 @@ from laptime.records.case import Case, case_key
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.event import CaseAdded, CaseChanged, Event, Measured, Progress, RunFinished, RunStarted
-from laptime.records.metric import Metric
 from laptime.records.run import Run, Subject
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 LATENCY = Metric(tag="latency", unit="s", title="latency", better="lower")
 

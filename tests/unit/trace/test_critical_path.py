@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from laptime.records.critical_path import CriticalPath
+from laptime.records.tables import CriticalPath
 from laptime.trace import profile
 from laptime.trace.reading import reader
 from laptime.trace.tables import critical

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fixtures import traces
-from laptime.records.ranks import CollectiveRow
+from laptime.records.overview import CollectiveRow
 from laptime.trace import collectives, links, steps
 from laptime.trace.collectives import Collective, kind
 from laptime.trace.ranks import RankShare, combine, share

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fixtures import traces
-from laptime.records.timeline import Lane, Timeline
+from laptime.records.tables import Lane, Timeline
 from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables.timeline import device_type, timeline, typical

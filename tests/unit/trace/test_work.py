@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from laptime.analysis import roofline
-from laptime.records.roofline import Ceilings, Work
+from laptime.records.overview import Ceilings, Work
 from laptime.trace.tables import work
 from unit.trace.test_operators import launch, op, view_of
 from unit.trace.test_operators import work as kernel

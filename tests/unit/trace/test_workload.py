@@ -10,7 +10,7 @@ import pytest
 from advice.made import inference, parts, several, training
 from fixtures import traces
 from fixtures.kineto import A100, Recording
-from laptime.records.workload import Workload
+from laptime.records.profile import Workload
 from laptime.trace import profile
 from laptime.trace.reading import reader
 

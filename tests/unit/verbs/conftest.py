@@ -25,9 +25,8 @@ from laptime.measure.protocol import (
 from laptime.probes import machine as probe
 from laptime.records.case import Failure
 from laptime.records.environment import Device
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 INCREASE = Metric(tag="memory/host/increase", unit="B", title="added")
 

@@ -9,8 +9,8 @@ from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.event import RunBuilder, RunStarted
 from laptime.records.plan import BenchRequest, Variant
-from laptime.records.regime import Regime
 from laptime.records.run import Run
+from laptime.records.series import Regime
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs.bench import bench
 from laptime.verbs.bench.case_worker import CaseWorker

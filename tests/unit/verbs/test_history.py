@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.kit.errors import UsageError
-from laptime.records.history import History
+from laptime.records.comparison import History
 from laptime.records.run import Run
 from laptime.reports.documents import history as report
 from laptime.reports.formats import markdown, text

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import laptime  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
-from laptime.records.finding import Finding  # noqa: E402
+from laptime.records.check import Finding  # noqa: E402
 from laptime.reports.formats import text  # noqa: E402
 from laptime.store import lookup  # noqa: E402
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import click
 
+from laptime.kit import __version__
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
-from laptime.kit.package import __version__
 
 
 @dataclass

@@ -18,8 +18,8 @@ import click
 from laptime.apps.cli import error_boundary
 from laptime.apps.cli.groups import Commands
 from laptime.apps.cli.options import voice_options
+from laptime.kit import __version__
 from laptime.kit.errors import UsageError
-from laptime.kit.package import __version__
 
 COMPLETE = "_LAPTIME_COMPLETE"
 """Set by the shell that wants a line completed: `bash_complete`, say (click's protocol)."""

@@ -12,8 +12,8 @@ from laptime.apps.cli import completing
 from laptime.apps.cli.error_boundary import Voice
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Field, fields
-from laptime.kit.quantity import seconds
 from laptime.kit.typed import run_name
+from laptime.kit.units import seconds
 
 if TYPE_CHECKING:
     from laptime.records.plan import Origin

@@ -14,9 +14,8 @@ from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
 from laptime.records.event import ignore
-from laptime.records.regime import Regime
 from laptime.records.run import Subject
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Regime, Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.public_run import Run
 

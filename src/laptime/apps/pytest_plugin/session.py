@@ -12,8 +12,8 @@ from laptime.kit.units import show
 if TYPE_CHECKING:
     from laptime.apps.pytest_plugin.options import Options
     from laptime.records.case import Case
+    from laptime.records.check import Verdict
     from laptime.records.run import Run
-    from laptime.records.verdict import Verdict
 
 HEADS = ("test", "median", "95 % interval", "samples", "verdict")
 

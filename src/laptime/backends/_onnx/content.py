@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._installed import first
-from laptime.kit.package import FOLDER
+from laptime.kit import FOLDER
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laptime.backends.torch import tensors
-from laptime.records.metric import Metric
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 if TYPE_CHECKING:
     import torch

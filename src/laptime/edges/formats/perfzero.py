@@ -15,7 +15,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.edges.perfzero.schema import system_info, text
 from laptime.records.case import Case
-from laptime.records.constants import Constants
+from laptime.records.plan import Constants
 from laptime.records.run import Run
 from laptime.reports.only_timings import refusal, unix_time
 

@@ -17,16 +17,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from laptime.kit.package import __version__
+from laptime.kit import __version__
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
 from laptime.records.environment import Environment
-from laptime.records.metric import Metric
-from laptime.records.regime import Regime
 from laptime.records.requests import TPOT, TTFT
 from laptime.records.run import Run, Subject
-from laptime.records.series import Series
+from laptime.records.series import Metric, Regime, Series
 
 LATENCY = Metric(
     tag="latency",

@@ -14,10 +14,10 @@ from msgspec import structs
 
 from laptime.edges.imports import _records
 from laptime.edges.perfzero.schema import WALL_TIME, unit_of
+from laptime.records.check import Verdict
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.records.verdict import Verdict
 
 TOOL = "PerfZero"
 

@@ -17,10 +17,8 @@ from laptime.edges.perfzero.verdict import Outcome, held, spreads
 from laptime.measure import metrics
 from laptime.probes import host_memory
 from laptime.records.case import Artifact, Case, Failure
-from laptime.records.check import Check
-from laptime.records.metric import Metric
-from laptime.records.series import Series
-from laptime.records.verdict import Verdict
+from laptime.records.check import Check, Verdict
+from laptime.records.series import Metric, Series
 
 MEMORY = host_memory.OVER_TIME
 CPU = Metric(

@@ -20,7 +20,7 @@ from laptime.edges.perfzero.process import Ended
 from laptime.edges.perfzero.report import Report
 from laptime.edges.perfzero.schema import system_info
 from laptime.edges.perfzero.verdict import Outcome, spreads
-from laptime.kit.package import __version__
+from laptime.kit import __version__
 from laptime.records.check import Check, trust
 from laptime.records.environment import Environment
 

@@ -13,16 +13,14 @@ from msgspec import structs
 from laptime.backends.torch.setup import modules_in
 from laptime.edges.pytorch_benchmark import results as _results
 from laptime.edges.pytorch_benchmark.program import Program, moved_to
+from laptime.kit import __version__
 from laptime.kit.clock import utc_now
-from laptime.kit.package import __version__
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
-from laptime.records.metric import Metric
 from laptime.records.plan import Setting
-from laptime.records.regime import Regime
 from laptime.records.run import Run, Subject
-from laptime.records.series import Series
+from laptime.records.series import Metric, Regime, Series
 from laptime.store.folder import new_id
 from laptime.verbs.bench.postprocess import completed, findings
 

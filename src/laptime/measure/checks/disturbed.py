@@ -9,7 +9,7 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 
 MANY = 0.5
 """Share of disturbed samples from which even the undisturbed ones are suspect."""

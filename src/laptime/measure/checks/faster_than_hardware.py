@@ -8,7 +8,7 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 
 HEADROOM = 1.2
 """A peak measured by a few matrix products may be beaten by a little, not by a fifth ..."""

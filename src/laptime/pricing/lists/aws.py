@@ -17,7 +17,7 @@ from typing import IO
 from msgspec import structs
 
 from laptime.pricing.machine_table import Table
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 
 URL = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv"
 _WANTED = {

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from laptime.pricing.lists._pages import pages
 from laptime.pricing.machine_table import Table
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 
 URL = "https://prices.azure.com/api/retail/prices?$filter="
 _MOST_PAGES = 100

@@ -16,7 +16,7 @@ from typing import IO, Any
 from msgspec import structs
 
 from laptime.pricing.machine_table import Table
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import FlexShape, Machine
 
 URL = "https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/?currencyCode=USD"
 _MODEL = "PAY_AS_YOU_GO"

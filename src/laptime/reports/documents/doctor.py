@@ -8,7 +8,7 @@ import msgspec
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.doctor import DoctorReport, NoiseFloor, Rate
+from laptime.records.environment import DoctorReport, NoiseFloor, Rate
 from laptime.reports import document as doc
 
 USELESS = 0.25

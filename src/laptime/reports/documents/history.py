@@ -15,7 +15,7 @@ from laptime.analysis.change_points import FEWEST
 from laptime.kit.text import count
 from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
-from laptime.records.history import History, Point
+from laptime.records.comparison import History, Point
 from laptime.reports import document as doc
 from laptime.reports.page.plot import Axis, Border, Level, Plot, Spot, Style
 from laptime.reports.page.svg import Labels

@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec import structs
 
 from laptime.kit.text import count
-from laptime.records.check import Check
+from laptime.records.check import Check, Verdict, conclusion, summary
 from laptime.records.quantity import WORST_FIRST
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict, conclusion, summary
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.document import Failure, TestCase

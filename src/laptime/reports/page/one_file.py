@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from laptime.kit.text import count
-from laptime.records.timeline import Timeline
+from laptime.records.tables import Timeline
 from laptime.reports import _words as words
 from laptime.reports._words import plain
 

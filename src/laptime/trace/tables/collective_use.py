@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laptime.records.workload import CollectiveUse
+from laptime.records.profile import CollectiveUse
 from laptime.trace import collectives, intervals, names, phases
 from laptime.trace.collectives import Collective
 from laptime.trace.columns import DeviceKind, Ints

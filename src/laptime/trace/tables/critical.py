@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.records.critical_path import CriticalPath, Link, PathRow
+from laptime.records.tables import CriticalPath, Link, PathRow
 from laptime.trace import critical_path, host_attribution, intervals, names, phases, range_tree, stacks, waits
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index
 from laptime.trace.critical_path import Part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from laptime.records.workload import Fusible
+from laptime.records.profile import Fusible
 from laptime.trace import intervals, names, phases
 from laptime.trace.columns import DeviceKind, Ints, Mask
 from laptime.trace.view import View

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from laptime.records.workload import EmptyWait, HostWork, HostWorkKind
+from laptime.records.profile import EmptyWait, HostWork, HostWorkKind
 from laptime.trace import intervals, names, phases, stacks, unrecorded, waits
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
 from laptime.trace.intervals import EMPTY, Ranges

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.records.timeline import Lane, Timeline
+from laptime.records.tables import Lane, Timeline
 from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Kinds, Mask, Trace
 from laptime.trace.tables.memory import DEVICES

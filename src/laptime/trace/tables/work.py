@@ -24,8 +24,8 @@ from laptime.analysis import operator_work
 from laptime.analysis import roofline as rooflines
 from laptime.analysis.operator_work import Counted
 from laptime.analysis.products import Shape
+from laptime.records.overview import OperatorClass, Roofline, Work
 from laptime.records.profile import JSON_FORMATS
-from laptime.records.roofline import OperatorClass, Roofline, Work
 from laptime.trace import kernel_families, names, range_tree, waits
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
 from laptime.trace.groups import Groups, group

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from laptime.records.workload import CollectiveUse, Workload
+from laptime.records.profile import CollectiveUse, Workload
 from laptime.trace import names, phases
 from laptime.trace.columns import HostKind
 from laptime.trace.links import of_host

@@ -16,9 +16,9 @@ from laptime.analysis.agreement import Agreement
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import from_here
 from laptime.records.case import Axis
+from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.event import FindingAdded, Listener, ignore
-from laptime.records.finding import Finding
 from laptime.records.quantity import KEPT, UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject

@@ -18,9 +18,9 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.script import execute
 from laptime.records.case import Axis
+from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
-from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.records.run import IN_MEMORY, Run
 from laptime.records.tuning import Diagnosis, Gate, Rung

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from laptime.analysis.paired import MARGIN, spread
 from laptime.analysis.tuned import CONTROL
-from laptime.records.constants import TODAY
+from laptime.records.plan import TODAY
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe

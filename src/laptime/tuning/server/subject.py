@@ -16,14 +16,13 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.records.case import Case
-from laptime.records.check import Check
+from laptime.records.check import Check, Finding
 from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
-from laptime.records.finding import Finding
-from laptime.records.metric import Metric
 from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
+from laptime.records.series import Metric
 from laptime.records.tuning import Diagnosis, Gate, TunedServer
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.loop_profile import LoopProfile

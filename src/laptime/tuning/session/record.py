@@ -22,10 +22,9 @@ from laptime.records.event import (
     TuningChanged,
     so_far,
 )
-from laptime.records.metric import Metric
 from laptime.records.plan import Setting
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 from laptime.records.tuning import Measured, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.search.ladder import SearchResult

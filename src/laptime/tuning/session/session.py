@@ -20,8 +20,8 @@ from msgspec import structs
 from laptime.analysis.tuned import CONTROL, DRY
 from laptime.kit.units import show
 from laptime.probes.others import OthersMeter
+from laptime.records.check import Finding
 from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided
-from laptime.records.finding import Finding
 from laptime.records.run import Run
 from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Gate, GateWord, Rung, Tuning

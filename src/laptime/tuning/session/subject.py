@@ -10,7 +10,7 @@ from laptime.kit.errors import LaptimeError
 from laptime.records.case import Axis
 from laptime.records.check import Check
 from laptime.records.environment import Environment
-from laptime.records.metric import Metric
+from laptime.records.series import Metric
 from laptime.records.tuning import Diagnosis, Gate, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe

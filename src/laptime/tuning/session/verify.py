@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Speedup

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.registry import load
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.targets import Recipe
 
 

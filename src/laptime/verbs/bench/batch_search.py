@@ -21,9 +21,9 @@ from laptime.launch.worker_process import CommandFailed, Worker
 from laptime.measure.protocol import Block, Facts, Load, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Failure
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import Variant
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
 from laptime.verbs.bench.curve import SEARCH_SHARE, Curve, curve, minutes, search_seconds
 

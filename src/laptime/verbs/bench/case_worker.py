@@ -17,10 +17,8 @@ from laptime.probes.host_memory import available_bytes
 from laptime.probes.peaks import on_paper
 from laptime.records.case import Case, Failure, case_key
 from laptime.records.event import CaseAdded, Event, Measured
-from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.regime import Regime
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Metric, Regime, Series
 from laptime.verbs.bench import instances
 from laptime.verbs.bench.planning import axes_of
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from laptime.kit import cgroup
+from laptime.kit import system_files
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.launch.instances import placed
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import BenchRequest, Variant
 
 
@@ -25,7 +25,7 @@ def usable() -> list[int]:
 
 def room() -> int:
     """CPUs that processes of this machine may keep busy: the usable ones, or a container's quota of them."""
-    cpus, quota = len(usable()), cgroup.cpu_quota("/")
+    cpus, quota = len(usable()), system_files.cpu_quota("/")
     return cpus if quota is None else min(cpus, max(1, int(quota)))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from laptime.analysis.knee import KNEE, Knee, find_knee
 from laptime.analysis.summary import throughput_regime, throughput_regimes, throughputs
 from laptime.records.case import Case
-from laptime.records.finding import Finding
-from laptime.records.regime import Regime
+from laptime.records.check import Finding
+from laptime.records.series import Regime
 
 
 def knee(group: list[Case], *, largest: int | None) -> Finding | None:

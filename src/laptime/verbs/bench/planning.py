@@ -13,10 +13,10 @@ from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.launch import interpreter
 from laptime.records.case import AS_GIVEN, Axis
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
-from laptime.records.regime import Regime
 from laptime.records.run import IN_MEMORY, Subject
+from laptime.records.series import Regime
 from laptime.targets import Program, Recipe, parse
 from laptime.verbs.bench import instances
 from laptime.verbs.bench.backend_selection import check_backend, check_installed, select_backends

@@ -11,12 +11,11 @@ from laptime.analysis.summary import headline, median
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
+from laptime.records.check import Finding
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
-from laptime.records.finding import Finding
 from laptime.records.plan import Setting
-from laptime.records.regime import Regime
-from laptime.records.series import Label, Series
+from laptime.records.series import Label, Regime, Series
 from laptime.verbs.bench.knee import knee
 
 FAULTS_PER_SECOND = 50_000

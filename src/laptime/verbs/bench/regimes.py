@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 from laptime.verbs.bench.case_worker import CaseWorker
 
 SHORT = 30e-6

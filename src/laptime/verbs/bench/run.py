@@ -34,8 +34,8 @@ from laptime.records.event import (
     ignore,
 )
 from laptime.records.plan import BenchRequest, Setting
-from laptime.records.regime import Regime
 from laptime.records.run import Run
+from laptime.records.series import Regime
 from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search, known_work, opening, regimes
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process

@@ -10,8 +10,7 @@ from laptime.analysis.scaling import Scaled, scaling
 from laptime.pricing import formulas
 from laptime.pricing.machine_table import Table
 from laptime.pricing.sizing import sized_down
-from laptime.records.cost import Cores, Speed
-from laptime.records.machine import FlexShape, Machine
+from laptime.records.cost import Cores, FlexShape, Machine, Speed
 from laptime.records.run import Run
 
 

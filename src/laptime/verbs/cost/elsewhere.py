@@ -8,16 +8,14 @@ from datetime import date
 from typing import NamedTuple
 
 from laptime.analysis.promises import Promise
-from laptime.kit.money import usd
-from laptime.kit.units import show
+from laptime.kit.units import show, usd
 from laptime.pricing import ages, formulas, prediction
 from laptime.pricing.bounds import Bound, bound, devices, fits, may_lower
 from laptime.pricing.machine_table import Table
 from laptime.pricing.prediction import Reached
 from laptime.pricing.sizing import memory_needed, sized_down
 from laptime.pricing.work import work_of
-from laptime.records.cost import Elsewhere, Line, Prediction, Work
-from laptime.records.machine import Machine
+from laptime.records.cost import Elsewhere, Line, Machine, Prediction, Work
 from laptime.records.run import Run
 
 _CORES = 16.0

@@ -8,8 +8,7 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.pricing import formulas
-from laptime.records.cost import Interval, Line, Saving, Speed
-from laptime.records.machine import Machine
+from laptime.records.cost import Interval, Line, Machine, Saving, Speed
 from laptime.records.run import Run
 from laptime.verbs.cost.machines import share_of
 from laptime.verbs.cost.request import CostRequest

@@ -15,9 +15,8 @@ from laptime.pricing.lookup import find
 from laptime.pricing.machine_table import Table
 from laptime.probes.cloud import cloud
 from laptime.probes.peaks import accelerator_name
-from laptime.records.cost import Speed
+from laptime.records.cost import Machine, Speed
 from laptime.records.environment import Environment
-from laptime.records.machine import Machine
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.load.request import is_loopback

@@ -12,7 +12,7 @@ from msgspec import Struct
 from laptime.analysis.promises import promises
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
-from laptime.kit.quantity import share
+from laptime.kit.units import share
 from laptime.records.plan import Origin
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
 from laptime.analysis.promises import Promise, promises, text
+from laptime.kit import __version__
 from laptime.kit.errors import UsageError
-from laptime.kit.package import __version__
 from laptime.pricing import ages, machine_table
 from laptime.pricing.machine_table import Table
 from laptime.pricing.speeds import speeds, verdict

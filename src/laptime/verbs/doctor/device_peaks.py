@@ -14,8 +14,7 @@ from laptime.probes import software
 from laptime.probes.cpu import Cpu
 from laptime.probes.nvml import Gpu
 from laptime.probes.peaks import Peak, cpu_peak, device_peak
-from laptime.records.doctor import Rate
-from laptime.records.environment import Device, Environment
+from laptime.records.environment import Device, Environment, Rate
 from laptime.store import cache
 
 SECONDS = 4.0

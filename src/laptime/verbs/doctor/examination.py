@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laptime.kit import registry
+from laptime.kit import __version__, registry
 from laptime.kit.clock import SystemClock, utc_now
 from laptime.kit.errors import LaptimeError
-from laptime.kit.package import __version__
 from laptime.probes import energy, host_memory, machine, neighbours, nvml, wall
 from laptime.probes.cpu import Cpu, cpu
 from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Evidence
-from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, warn
-from laptime.records.environment import Environment
+from laptime.records.environment import DoctorCheck, DoctorReport, Environment, NoiseFloor, warn
 from laptime.records.event import Event, Listener, Progress, ignore
 from laptime.verbs.doctor import gpu_checks, host_checks
 from laptime.verbs.doctor.device_peaks import DevicePeaks, device_peaks

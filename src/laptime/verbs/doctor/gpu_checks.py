@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes.nvml import Gpu
-from laptime.records.doctor import DoctorCheck, absent, ok, warn
-from laptime.records.environment import Device
+from laptime.records.environment import Device, DoctorCheck, absent, ok, warn
 
 BUSY = 0.02
 """Share of time with a kernel running from which a GPU counts as busy."""

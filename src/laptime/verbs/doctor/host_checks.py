@@ -11,8 +11,7 @@ from laptime.probes.energy import Absence, Meter, shortest_window
 from laptime.probes.neighbours import Program
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
-from laptime.records.doctor import DoctorCheck, absent, ok, warn
-from laptime.records.environment import Environment
+from laptime.records.environment import DoctorCheck, Environment, absent, ok, warn
 
 NOTABLE_STEAL = 0.005
 """Share of CPU time from which other guests of the hypervisor show in the numbers."""

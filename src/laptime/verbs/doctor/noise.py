@@ -21,10 +21,10 @@ from laptime.analysis.student_t import t_quantile
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.records.case import Case
-from laptime.records.doctor import NoiseFloor
+from laptime.records.environment import NoiseFloor
 from laptime.records.event import Event
 from laptime.records.plan import BenchRequest
-from laptime.records.regime import Regime
+from laptime.records.series import Regime
 from laptime.verbs.bench import bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 

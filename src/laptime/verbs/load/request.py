@@ -15,7 +15,7 @@ from laptime.analysis.promises import promises
 from laptime.kit import typed
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.options import Option
-from laptime.kit.quantity import seconds
+from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
 BUDGET = 240.0

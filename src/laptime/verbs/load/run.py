@@ -19,8 +19,8 @@ from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, Failure
+from laptime.records.check import Finding
 from laptime.records.event import CaseChanged, FindingAdded, Listener, ignore
-from laptime.records.finding import Finding
 from laptime.records.load import AT_SLO_RATE, Level
 from laptime.records.plan import Setting
 from laptime.records.run import Run

@@ -12,11 +12,9 @@ from laptime.analysis.quantiles import interval
 from laptime.instrument.result import Observed
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.check import Check
-from laptime.records.finding import Finding
-from laptime.records.metric import Metric
+from laptime.records.check import Check, Finding
 from laptime.records.profile import Primitive, Profile, Reconciled
-from laptime.records.series import Series
+from laptime.records.series import Metric, Series
 
 STEP = Metric(
     tag="step",

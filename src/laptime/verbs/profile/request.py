@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
-from laptime.kit.quantity import seconds
+from laptime.kit.units import seconds
 from laptime.records.plan import STEPS, BenchRequest, Module, Name, Origin, Save
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
 from laptime.kit import registry
 from laptime.records.event import ignore
-from laptime.records.roofline import Ceilings, Work
+from laptime.records.overview import Ceilings, Work
 from laptime.records.tuning import Measured
 from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun

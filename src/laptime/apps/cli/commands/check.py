@@ -13,10 +13,10 @@ from laptime.apps.cli.commands.bench import measured, requested
 from laptime.apps.cli.commands.compare import as_measured, stored
 from laptime.apps.cli.error_boundary import Voice
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.kit.quantity import share
+from laptime.kit.units import share
+from laptime.records.check import Verdict, conclusion, exit_code
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict, conclusion, exit_code
 from laptime.store import lookup
 from laptime.verbs import check as verb
 from laptime.verbs import regressions

@@ -20,9 +20,9 @@ from laptime.apps.cli.options import (
 )
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.kit.quantity import size
 from laptime.kit.text import closest
 from laptime.kit.typed import integers, words
+from laptime.kit.units import size
 from laptime.records.plan import Origin
 from laptime.store import writable
 from laptime.store.recording import Recorded

@@ -12,9 +12,8 @@ from laptime.analysis.stat import Stat
 from laptime.kit.text import count
 from laptime.kit.units import scale as unit_of
 from laptime.records.case import Case
-from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
-from laptime.records.series import Series
+from laptime.records.series import HEADLINE_ORDER, Series
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Chart, Folded, Panels, Section, Text
 from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of

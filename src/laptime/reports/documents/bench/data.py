@@ -15,9 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from laptime.records.case import Axis, Case, Failure, Status
-from laptime.records.check import Trust
+from laptime.records.check import Finding, Trust
 from laptime.records.comparison import Word
-from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.reports import json_parts

@@ -16,10 +16,9 @@ from laptime.analysis.stat import Stat
 from laptime.kit.text import count
 from laptime.kit.units import percent
 from laptime.records.case import Case, Failure
-from laptime.records.check import Check, Outcome
+from laptime.records.check import Check, Outcome, Verdict
 from laptime.records.run import Run
 from laptime.records.series import DISTURBED, UNSETTLED, Label
-from laptime.records.verdict import Verdict
 from laptime.reports._words import label, printable, processes
 from laptime.reports.commands import whole
 from laptime.reports.document import TestCase

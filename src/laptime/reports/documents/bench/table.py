@@ -14,9 +14,8 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import REPORTED, throughput_regimes
 from laptime.kit.units import show_interval
 from laptime.records.case import Case
-from laptime.records.metric import Metric
-from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
+from laptime.records.series import HEADLINE_ORDER, Metric
 from laptime.reports import _words as words
 from laptime.reports.document import Card, Cell, Column, Row, Table
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from laptime.kit.money import usd, usd_interval
 from laptime.kit.text import count
+from laptime.kit.units import usd, usd_interval
 from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports import json_parts

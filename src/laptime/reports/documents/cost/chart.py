@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from laptime.kit.money import usd
 from laptime.kit.units import scale as unit_of
-from laptime.kit.units import show
+from laptime.kit.units import show, usd
 from laptime.records.cost import Cost, Elsewhere, Line
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from laptime.kit.money import usd, usd_interval
 from laptime.kit.text import count
-from laptime.kit.units import percent, show
+from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.records.cost import Cost, Elsewhere
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words

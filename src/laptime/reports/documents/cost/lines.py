@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.kit.money import usd, usd_interval
-from laptime.kit.units import percent, show, show_interval
+from laptime.kit.units import percent, show, show_interval, usd, usd_interval
 from laptime.records.cost import Cores, Cost, Line, Saving
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from laptime.kit.money import usd
 from laptime.kit.text import count
-from laptime.kit.units import percent
-from laptime.records.cost import Cost, Line, Speed
-from laptime.records.machine import Machine
+from laptime.kit.units import percent, usd
+from laptime.records.cost import Cost, Line, Machine, Speed
 from laptime.reports._words import printable
 
 

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from laptime.analysis.load import LevelStats, Tokens, level_stats
 from laptime.analysis.stat import Stat
-from laptime.kit.money import usd
 from laptime.kit.text import count
-from laptime.kit.units import percent, show, show_interval
+from laptime.kit.units import percent, show, show_interval, usd
 from laptime.records.case import Case
 from laptime.records.cost import AT_SLO
 from laptime.records.load import AT_ONCE, Level, level_of, seen_here

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.records.difference import Difference
+from laptime.records.comparison import Difference
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports.document import Block, Document, Facts, Headline, TestCase, Tone

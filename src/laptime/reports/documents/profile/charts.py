@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import structs
 
 from laptime.kit.units import scale, show
-from laptime.records.overview import Breakdown, Step
+from laptime.records.overview import Breakdown, RankRow, Step
 from laptime.records.profile import Profile
-from laptime.records.ranks import RankRow
 from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports.document import Bar, Bars, Detail

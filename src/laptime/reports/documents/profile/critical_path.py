@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from laptime.records.critical_path import CriticalPath, PathRow
 from laptime.records.profile import Profile
+from laptime.records.tables import CriticalPath, PathRow
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.charts import bar

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter
 
-from laptime.records.difference import ChangedRow
+from laptime.records.comparison import ChangedRow
+from laptime.records.overview import RankRow
 from laptime.records.profile import Profile
-from laptime.records.ranks import RankRow
 from laptime.reports.document import Table
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.fields import Field, table

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from laptime.kit.units import percent, scale, show
+from laptime.records.overview import Ceilings, Roofline, Work
 from laptime.records.profile import Profile
-from laptime.records.roofline import Ceilings, Roofline, Work
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.fields import Field, table

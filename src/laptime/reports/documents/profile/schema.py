@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.plan import Setting
 from laptime.records.profile import Bottleneck, Profile
 from laptime.records.run import Run, Subject

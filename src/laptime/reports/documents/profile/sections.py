@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.records.tables import Memory

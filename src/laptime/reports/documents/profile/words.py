@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from laptime.kit.text import count
-from laptime.records.finding import Finding
+from laptime.records.check import Finding
 from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import JSON_FORMATS, Profile
 from laptime.records.run import Run

@@ -14,11 +14,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from laptime.analysis import tuned
-from laptime.records.finding import Finding
+from laptime.records.check import Finding, Verdict
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.tuning import Diagnosis, Tuning
-from laptime.records.verdict import Verdict
 from laptime.reports import json_parts
 from laptime.reports.documents.tuning.headline import headline
 

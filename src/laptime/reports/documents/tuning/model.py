@@ -9,8 +9,8 @@ from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import percent, show, show_interval
 from laptime.records.bounds import CallBounds, ClassBound
+from laptime.records.overview import Ceilings, Work
 from laptime.records.quantity import BROKEN, UNDECIDED, Judgement
-from laptime.records.roofline import Ceilings, Work
 from laptime.records.tuning import Measured, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc

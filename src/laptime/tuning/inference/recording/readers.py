@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from laptime.analysis import node_work
 from laptime.analysis.operator_formulas import Tensor
-from laptime.records.roofline import Work
+from laptime.records.overview import Work
 from laptime.trace import profile
 from laptime.trace.reading import reader
 from laptime.trace.tables import work

@@ -25,7 +25,7 @@ from laptime.probes.cpu import cpu
 from laptime.probes.peaks import cpu_peak
 from laptime.process.peer import Gone, Peer, Silent
 from laptime.records.bounds import CallBounds, ModelBounds
-from laptime.records.roofline import Ceilings
+from laptime.records.overview import Ceilings
 from laptime.records.tuning import Measured
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from laptime.kit import cgroup, system_files
+from laptime.kit import system_files
 from laptime.tuning.trial.source_sites import unwrapped
 
 OPTIMIZERS = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad"}
@@ -36,13 +36,16 @@ def cpus(root: str = "/") -> int:
     """CPUs that this process may use: its affinity, and the quota of its control group."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    quota = cgroup.cpu_quota(root)
+    quota = system_files.cpu_quota(root)
     return max(1, min(count, int(quota + 0.5))) if quota is not None else count
 
 
 def memory(root: str = "/") -> int | None:
     """Free bytes of RAM: the machine's, within the limit of the control group. None where unknown."""
-    free = (system_files.size(Path(root) / "proc/meminfo", "MemAvailable"), cgroup.memory_headroom(root))
+    free = (
+        system_files.size(Path(root) / "proc/meminfo", "MemAvailable"),
+        system_files.memory_headroom(root),
+    )
     return min((value for value in free if value is not None), default=None)
 
 

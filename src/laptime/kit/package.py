@@ -1,6 +1,0 @@
-"""The version and the folder of this package. No room imports `laptime` itself, which imports them."""
-
-__version__ = "0.1.0"
-
-FOLDER = __file__.rpartition("/kit/")[0]
-"""Holds the rooms. A string, because `import laptime` reads this file and must not wait for `pathlib`."""
