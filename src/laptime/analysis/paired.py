@@ -10,7 +10,8 @@ drift and speed changes of the machine cancel. Three things make the few, heavy-
   processes, not with that of rounds.
 
 `from_many_rounds` is for `bench`: a few processes with many rounds each. `from_few_rounds` is for the races
-of `tune`: 3 to 48 rounds, and an A/A noise that was measured before.
+of `tune`: 3 to 48 rounds, and an A/A noise that was measured before. `from_pairs` is for a gain that is
+measured afresh: a pair of processes is one value, its scatter is taken as it was, and nothing is trimmed.
 
 Wrong when one side's noise leans to one direction, or when every process of one side differs from its twin
 in the same way for another reason (another file cached, another core, a neighbour that reacts to one side).
@@ -129,6 +130,16 @@ def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: floa
     share = within / variance_of_mean
     df = 1 / (share**2 / within_df + (1 - share) ** 2 / between_df)  # Satterthwaite 1946
     return Effect(mean, math.sqrt(variance_of_mean), df, n, len(means))
+
+
+def from_pairs(logs: Sequence[float]) -> Effect:
+    """The effect that pairs of fresh processes show, with Student's t over their scatter as it was measured.
+
+    Args:
+        logs: log time ratio of each pair, at least two.
+    """
+    error = math.sqrt(_variance(logs) / len(logs))
+    return Effect(fmean(logs), max(error, 1e-9), len(logs) - 1, len(logs), len(logs))
 
 
 def _between_processes(means: Sequence[float], each: float, rounds: int) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.afresh import FEWEST, FinalCost, Pair, Visited, in_turns
+from laptime.tuning.session.afresh import LEAST, FinalCost, Pair, Visited, in_turns
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
@@ -286,7 +286,7 @@ class ModelSubject(Subject):
     def _timed_seconds(self, call: float, *, is_final: bool = False) -> float:
         """Seconds of calls of a process; the final side is timed long enough for the quantile of an SLO."""
         calls = self.evaluator.limits.calls if is_final else 0
-        return max(SECONDS, 5 * call, min(1.5 * calls * call / FEWEST, LONGEST))
+        return max(SECONDS, 5 * call, min(1.5 * calls * call / LEAST, LONGEST))
 
     def is_decided(self) -> bool:
         """Whether it is known if the limits are kept."""

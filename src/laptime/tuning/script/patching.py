@@ -19,12 +19,10 @@ from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.script.trial_runner import TrialPair
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.afresh import gain, ratios
+from laptime.tuning.session.afresh import LEAST, gain, ratios
 from laptime.tuning.session.record import Record
 from laptime.verbs.profile.run import environment
 
-PAIRS = 2
-"""Pairs of the patched script against the user's: the gain is measured already, these show that it has it."""
 UNTIMED = "the patched script was not timed: it does not run, or the budget was spent"
 
 
@@ -140,7 +138,7 @@ class PatchWriter:
                     as_it_is = Recipe()
                     pairs = [
                         runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
-                        for seed in range(PAIRS)
+                        for seed in range(LEAST)
                     ]
         except TrialFailed as failed:
             if failed.kind == "budget":
@@ -149,9 +147,7 @@ class PatchWriter:
             sentence = f"the patched script does not run: {failed.why}"
             self._record.set_part("patch", sentence=sentence, same_losses=False)
             return
-        measured = gain(
-            ratios([(visited(each.baseline), visited(each.final)) for each in pairs]), search.noise
-        )
+        measured = gain(ratios([(visited(each.baseline), visited(each.final)) for each in pairs]))
         # A patch that could not be written matters more than what it would have done.
         sentence = self._record.tuning.patch.sentence or _sentence(measured, same)
         self._record.set_part("patch", speedup=measured, same_losses=same, sentence=sentence)

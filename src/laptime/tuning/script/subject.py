@@ -30,7 +30,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.script import diagnosis_record, earlier_sessions, suggesting
-from laptime.tuning.script.patching import PAIRS, PatchWriter
+from laptime.tuning.script.patching import PatchWriter
 from laptime.tuning.script.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.script.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
 from laptime.tuning.script.sides import TRACED_STEPS, convergence_of, final_cost, timed_seconds, visited
@@ -39,7 +39,7 @@ from laptime.tuning.script.trial_runner import TrialAccounting, TrialPair, Trial
 from laptime.tuning.search.earlier import effects
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.afresh import FinalCost, Pair
+from laptime.tuning.session.afresh import LEAST, FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
@@ -254,7 +254,7 @@ class ScriptSubject(Subject):
         cost, budget = self.cost(search.recipe, search.after.step), self.request.budget
         if self._sources:
             record.say("running the patched script")
-            needed = cost.check if self._is_whole else PAIRS * cost.pair
+            needed = cost.check if self._is_whole else LEAST * cost.pair
             is_time = record.elapsed() + needed <= budget
             self._patch.verify(self._pairs, self._sources, is_whole=self._is_whole, is_time=is_time)
             # Without time for it the shares of the diagnosis stay.

@@ -14,19 +14,21 @@ from typing import Literal
 
 from msgspec import structs
 
-from laptime.analysis.paired import Effect, from_few_rounds
+from laptime.analysis.paired import Effect, from_pairs
 from laptime.kit.units import show
 from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Measured, Speedup
-from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.search.race import RaceTerms, word
 
-FEWEST = 3
+FEWEST = 4
 """Pairs of fresh processes, unless the time is short."""
-LEAST = 2
+LEAST = 3
 """The fewest that give an interval: if they do not fit, none is begun."""
 NARROW = 0.01
 """Half-width of the interval, as a share, below which more pairs are of no use."""
+SURE = 5
+"""Pairs from which a narrow interval ends the measurement: fewer are narrow by luck too often, and what
+stops by luck holds the truth too rarely."""
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most for more than the least: something is tried first."""
 CAUTION = 1.15
@@ -63,7 +65,6 @@ def in_turns(number: int, visit: Callable[[int], Visited]) -> Pair:
 
 def measured_pairs(
     visit: Callable[[int], Pair],
-    noise: float,
     *,
     most: int,
     elapsed: Callable[[], float],
@@ -75,7 +76,7 @@ def measured_pairs(
     """All pairs so far, after each one, until the interval is narrow, or the time is up.
 
     Args:
-        visit: measures the pair of this number. noise: standard deviation of a round; 0: unknown.
+        visit: measures the pair of this number.
         most: pairs. until: second of the session at which all pairs but the fewest have to be over.
         end: second at which all of them have to be over. expected: seconds of a pair, until one was measured.
         is_decided: whether nothing but the interval is open.
@@ -87,12 +88,12 @@ def measured_pairs(
     began = elapsed()
     while len(pairs) < most:
         seconds = (elapsed() - began) / len(pairs) if pairs else expected
-        more = max(1, LEAST - len(pairs))  # one alone would tell nothing
+        more = max(1, LEAST - len(pairs))  # fewer have no interval
         if elapsed() + more * seconds > (until if len(pairs) >= FEWEST else end):
             return
         pairs.append(visit(len(pairs)))
         yield pairs
-        if len(pairs) >= FEWEST and is_decided() and _is_narrow(ratios(pairs), noise):
+        if len(pairs) >= SURE and is_decided() and _effect(ratios(pairs)).reach(0.025) < NARROW:
             return
 
 
@@ -101,21 +102,16 @@ def ratios(pairs: Sequence[Pair]) -> list[float]:
     return [final.figure / baseline.figure for baseline, final in pairs]
 
 
-def _is_narrow(values: list[float], noise: float) -> bool:
-    return _effect(values, noise).reach(0.025) < NARROW
+def _effect(values: list[float]) -> Effect:
+    """Of values that each come from processes of their own."""
+    return from_pairs([math.log(value) for value in values])
 
 
-def _effect(values: list[float], noise: float) -> Effect:
-    """Of the logs of values that each come from processes of their own."""
-    logs = [math.log(value) for value in values]
-    return from_few_rounds(logs, range(len(logs)), noise or UNKNOWN_NOISE)
-
-
-def gain(values: list[float], noise: float) -> Speedup | None:
-    """The gain that time ratios show, final over as it is, each of a pair of processes; None below two."""
+def gain(values: list[float]) -> Speedup | None:
+    """The gain that time ratios show, final over as it is, each of a pair; None below `LEAST`."""
     if len(values) < LEAST:
         return None
-    measured = _effect(values, noise)
+    measured = _effect(values)
     said = word(measured, RaceTerms(looks=(len(values),)))
     return Speedup(
         value=measured.speedup,
@@ -126,7 +122,7 @@ def gain(values: list[float], noise: float) -> Speedup | None:
     )
 
 
-def speed(visits: Sequence[Visited], noise: float) -> Measured:
+def speed(visits: Sequence[Visited]) -> Measured:
     """Speed of one side: medians over its processes, the largest peak."""
     steps = [median(each.seconds) for each in visits]
     peaks = [each.peak for each in visits if each.peak]
@@ -140,7 +136,7 @@ def speed(visits: Sequence[Visited], noise: float) -> Measured:
     )
     if len(steps) < LEAST:
         return side
-    scatter = _effect(steps, noise)
+    scatter = _effect(steps)
     return structs.replace(side, ci95=(math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))))
 
 

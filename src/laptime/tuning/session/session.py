@@ -221,7 +221,7 @@ class Session(Record):
         self.set(gate=self._gate(recipe, "undecided"))
         subject.written(self, search)
         try:
-            self._measure(recipe, search.noise, search.after.step)
+            self._measure(recipe, search.after.step)
         except TrialFailed as failed:
             self.set(gate=Gate(word="undecided", reason=f"it failed when measured afresh: {failed.why}"))
         subject.hand_back(self, search)
@@ -247,7 +247,7 @@ class Session(Record):
         self.say("the gate of the earlier result")
         self.set(gate=self._gate(recipe, "failed", broken))
         try:
-            self._measure(recipe, profile.noise, profile.step)
+            self._measure(recipe, profile.step)
         except TrialFailed as failed:
             self.set(gate=Gate(word="failed", reason=broken + failed.why))
         self._record_spent()
@@ -259,7 +259,7 @@ class Session(Record):
         except TrialFailed as failed:
             return Gate(word=broken, reason=lead + failed.why)
 
-    def _measure(self, recipe: Recipe, noise: float, step: float) -> None:
+    def _measure(self, recipe: Recipe, step: float) -> None:
         """Measure the gain afresh; the record is whole after every pair.
 
         Raises:
@@ -271,7 +271,6 @@ class Session(Record):
         try:
             for pairs in afresh.measured_pairs(
                 lambda number: subject.pair(recipe, number),
-                noise,
                 most=subject.MOST_PAIRS,
                 elapsed=self.elapsed,
                 until=budget - cost.hand_back - cost.check - cost.record,
@@ -279,8 +278,8 @@ class Session(Record):
                 expected=cost.pair,
                 is_decided=subject.is_decided,
             ):
-                baseline, final = (afresh.speed(side, noise) for side in zip(*pairs, strict=True))
-                self.set(baseline=baseline, final=final, speedup=afresh.gain(afresh.ratios(pairs), noise))
+                baseline, final = (afresh.speed(side) for side in zip(*pairs, strict=True))
+                self.set(baseline=baseline, final=final, speedup=afresh.gain(afresh.ratios(pairs)))
                 subject.measured(self, recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":

@@ -46,7 +46,7 @@ def test_a_pair_is_a_start_and_calls_of_both_sides(monkeypatch: pytest.MonkeyPat
 def test_a_search_leaves_alone_what_the_fewest_pairs_need() -> None:
     found = FinalCost(gate=0.0, pair=20.0, record=30.0)
     assert found.kept_back(600.0) == pytest.approx(CAUTION * found.usual)
-    assert found.kept_back(150.0) == pytest.approx(MOST_RESERVED * 150.0)
+    assert found.kept_back(200.0) == pytest.approx(MOST_RESERVED * 200.0)
     assert found.kept_back(60.0) == pytest.approx(CAUTION * found.least)
 
 
@@ -66,15 +66,15 @@ def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
     model.fleet = fleet  # type: ignore[method-assign]
     made = subject.ModelSubject(model)
     given = {"most": 9, "elapsed": model.elapsed, "until": 0.0, "end": end, "expected": expected}
-    count = sum(1 for _ in measured_pairs(lambda number: made.pair(Recipe(), number), 0.3, **given))
+    count = sum(1 for _ in measured_pairs(lambda number: made.pair(Recipe(), number), **given))
     assert model.elapsed() <= end
     return count
 
 
-def test_no_pair_is_begun_that_ends_too_late_and_one_alone_neither() -> None:
-    assert pairs_within(35.0, expected=10.0) == FEWEST
-    assert pairs_within(25.0, expected=10.0) == LEAST
-    assert pairs_within(15.0, expected=10.0) == 0
+def test_no_pair_is_begun_that_ends_too_late_and_too_few_for_an_interval_neither() -> None:
+    assert pairs_within(45.0, expected=10.0) == FEWEST
+    assert pairs_within(35.0, expected=10.0) == LEAST
+    assert pairs_within(25.0, expected=10.0) == 0
 
 
 @pytest.mark.parametrize(

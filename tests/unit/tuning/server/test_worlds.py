@@ -37,7 +37,6 @@ def _pairs(evaluator: ScriptedServer, result: SearchResult) -> list[Pair]:
     made = ServerSubject(evaluator)
     *_, pairs = measured_pairs(
         lambda number: made.pair(result.recipe, number),
-        result.noise,
         most=made.MOST_PAIRS,
         elapsed=evaluator.elapsed,
         until=3600.0,
@@ -66,7 +65,7 @@ def test_what_a_fast_session_keeps_by_luck_is_not_called_faster(monkeypatch: pyt
         settings = SearchSettings(budget=3600.0, reserve=lambda step: 0.2)
         result = ladder.search(evaluator, settings)
         if len(result.recipe):
-            found = gain(ratios(_pairs(evaluator, result)), result.noise)
+            found = gain(ratios(_pairs(evaluator, result)))
             words.append(found.word if found else "none")
     assert words, "nothing was kept: the test shows nothing"
     assert words.count("faster") <= 3
