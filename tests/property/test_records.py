@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from laptime.records.case import Case
 from laptime.records.check import Check, trust
+from laptime.records.details import Details
 from laptime.records.environment import Environment, differences
 from laptime.records.event import CaseAdded, Event, Measured, Progress, RunBuilder, RunStarted
 from laptime.records.run import Run
@@ -135,7 +136,12 @@ def test_json_brings_a_run_back(
 ) -> None:
     run = fold([*opening(environment), Measured("k", series)])
     run = msgspec.structs.replace(
-        run, cases=[msgspec.structs.replace(run.cases[0], checks=checks, details=details)]
+        run,
+        cases=[
+            msgspec.structs.replace(
+                run.cases[0], checks=checks, details=Details(model=details, count=details)
+            )
+        ],
     )
     back = msgspec.json.decode(msgspec.json.encode(run), type=Run)
     assert back == run

@@ -11,6 +11,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.case import Case, Failure
 from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
+from laptime.records.details import Details, EnergyUse, Peak
 from laptime.records.series import Metric, Series
 
 words = st.text(max_size=12)
@@ -52,6 +53,18 @@ checks = st.builds(
 )
 failures = st.builds(Failure, kind=st.sampled_from(["hung", "died", "interrupted"]), what=words, next=words)
 batches = st.dictionaries(st.just("batch"), st.integers(1, 64), max_size=1)
+facts = st.dictionaries(words, st.one_of(words, anything, st.dictionaries(words, anything, max_size=2)))
+receipts = st.fixed_dictionaries({}, optional={"complete": anything, "counted": anything, "reason": words})
+details = st.builds(
+    Details,
+    model=facts,
+    inputs=facts,
+    count=st.one_of(facts, receipts),
+    extra_info=facts,
+    energy=st.none() | st.builds(EnergyUse, measured=st.booleans(), why=st.one_of(words, facts)),
+    peak=st.none() | st.builds(Peak, reason=words),
+    memory_failed=st.none() | failures,
+)
 cases = st.builds(
     Case,
     key=words,
@@ -61,7 +74,7 @@ cases = st.builds(
     failure=st.one_of(st.none(), failures),
     series=st.lists(st.one_of(latencies(), others), max_size=4, unique_by=lambda s: s.key),
     checks=st.lists(checks, max_size=3),
-    details=st.dictionaries(words, st.one_of(words, anything, st.dictionaries(words, anything, max_size=2))),
+    details=details,
 )
 ratios = st.floats(min_value=1e-3, max_value=1e3)
 comparisons = st.builds(

@@ -14,8 +14,9 @@ from fixtures import runs
 from fixtures.older_load import as_series
 from laptime.loadgen.messages import Answers, decode_message, encode
 from laptime.records.case import Case
+from laptime.records.details import Details
 from laptime.records.event import CaseAdded, RequestsEnded, RunFinished, RunStarted
-from laptime.records.load import Errors, Level, details
+from laptime.records.load import Errors, Level
 from laptime.records.requests import Answer, Requests
 from laptime.store import files
 from laptime.store.journal import Journal
@@ -64,7 +65,7 @@ def tables(draw: st.DrawFn) -> list[Answer]:
 @settings(max_examples=150, deadline=None)
 @given(rows=tables(), parts=st.integers(1, 4))
 def test_row_n_comes_back_as_row_n_from_pipe_journal_and_store(rows: list[Answer], parts: int) -> None:
-    case = Case(key="k", target="t", axes={}, details=details(Level(kind="open")))
+    case = Case(key="k", target="t", axes={}, details=Details(load=Level(kind="open"), unit="request"))
     with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
         journal(RunStarted(runs.run()))
         journal(CaseAdded(case))
@@ -108,7 +109,7 @@ def test_a_level_that_an_older_version_stored_has_as_many_rows_with_the_same_tim
     kinds = sorted({row.error for row in rows if row.error})
     facts = Level(kind="open", asked=asked, turns=3, errors=[Errors(kind=kind, count=1) for kind in kinds])
     table = Requests.of(rows, "paced", BEGAN)
-    case = Case(key="k", target="t", axes={}, requests=table, details=details(facts))
+    case = Case(key="k", target="t", axes={}, requests=table, details=Details(load=facts, unit="request"))
     again = with_rows(runs.run(as_series(case))).cases[0].requests
     assert again is not None
     assert sorted(again.number) == list(range(len(rows)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from laptime.records.case import Case, Failure
 from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
+from laptime.records.details import Details, EnergyUse, HostMemory, Memory, Outputs, Peak
 from laptime.records.environment import Environment
 from laptime.records.event import CaseAdded, Event, Measured, RunFinished, RunStarted
 from laptime.records.plan import Setting
@@ -42,6 +43,22 @@ def serieses(draw: st.DrawFn) -> Series:
     )
 
 
+facts = st.dictionaries(words, values, max_size=2)
+details = st.builds(
+    Details,
+    model=facts,
+    count=facts,
+    extra_info=facts,
+    outputs=st.none() | st.builds(Outputs, finite=st.none() | st.booleans(), shape=words),
+    peak=st.none() | st.builds(Peak, flops=st.none() | numbers, source=words, reason=words),
+    energy=st.none() | st.builds(EnergyUse, measured=st.booleans(), why=words | facts),
+    memory=st.none() | st.builds(Memory, host=st.none() | st.builds(HostMemory, peak=st.integers(0, 2**50))),
+    count_failed=st.none() | st.builds(Failure, kind=words, what=words),
+    in_process=st.booleans(),
+    shared_process=st.integers(1, 9),
+    known_work=st.none() | finite,
+    unit=words,
+)
 cases = st.builds(
     Case,
     key=words,
@@ -53,7 +70,7 @@ cases = st.builds(
     checks=st.lists(
         st.builds(Check, name=words, outcome=st.sampled_from(["ok", "warn"]), sentence=words), max_size=2
     ),
-    details=st.dictionaries(words, values, max_size=2),
+    details=details,
 )
 environments = st.builds(
     Environment,

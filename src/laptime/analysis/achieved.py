@@ -25,10 +25,10 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
     derived = [rate.scaled("flops/achieved", "achieved FLOP/s", per_item, unit="FLOP/s")]
     if case.axes.get("device") == "cpu":
         # Where the hypervisor hides which CPUs share a core, there is no number of cores.
-        if cores := case.details.get("physical_cores"):
+        if cores := case.details.physical_cores:
             title = "FLOP/s per physical core"
             derived.append(rate.scaled("flops/per_core", title, per_item / cores, unit="FLOP/s"))
-        elif vcpus := case.details.get("usable_cpus"):
+        elif vcpus := case.details.usable_cpus:
             derived.append(rate.scaled("flops/per_vcpu", "FLOP/s per vCPU", per_item / vcpus, unit="FLOP/s"))
     if flops.at_least:
         return [structs.replace(stat, at_least=True, note=flops.note) for stat in derived]
@@ -44,4 +44,6 @@ def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     of_peak = rate.quantity.divided(peak.quantity, "ratio")
     if of_peak.value > 1:
         return share.without(f"the counted work is done at {of_peak.value:.2f}x the measured peak")
-    return structs.replace(share, quantity=of_peak, note=str(case.details.get("peak", {}).get("source", "")))
+    return structs.replace(
+        share, quantity=of_peak, note=case.details.peak.source if case.details.peak else ""
+    )

@@ -87,14 +87,14 @@ def _size(cases: list[Case]) -> Size | None:
         if every is None and flops is None:
             continue
         held = None if every is None else every + values.get("buffers/all", 0.0)
-        receipt = case.details.get("count", {})
+        receipt = case.details.receipt
         return Size(
             trainable=values.get("params/trainable"),
             every=every,
             held=held,
             flops=None if flops is None else flops / case.batch,
-            counter=str(receipt.get("counter", "")),
-            at_least=not receipt.get("complete", True),
+            counter=receipt.counter,
+            at_least=not receipt.complete,
             file=_file(case),
         )
     return None
@@ -102,8 +102,8 @@ def _size(cases: list[Case]) -> Size | None:
 
 def _file(case: Case) -> str:
     """Hash of a file that is the model; what code makes may be another one each time."""
-    model = case.details.get("model", {})
-    return str(model.get("sha256", "")) if model.get("is_file") else ""
+    model = case.details.known_model
+    return model.sha256 if model.is_file else ""
 
 
 def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:

@@ -50,7 +50,7 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
         program = tuple(sorted((subject.target, subject.sha256 or "") for subject in run.subjects))
         for case in run.cases:
             stat = headline(case, run.constants)
-            if stat is not None and stat.value and not case.details.get("in_process"):
+            if stat is not None and stat.value and not case.details.in_process:
                 group = groups.setdefault((case.key, stat.tag, program), [])
                 group.append((datetime.fromisoformat(run.started), math.log(stat.value)))
     repeated = [group for group in groups.values() if len(group) > 1]

@@ -17,7 +17,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
-from laptime.records.load import ANSWERED, AT_ONCE, Level, level_of
+from laptime.records.load import ANSWERED, AT_ONCE, Level
 from laptime.records.quantity import Quantity
 from laptime.records.requests import GAP, TPOT, TTFT, Requests
 from laptime.records.series import Metric
@@ -129,7 +129,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     Args:
         level: of the intervals.
     """
-    facts = level_of(case)
+    facts = case.details.load
     if facts is None or case.requests is None:
         return None
     requests = rows_of(case.requests)

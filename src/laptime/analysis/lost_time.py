@@ -26,7 +26,7 @@ def slowdown(case: Case, series: Series) -> Floats:
     ruler, best = case.find("disturbance/ruler", series.regime), best_of_ruler(case)
     if ruler is None or best is None or len(ruler.samples) != len(series.samples):
         return np.ones(len(series.samples))
-    known = case.details.get("known_work")  # at its best in earlier runs
+    known = case.details.known_work  # at its best in earlier runs
     reference = known if known and best > (1 + SLOW_RUN) * known else best
     return np.asarray(ruler.samples, dtype=float) / reference
 
@@ -47,7 +47,7 @@ def lost_time(case: Case, series: Series) -> Floats:
         return np.asarray(evidence.samples, dtype=float)
 
     away = np.max([column(name) for name in ("waited", "stolen", "missing", "throttled")], axis=0)
-    busy = column("cpu") / (case.details.get("usable_cpus") or np.inf)
+    busy = column("cpu") / (case.details.usable_cpus or np.inf)
     away = np.minimum(away, np.maximum(0.0, seconds - busy))
     return np.asarray(away + (seconds - away) * (1 - 1 / np.maximum(1, slowdown(case, series))))
 

@@ -42,7 +42,7 @@ def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
     """The peak of this case's device beside its samples; None where nobody measured any."""
     series = case.find(TAG)
     if series is None or not series.samples:
-        is_known = bool(case.details.get("peak", {}).get("flops"))
+        is_known = bool(case.details.peak and case.details.peak.flops)
         return Peak(None, why_not="the peak was measured once, apart from the samples") if is_known else None
     evidence = select(series, constants)
     label = np.asarray(series.label or [0] * len(series.samples), dtype=int)

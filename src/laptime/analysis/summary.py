@@ -66,10 +66,10 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
 
 def _bounded(case: Case, stat: Stat) -> Stat:
     """A count of work as a lower bound, where its receipt says that something was left out."""
-    receipt = case.details.get("count", {})
-    if stat.tag not in ("macs", "flops") or receipt.get("complete", True):
+    receipt = case.details.receipt
+    if stat.tag not in ("macs", "flops") or receipt.complete:
         return stat
-    missing = ", ".join(receipt.get("doubtful", []))
+    missing = ", ".join(receipt.doubtful)
     return structs.replace(stat, at_least=True, note=f"not counted: {missing}" if missing else "incomplete")
 
 

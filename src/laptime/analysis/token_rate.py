@@ -10,8 +10,6 @@ arithmetic, bounds it (Pope et al., Efficiently Scaling Transformer Inference, M
 
 from __future__ import annotations
 
-from typing import Any
-
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
 from laptime.records.quantity import Quantity
@@ -23,16 +21,15 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
     Args:
         rate: items per second.
     """
-    llm: dict[str, Any] | None = case.details.get("model", {}).get("llm")
+    llm = case.details.known_model.llm
     if llm is None or rate is None or rate.value is None:
         return []
-    tokens = llm["tokens"]
-    stats = [rate.scaled("tokens/rate", f"{llm['phase']} tokens", tokens, unit="1/s")]
-    if "weight_bytes" not in llm:
+    stats = [rate.scaled("tokens/rate", f"{llm.phase} tokens", llm.tokens, unit="1/s")]
+    if llm.weight_bytes is None:
         return stats
-    per_sequence = llm["cache_bytes"] * (1 + 1 / llm["context"])
-    per_token = llm["weight_bytes"] / case.batch + per_sequence
-    note = f"at least: {llm['weight_bytes']:,} B of weights, {llm['cache_bytes']:,} B of cache a sequence"
+    per_sequence = llm.cache_bytes * (1 + 1 / llm.context)
+    per_token = llm.weight_bytes / case.batch + per_sequence
+    note = f"at least: {llm.weight_bytes:,} B of weights, {llm.cache_bytes:,} B of cache a sequence"
     moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
     stats += [
         Stat(
@@ -44,7 +41,7 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
         ),
         moved,
     ]
-    if llm.get("bandwidth"):
-        share = per_token / llm["bandwidth"]
+    if llm.bandwidth:
+        share = per_token / llm.bandwidth
         stats.append(rate.scaled("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
     return stats

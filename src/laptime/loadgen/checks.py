@@ -18,7 +18,7 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.load import AT_ONCE, Level, ServerCounts, level_of, seen_here
+from laptime.records.load import AT_ONCE, Level, ServerCounts, seen_here
 
 MOST_FAILED = 0.01
 ROUGHLY = 0.1
@@ -57,7 +57,7 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
 
     Fail without any answer, warn above 1 % of failures, note fewer.
     """
-    facts = level_of(case)
+    facts = case.details.load
     if facts is None or not facts.failed:
         return None
     total = facts.answered + facts.failed
@@ -119,7 +119,7 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     server = stats.facts.server if stats else None
     if stats is None or server is None:
         return None
-    ours = seen_here(case, stats.facts)
+    ours = seen_here(case.requests, stats.facts)
     differ = [
         f"{name}: {theirs:,} there, {mine:,} here"
         for name, theirs, mine in (

@@ -7,19 +7,16 @@ Where no meter can be read, there is a reason instead of a number, never 0.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import structs
 
 from laptime.kit.clock import SystemClock
 from laptime.measure.protocol import Workload
 from laptime.probes import energy
+from laptime.records.details import Details, EnergyUse
 from laptime.records.series import Series
 
 
-def energy_of(
-    workload: Workload, *, devices: list[str], seconds: float
-) -> tuple[list[Series], dict[str, Any]]:
+def energy_of(workload: Workload, *, devices: list[str], seconds: float) -> tuple[list[Series], Details]:
     """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
 
     Args:
@@ -30,7 +27,7 @@ def energy_of(
     covering = [meter for meter in meters if meter.device in devices]
     if not covering:
         why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
-        return [], {"energy": {"measured": False, "why": why}}
+        return [], Details(energy=EnergyUse(measured=False, why=why))
     idle = energy.idle_watts(covering)
     window = max(seconds, energy.shortest_window(covering))
     calls = 0
@@ -48,14 +45,9 @@ def energy_of(
     readings = energy.measure(covering, work)
     items = calls * workload.batch
     read = [one for one in readings if one.joules is not None]
-    details = {
-        "measured": bool(read),
-        "items": items,
-        "meters": [
-            {**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings
-        ],
-    }
-    return _series(read, idle, items), {"energy": details}
+    told = [{**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings]
+    use = EnergyUse(measured=bool(read), items=items, meters=told)
+    return _series(read, idle, items), Details(energy=use)
 
 
 def _series(read: list[energy.Energy], idle: dict[str, float], items: int) -> list[Series]:

@@ -51,6 +51,7 @@ from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.ruler import RULER, Ruler, open_ruler
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
+from laptime.records.details import Details, Peak
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Regime, Series
 
@@ -225,7 +226,7 @@ class Engine:
         if work is None:
             return Facts(batch=batch)
         series = peak_block.peak_block(work, evidence=self._evidence, clock=self._clock)
-        return Facts(batch=batch, series=[series], details={"peak": work.facts})
+        return Facts(batch=batch, series=[series], details=Details(peak=msgspec.convert(work.facts, Peak)))
 
     def _record(self, command: Block, workload: Workload) -> loop.Tape:
         length: dict[str, Any] = {

@@ -24,6 +24,7 @@ from laptime.measure.protocol import (
     Workload,
 )
 from laptime.probes import host_memory
+from laptime.records.details import Details, HostMemory, Memory, Outputs
 from laptime.records.series import Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
@@ -47,14 +48,14 @@ def run(command: Pass, model: Model, workload: Workload) -> Facts:
     return Facts(batch=command.batch, series=series, details=details)
 
 
-_Result = tuple[list[Series], dict[str, Any]]
+_Result = tuple[list[Series], Details]
 
 
 def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
     facts = model.check_outputs(command.batch) if isinstance(model, ChecksOutputs) else {}
     if any(_is_pending_after_a_call(workload) for _ in range(_LOOKS)):
         facts = {**facts, "pending": True}
-    return [], ({"outputs": facts} if facts else {})
+    return [], Details(outputs=msgspec.convert(facts, Outputs) if facts else None)
 
 
 def _is_pending_after_a_call(workload: Workload) -> bool:
@@ -78,9 +79,9 @@ def is_pending(output: Any) -> bool:
 
 def _count(command: Pass, model: Model, workload: Workload) -> _Result:
     if not isinstance(model, CountsWork):
-        return [], {}
+        return [], Details()
     series, receipt = model.count(command.batch)
-    return series, {"count": receipt}
+    return series, Details(count=receipt)
 
 
 def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
@@ -102,17 +103,15 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
             (PAGE_FAULTS, faults, ""),
         )
     ]
-    details: dict[str, Any] = {"memory": {"host": host._asdict()}}
+    split: dict[str, Any] = {}
     if isinstance(model, MeasuresMemory):
         more, split = model.device_memory(command.batch)
         series += more
-        if split:
-            details["memory"]["device"] = split
-    return series, details
+    return series, Details(memory=Memory(host=HostMemory(**host._asdict()), device=split))
 
 
 def _copies(command: Pass, model: Model, workload: Workload) -> _Result:
-    return (model.copies(command.batch, 20), {}) if isinstance(model, TimesCopies) else ([], {})
+    return (model.copies(command.batch, 20) if isinstance(model, TimesCopies) else []), Details()
 
 
 def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
@@ -128,19 +127,19 @@ def _record(command: Pass, model: Model, workload: Workload) -> _Result:
 
         sizes = [command.batch, recorded_calls.other_batch(command.batch)]
         recorded_calls.record(model.outputs, model.input_arrays, sizes).save(Path(command.path))
-    return [], {}
+    return [], Details()
 
 
 def _compare(command: Pass, model: Model, workload: Workload) -> _Result:
     if not isinstance(model, GivesOutputs) or not Path(command.path).is_file():
-        return [], {}
+        return [], Details()
     from laptime.measure import recorded_calls
 
     calls = recorded_calls.RecordedCalls.load(Path(command.path))
     found = recorded_calls.compared(
         model.outputs, calls, against=command.against, dtype=command.dtype, fixed=True
     )
-    return [], {"outputs_compared": msgspec.to_builtins(found)}
+    return [], Details(outputs_compared=found)
 
 
 _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {

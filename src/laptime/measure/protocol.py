@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from laptime.kit.errors import LaptimeError
 from laptime.records.case import Failure
+from laptime.records.details import Details
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
@@ -364,7 +365,7 @@ class Facts(Struct, frozen=True, kw_only=True, tag="facts"):
 
     batch: int
     series: list[Series] = []
-    details: dict[str, Any] = {}
+    details: Details = Details()
 
 
 class Failed(Struct, frozen=True, tag="failed"):

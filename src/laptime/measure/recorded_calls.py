@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from laptime.analysis.agreement import Agreement, Call, judged, measured
+from laptime.analysis.agreement import Call, judged, measured
+from laptime.records.agreement import Agreement
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[list[Array]], Sequence[Array]]

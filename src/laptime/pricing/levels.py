@@ -16,7 +16,7 @@ from laptime.analysis.promises import Promise, level_judged, text
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
 from laptime.records.cost import Unit
-from laptime.records.load import Level, level_of
+from laptime.records.load import Level
 
 
 class Answered(NamedTuple):
@@ -31,7 +31,7 @@ class Answered(NamedTuple):
 
 def is_level(case: Case) -> bool:
     """Whether a case is a level of `laptime load`."""
-    return level_of(case) is not None
+    return case.details.load is not None
 
 
 def answered(case: Case, wanted: Sequence[Promise]) -> tuple[Answered | None, str]:

@@ -2,7 +2,7 @@
 
 bench, suite   a case each: its throughput, or the highest that keeps a promise about latency
 load           a level each: what was answered; the levels that keep a promise (`pricing.levels`)
-others         that tell it: the highest rate that held a promise of their own (`records.cost.AT_SLO`)
+others         that tell it: the highest rate that held a promise of their own (`records.load.AT_SLO`)
 tune           the script as it is, and as it was tuned; both measured afresh
 profile        the untraced step, where the run knows it, else the traced one
 """
@@ -23,7 +23,8 @@ from laptime.kit.text import count
 from laptime.pricing.levels import answered, is_level
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
-from laptime.records.cost import AT_SLO, Excluded, Interval, Speed, Unit
+from laptime.records.cost import Excluded, Interval, Speed, Unit
+from laptime.records.load import AT_SLO
 from laptime.records.run import Run
 from laptime.records.tuning import Measured, Tuning
 
@@ -79,8 +80,8 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> L
             why=reasons,
             next=f"laptime show {run.id}",
         )
-    if run.cases and (wanted or run.cases[0].details.get("slo")):
-        promised = text(wanted) if wanted else run.cases[0].details["slo"]
+    if run.cases and (wanted or run.cases[0].details.slo):
+        promised = text(wanted) if wanted else run.cases[0].details.slo
         return NoCost(
             f"no case of run {run.id} is shown to keep {promised}",
             why=reasons,
@@ -128,8 +129,8 @@ def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | N
     stats = summarize(case, run.constants)
     if (held := stats.get(AT_SLO)) is not None:
         if held.value is None or held.value <= 0:
-            return None, f"no rate held {case.details.get('slo', 'its promise')}"
-        return _speed(run, case, stats, held, at=str(case.details.get("slo", "its promise"))), ""
+            return None, f"no rate held {case.details.slo or 'its promise'}"
+        return _speed(run, case, stats, held, at=case.details.slo or "its promise"), ""
     if is_level(case):
         level, reason = answered(case, wanted)
         if level is None:
@@ -179,8 +180,7 @@ def _speed(
     median: Stat | None = None,
 ) -> Speed:
     median = median or headline(case, run.constants)
-    told = str(case.details.get("unit", ""))
-    unit: Unit = next((unit for unit in _UNITS if unit == told), _unit(case))
+    unit: Unit = next((unit for unit in _UNITS if unit == case.details.unit), _unit(case))
     threads = case.axes.get("threads")
     memory = {place: stats.get(f"memory/{place}/peak") for place in ("host", "device")}
     return Speed(

@@ -22,14 +22,12 @@ PRODUCTS = ("mm", "addmm", "linear", "gemm", "fullyconnected")
 
 def work_of(case: Case) -> Work | None:
     """What one call of a case needs at least; None where nothing was counted, or nothing of it is needed."""
-    receipt = case.details.get("count", {})
-    told = receipt.get("least") if isinstance(receipt, dict) else None
-    if isinstance(told, dict) and isinstance(told.get("flops"), dict):
-        flops = {str(dtype): float(number) for dtype, number in told["flops"].items() if number}
+    receipt = case.details.receipt
+    if receipt.least is not None:
+        flops = {dtype: number for dtype, number in receipt.least.flops.items() if number}
         source = "dense products in full, convolutions as 1 x 1"
-        return Work(flops=flops, weights=float(told.get("weights", 0.0)), source=source) if flops else None
-    counted = receipt.get("counted", {}) if isinstance(receipt, dict) else {}
-    total = sum(float(number) for name, number in counted.items() if _plain(str(name)) in PRODUCTS)
+        return Work(flops=flops, weights=receipt.least.weights, source=source) if flops else None
+    total = sum(number for name, number in receipt.counted.items() if _plain(name) in PRODUCTS)
     if not total:
         return None
     dtype = str(case.axes.get("dtype", "float32"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, structs
 
 from laptime.records.check import Check, Trust, trust
+from laptime.records.details import Details
+from laptime.records.details import Failure as Failure
 from laptime.records.requests import Requests
 from laptime.records.series import Series
 
@@ -15,20 +17,6 @@ Axis = str | int | float | bool
 
 AS_GIVEN = "as given"
 """The axis `batch` of inputs in which nothing tells what the batch is; throughput then counts calls."""
-
-
-class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a case has no (complete) numbers: the three lines of an error, and its kind.
-
-    Attributes:
-        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug.
-    """
-
-    kind: str
-    what: str
-    why: str = ""
-    next: str = ""
-    traceback: str = ""
 
 
 class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +39,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         series: raw samples, one entry for each (metric tag, regime).
         requests: of a level of load, a row each; their columns are read like series (`samples`, `find`).
         checks: whether these numbers can be trusted.
-        details: receipts and facts that are no series (FLOPs by operator, memory split, model facts).
+        details: receipts and facts that are no series.
     """
 
     key: str
@@ -63,7 +51,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: Requests | None = None
     checks: list[Check] = []
     artifacts: list[Artifact] = []
-    details: dict[str, Any] = {}
+    details: Details = Details()
 
     @property
     def trust(self) -> Trust:

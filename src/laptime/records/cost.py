@@ -138,9 +138,6 @@ class FlexShape(Struct, frozen=True, kw_only=True):
 Unit = Literal["call", "item", "sample", "step", "request", "token"]
 Interval = tuple[float, float] | None
 
-AT_SLO = "throughput/at_slo"
-"""Tag of a series of highest rates at which a promise was held; the case's detail `slo` has it in words."""
-
 
 class Training(Struct, frozen=True, kw_only=True):
     """What a training costs. `ci95`: 95 % interval of `usd`. `hours`: of all epochs together."""

@@ -1,13 +1,12 @@
-"""Levels of load: what was asked for, what became of it. A level is a case; its facts are in its details."""
+"""Levels of load: what was asked for, what became of it. A level is a case; its facts are `details.load`."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct
 
-from laptime.records.case import Case
-from laptime.records.cost import AT_SLO
+from laptime.records.requests import Requests
 from laptime.records.series import Metric
 
 OPEN, CLOSED = "paced", "closed"
@@ -16,8 +15,8 @@ OPEN, CLOSED = "paced", "closed"
 AT_ONCE = "at once"
 """Arrivals of a level whose requests are all due when it begins."""
 
-DETAIL = "load"
-
+AT_SLO = "throughput/at_slo"
+"""Tag of a series of highest rates at which a promise was held; the case's detail `slo` has it in words."""
 ANSWERED = Metric(
     tag="load/answered",
     unit="1/s",
@@ -132,20 +131,9 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return OPEN if self.kind == "open" else CLOSED
 
 
-def level_of(case: Case) -> Level | None:
-    """The facts of a case that is a level; None of any other."""
-    facts = case.details.get(DETAIL)
-    return None if facts is None else convert(facts, Level, strict=False)
-
-
-def details(level: Level) -> dict[str, Any]:
-    """A level as details of its case."""
-    return {DETAIL: to_builtins(level), "unit": "request"}
-
-
-def seen_here(case: Case, level: Level) -> ServerCounts:
+def seen_here(requests: Requests | None, level: Level) -> ServerCounts:
     """What was counted here of the answered requests of a level; `ttft` counts from sending."""
-    whole = [row for row in case.requests.rows() if row.is_whole] if case.requests else []
+    whole = [row for row in requests.rows() if row.is_whole] if requests else []
     first = [row.first - row.sent for row in whole if row.is_streamed]
     return ServerCounts(
         requests=level.answered,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from laptime.records.case import Case
-from laptime.records.load import Level, level_of
+from laptime.records.load import Level
 from laptime.records.requests import (
     FAILED,
     FIRST,
@@ -58,7 +58,7 @@ def with_rows(run: Run) -> Run:
 
 
 def _with_rows(case: Case) -> Case:
-    facts = level_of(case)
+    facts = case.details.load
     if facts is None or case.requests is not None:
         return case
     rows = sorted([*_answered(case, facts), *_failed(case, facts)], key=lambda row: row.due)

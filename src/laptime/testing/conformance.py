@@ -22,6 +22,7 @@ from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.kit.registry import load, names
 from laptime.probes import TimedBlock
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.run import Run
 from laptime.records.series import Metric, Regime
 from laptime.targets import Recipe, parse
@@ -156,7 +157,7 @@ def check_check(name: str) -> None:
     takes(module.check, "case", "environment", "plan")
     for story, run in examples.runs(["bench"]).items():
         bare = [
-            msgspec.structs.replace(case, series=[], checks=[], details={}, artifacts=[])
+            msgspec.structs.replace(case, series=[], checks=[], details=Details(), artifacts=[])
             for case in run.cases
         ]
         for case in [*run.cases, *bare]:

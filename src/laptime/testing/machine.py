@@ -29,6 +29,7 @@ from laptime.measure.protocol import (
 )
 from laptime.probes import scheduler
 from laptime.records.case import Failure
+from laptime.records.details import Details, Peak
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Series
@@ -172,7 +173,7 @@ class ScriptedSession:
             label=[int(Label.WAITED) if lost else 0],
         )
         machine.sleep(0.04)
-        return Facts(batch=batch, series=[series], details={"peak": {"source": "of the scripted peak"}})
+        return Facts(batch=batch, series=[series], details=Details(peak=Peak(source="of the scripted peak")))
 
     def _call(self, batch: int) -> tuple[float, float]:
         """Seconds of a call that starts now, and seconds of it that its threads waited."""

@@ -10,6 +10,7 @@ from laptime.analysis.architecture import work_of
 from laptime.analysis.summary import summarize
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
+from laptime.records.details import Details
 from laptime.records.series import Series
 from laptime.verbs.bench.postprocess import comparisons
 
@@ -19,7 +20,7 @@ def case(batch: int = 1, phase: str = "decode", seconds: float = 0.01, **llm: An
     series = [Series(metric=LATENCY, regime="isolated", samples=[seconds] * 50)]
     facts = {"phase": phase, "tokens": 1 if phase == "decode" else 96, "context": 100, **llm}
     return Case(
-        key=f"{phase}/{batch}", target="m", axes=axes, series=series, details={"model": {"llm": facts}}
+        key=f"{phase}/{batch}", target="m", axes=axes, series=series, details=Details(model={"llm": facts})
     )
 
 

@@ -160,7 +160,7 @@ def test_a_backend_that_does_not_wait_for_jax_is_found_out() -> None:
         model = opened(slow, (items,), Variant(target="mine", backend=name))
         workload = model.workload(1 if name == "null" else 300)
         facts = passes.run(Pass(kind="outputs", batch=workload.batch), model, workload)
-        found[name] = facts.details["outputs"].get("pending", False)
+        found[name] = facts.details.outputs.pending
     assert found == {"null": True, "jax": False}
 
 

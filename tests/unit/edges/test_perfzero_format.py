@@ -11,6 +11,7 @@ from msgspec import structs
 from fixtures import runs
 from laptime.edges.formats import perfzero
 from laptime.probes import host_memory
+from laptime.records.details import HostMemory, Memory
 from laptime.records.environment import Device
 from laptime.records.run import Run
 from laptime.records.series import Metric, Series
@@ -88,7 +89,7 @@ def test_peaks_are_whole_bytes() -> None:
     case = runs.trusted().cases[0]
     peak = Series(metric=Metric(tag="memory/host/peak", unit="B", title="peak"), samples=[2.0**30])
     others = [each for each in case.series if each.metric.tag != "memory/host/peak"]
-    details = {**case.details, "memory": {"host": {"virtual": 2**31}}}
+    details = structs.replace(case.details, memory=Memory(host=HostMemory(virtual=2**31)))
     case = structs.replace(case, series=[*others, peak], details=details)
     found = documents(structs.replace(runs.trusted(), cases=[case]))[0]["process_info"]
     assert (found["max_rss"], found["max_vms"]) == (2**30, 2**31)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from fixtures.virtual_load import constant, exponential, level
-from laptime.records.load import level_of
 
 
 def good(
     rate: float, slo: str, seconds: float = 400, *, is_constant: bool = False
 ) -> tuple[float, ...] | None:
     service = constant(0.02) if is_constant else exponential(0.02, 7)
-    facts = level_of(level(rate, seconds, service, 3, slo=slo))
+    facts = level(rate, seconds, service, 3, slo=slo).details.load
     assert facts is not None
     return facts.goodput
 

@@ -17,7 +17,8 @@ from laptime.launch.sender_process import _share
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput
 from laptime.records.case import Case
-from laptime.records.load import AT_ONCE, Level, details
+from laptime.records.details import Details
+from laptime.records.load import AT_ONCE, Level
 from laptime.records.requests import Answer, Requests
 from laptime.store.older_loads import with_rows
 
@@ -36,7 +37,11 @@ def streamed(due: Sequence[float], first: Sequence[float], arrivals: str, *, mix
     random.Random(mixed).shuffle(rows)  # as they ended, several senders told of them
     axes = {"arrivals": arrivals}
     return Case(
-        key="x", target="x", axes=axes, requests=Requests.of(rows, facts.regime), details=details(facts)
+        key="x",
+        target="x",
+        axes=axes,
+        requests=Requests.of(rows, facts.regime),
+        details=Details(load=facts, unit="request"),
     )
 
 
@@ -100,6 +105,16 @@ def test_a_request_that_failed_is_a_row_and_no_good_one() -> None:
     assert sum(stats.requests.latency == float("inf")) == 50
 
 
+def level_of(rows: list[Answer], facts: Level) -> Case:
+    return Case(
+        key="x",
+        target="x",
+        axes={},
+        requests=Requests.of(rows, "paced"),
+        details=Details(load=facts, unit="request"),
+    )
+
+
 def read_back(case: Case) -> Case:
     """The level as an older version stored it, and as it is read now."""
     return with_rows(runs.run(as_series(case))).cases[0]
@@ -134,7 +149,13 @@ def test_tokens_of_an_older_version_stand_beside_their_requests() -> None:
     facts = Level(
         kind="open", scheduled=60, answered=60, asked=(8, 8), chunks=sum(len(r.chunks) for r in rows)
     )
-    case = Case(key="x", target="x", axes={}, requests=Requests.of(rows, "paced"), details=details(facts))
+    case = Case(
+        key="x",
+        target="x",
+        axes={},
+        requests=Requests.of(rows, "paced"),
+        details=Details(load=facts, unit="request"),
+    )
     again = read_back(case).requests
     assert again is not None
     for before, after in zip(rows, again.rows(), strict=True):
@@ -152,7 +173,13 @@ def test_answers_that_an_older_version_could_not_count_keep_those_that_it_could(
         for n, usage in enumerate([[8, 4, 0], [], [9, 3, 0], [10, 2, 0], [], []])
     ]
     facts = Level(kind="open", scheduled=6, answered=6, asked=(8, 8), uncounted=3)
-    case = Case(key="x", target="x", axes={}, requests=Requests.of(rows, "paced"), details=details(facts))
+    case = Case(
+        key="x",
+        target="x",
+        axes={},
+        requests=Requests.of(rows, "paced"),
+        details=Details(load=facts, unit="request"),
+    )
     again = read_back(case).requests
     assert again is not None
     assert sorted(row.usage[:2] for row in again.rows() if row.usage) == [[8, 4], [9, 3], [10, 2]]

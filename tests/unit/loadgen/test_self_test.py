@@ -18,7 +18,8 @@ from laptime.loadgen import checks
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import Endpoint, SelfTest
 from laptime.records.case import Case
-from laptime.records.load import Alone, details, level_of
+from laptime.records.details import Details
+from laptime.records.load import Alone
 from laptime.records.requests import Requests
 from laptime.testing import http_server
 from laptime.verbs.load import generator
@@ -55,20 +56,22 @@ def test_a_rate_above_what_one_sender_can_do_gets_more_of_them(monkeypatch: pyte
         run = load(LoadRequest(target=server.url, rates=[200, 100], requests=20))
         one = load(LoadRequest(target=server.url, rates=[200], requests=20, senders=1))
     for case in run.cases:
-        facts = level_of(case)
+        facts = case.details.load
         assert facts is not None
         assert facts.alone is not None
         assert (facts.senders, facts.answered) == (3, 20)
-    alone = level_of(one.cases[0])
+    alone = one.cases[0].details.load
     assert alone is not None
     assert alone.senders == 1
 
 
 def checked(case: Case, **facts: object) -> dict[str, str]:
     """Sentences of the checks that fail, and what they advise."""
-    known = level_of(case)
+    known = case.details.load
     assert known is not None
-    made = structs.replace(case, axes={"rate": 20}, details=details(structs.replace(known, **facts)))
+    made = structs.replace(
+        case, axes={"rate": 20}, details=Details(load=structs.replace(known, **facts), unit="request")
+    )
     failed = [each for each in checks.run_all(made, level_stats(made)) if each.outcome == "fail"]
     return {each.name: f"{each.sentence} -> {each.next}" for each in failed}
 

@@ -9,7 +9,7 @@ pytest.importorskip("aiohttp")
 
 from laptime.loadgen.server_metrics import totals
 from laptime.records.check import Check
-from laptime.records.load import level_of, seen_here
+from laptime.records.load import seen_here
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing.llm_server import Answer, Cost, Script, serving
@@ -52,7 +52,7 @@ def test_a_server_that_counts_the_same_is_shown_beside_what_was_seen() -> None:
     run, check = counted(Script(cost=Cost(base=0.004)))
     assert check is not None
     assert check.outcome == "ok"
-    facts = level_of(run.cases[0])
+    facts = run.cases[0].details.load
     assert facts is not None
     assert facts.server is not None
     ours = seen_here(run.cases[0], facts)

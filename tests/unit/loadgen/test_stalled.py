@@ -9,15 +9,15 @@ from fixtures.virtual_load import constant, level
 from laptime.analysis.load import level_stats
 from laptime.loadgen.checks import stalled
 from laptime.records.check import Check
-from laptime.records.load import details, level_of
+from laptime.records.details import Details
 
 
 def judged(stalls: list[list[float]], *, seconds: float = 5.0) -> Check | None:
     case = level(10, seconds, constant(0.02), 1)
-    facts = level_of(case)
+    facts = case.details.load
     assert facts is not None
     made = [[facts.begin + at, length] for at, length in stalls]
-    case = structs.replace(case, details=details(structs.replace(facts, stalls=made)))
+    case = structs.replace(case, details=Details(load=structs.replace(facts, stalls=made), unit="request"))
     return stalled(case, level_stats(case))
 
 

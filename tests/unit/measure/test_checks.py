@@ -17,6 +17,7 @@ from laptime.measure.peak_block import PEAK
 from laptime.probes.scheduler import WAITED
 from laptime.records.case import Case
 from laptime.records.check import Check
+from laptime.records.details import Details, Outputs
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Metric, Series
 
@@ -51,7 +52,7 @@ def test_a_case_without_anything_has_nothing_to_say() -> None:
 
 
 def test_all_checks_come_worst_first() -> None:
-    bad = structs.replace(labelled(100, 0.9), details={"outputs": {"finite": False}})
+    bad = structs.replace(labelled(100, 0.9), details=Details(outputs=Outputs(finite=False)))
     outcomes = [found.outcome for found in run_all(bad, environment(), PLAN)]
     assert outcomes == sorted(outcomes, key=["fail", "warn", "note", "ok"].index)
     assert outcomes[:2] == ["fail", "warn"]

@@ -51,11 +51,11 @@ def test_a_constant_power_gives_that_power_and_joules_an_item(monkeypatch: pytes
     values = {one.metric.tag: one.samples[0] for one in series}
     assert values["power/mean"] == pytest.approx(50.0, rel=0.02)
     assert values["energy/gross"] == pytest.approx(
-        50.0 * details["energy"]["meters"][0]["seconds"] / (work.calls * work.batch), rel=0.02
+        50.0 * details.energy.meters[0]["seconds"] / (work.calls * work.batch), rel=0.02
     )
     # The machine needs as much when idle, so nothing is left for the work itself.
     assert abs(values["energy/net"]) < 0.05 * values["energy/gross"]
-    assert details["energy"]["items"] == work.calls * work.batch
+    assert details.energy.items == work.calls * work.batch
     assert all("counter" in one.note for one in series)
 
 
@@ -70,8 +70,8 @@ def test_no_sensor_is_no_number_and_says_why(monkeypatch: pytest.MonkeyPatch) ->
     install(monkeypatch, [], {"rapl": Absence("hidden by the hypervisor", "rent bare metal")})
     series, details = energy_of(Spin(), devices=["cpu"], seconds=0.05)
     assert series == []
-    assert details["energy"]["measured"] is False
-    assert details["energy"]["why"]["rapl"]["why"] == "hidden by the hypervisor"
+    assert details.energy.measured is False
+    assert details.energy.why["rapl"]["why"] == "hidden by the hypervisor"
 
 
 def test_a_meter_that_stops_answering_gives_null_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,5 +79,5 @@ def test_a_meter_that_stops_answering_gives_null_and_never_zero(monkeypatch: pyt
     install(monkeypatch, [broken], {})
     series, details = energy_of(Spin(), devices=["cpu"], seconds=0.02)
     assert series == []
-    assert details["energy"]["measured"] is False
-    assert details["energy"]["meters"][0]["joules"] is None
+    assert details.energy.measured is False
+    assert details.energy.meters[0]["joules"] is None

@@ -8,6 +8,7 @@ from laptime.measure.engine import Engine
 from laptime.measure.peak_block import PEAK, SECONDS, peak_block
 from laptime.measure.protocol import Done, Facts, Load, Pass, PeakWork, Prepare
 from laptime.probes.scheduler import Reading
+from laptime.records.details import Details, Peak
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Label
@@ -95,6 +96,6 @@ def test_the_engine_makes_the_work_anew_for_every_block(clock: Any) -> None:
         facts, done = engine.answer(Pass(kind="peak", batch=1))
         assert isinstance(facts, Facts)
         assert isinstance(done, Done)
-        assert facts.details == {"peak": FACTS}
+        assert facts.details == Details(peak=Peak(**FACTS))
         assert len(facts.series) == 1
         assert model.made == made

@@ -103,7 +103,7 @@ def test_host_and_folders_are_left_out():
     case = runs.case(
         runs.timings(0.02),
         target="/home/someone/net.py:build",
-        details={"source": "/home/someone/net.py", "count": {"file": "/home/someone/x.py"}},
+        details={"model": {"source": "/home/someone/net.py"}, "count": {"file": "/home/someone/x.py"}},
     )
     source = html.render(runs.run(case, runs.failing(failure)))
     assert "someone" not in source

@@ -27,7 +27,9 @@ RECEIPT: dict[str, Any] = {
 def incomplete() -> Run:
     run = runs.trusted()
     (case,) = run.cases
-    return structs.replace(run, cases=[structs.replace(case, details={**case.details, "count": RECEIPT})])
+    return structs.replace(
+        run, cases=[structs.replace(case, details=structs.replace(case.details, count=RECEIPT))]
+    )
 
 
 @pytest.mark.parametrize("render", [text.render, markdown.render, html.render, csv.render])

@@ -63,7 +63,7 @@ def test_infinity_and_nan_become_null():
     )
     bad = runs.single("odd", "K", math.nan)
     made = structs.replace(
-        runs.run(runs.case(bad, details={"deep": [{"x": -math.inf}]})), comparisons=[open_ended]
+        runs.run(runs.case(bad, details={"model": {"deep": [{"x": -math.inf}]}})), comparisons=[open_ended]
     )
 
     def refuse(word):
@@ -73,7 +73,7 @@ def test_infinity_and_nan_become_null():
     assert document["comparisons"][0]["ci95"] == [0.9, None]
     assert document["comparisons"][0]["speedup"] is None
     assert document["cases"][0]["metrics"]["odd"]["value"] is None
-    assert document["cases"][0]["details"] == {"deep": [{"x": None}]}
+    assert document["cases"][0]["details"] == {"model": {"deep": [{"x": None}]}}
 
 
 def test_failed_case_gives_its_kind_as_reason():

@@ -129,7 +129,7 @@ def test_what_could_not_be_measured_says_why():
     details = {
         "count": {"reason": "no operators seen"},
         "energy": {"measured": False, "why": tried},
-        "memory_failed": {"what": "the pass failed", "why": "RuntimeError"},
+        "memory_failed": {"kind": "user_code", "what": "the pass failed", "why": "RuntimeError"},
     }
     shown = text.render(runs.run(runs.case(runs.timings(0.02), details=details)))
     assert "FLOPs: no operators seen" in shown

@@ -41,7 +41,7 @@ def test_a_function_is_measured_in_this_process() -> None:
         assert stat is not None
         assert stat.value is not None
         assert stat.value >= 0.001 * case.batch
-        assert case.details["in_process"] is True
+        assert case.details.in_process
         assert "in_process" in {check.name for check in case.checks}
     assert run.subjects[0].target == "model"
 
@@ -121,7 +121,7 @@ def test_an_impossible_wish_is_refused(wish: dict[str, Any]) -> None:
 def test_a_target_in_words_is_measured_in_a_fresh_process() -> None:
     run = laptime.bench("null:spin=1ms", **QUICK)
     assert run.cases[0].status == "ok"
-    assert "in_process" not in run.cases[0].details
+    assert not run.cases[0].details.in_process
 
 
 def test_a_torch_model_is_left_as_it_was_found() -> None:
@@ -167,7 +167,7 @@ def test_what_is_given_is_what_is_measured() -> None:
     assert {*seen} == {(10_000, 3)}
     assert case.batch == 10_000
     assert case.axes["batch"] == 10_000
-    assert case.details["inputs"]["shapes"] == "float32 (10000, 3)"
+    assert case.details.inputs["shapes"] == "float32 (10000, 3)"
     assert summarize(case)["flops"].value == 2 * 10_000 * 3 * 64
     assert run.plan["batch"].value == [10_000]
     shown = text.render(run)
@@ -180,7 +180,7 @@ def test_a_batch_that_is_asked_for_shows_the_shape_that_ran() -> None:
     import torch
 
     run = laptime.bench(torch.nn.LSTM(6, 4), torch.randn(50, 8, 6), batch=[8, 2], **QUICK)
-    assert [case.details["inputs"]["shapes"] for case in run.cases] == [
+    assert [case.details.inputs["shapes"] for case in run.cases] == [
         "float32 (50, 8, 6)",
         "float32 (50, 2, 6)",
     ]
@@ -220,7 +220,7 @@ def test_a_first_dimension_that_no_output_has_may_be_no_batch() -> None:
             return self.each(points).amax(0)
 
     run = laptime.bench(Cloud(), torch.randn(1024, 3), **QUICK)
-    assert run.cases[0].details["inputs"]["shapes"] == "float32 (1024, 3)"
+    assert run.cases[0].details.inputs["shapes"] == "float32 (1024, 3)"
     assert "no output has 1024 as its first size, so it may be no batch" in " ".join(text.render(run).split())
 
 

@@ -59,7 +59,7 @@ def test_blocks_of_the_peak_lie_between_those_of_the_case() -> None:
     assert blocks is not None
     assert len(blocks.samples) == order.count("P")
     assert blocks.at == sorted(blocks.at)
-    assert run.cases[0].details["peak"]["flops"] == pytest.approx(1e11, rel=0.2)
+    assert run.cases[0].details.peak.flops == pytest.approx(1e11, rel=0.2)
 
 
 def test_the_first_call_after_it_finds_cold_caches_and_says_so() -> None:
@@ -110,4 +110,4 @@ def test_a_peak_that_fails_is_told_and_costs_the_case_nothing(stage: Any) -> Non
         clock=type("Ticking", (ScriptedMachine,), {"now": lambda self: self.sleep(0.01) or self._time})({}),
     )
     assert run.cases[0].status == "ok"
-    assert run.cases[0].details["peak"]["reason"] == "not implemented for 'Half'"
+    assert run.cases[0].details.peak.reason == "not implemented for 'Half'"

@@ -13,6 +13,7 @@ from laptime.measure.metrics import LATENCY
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.event import ignore
 from laptime.records.run import Subject
 from laptime.records.series import Label, Regime, Series
@@ -63,7 +64,7 @@ def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
         axes=axes,
         series=[series],
         checks=[_unwatched(rounds)],
-        details={"in_process": True},
+        details=Details(in_process=True),
     )
     live.start(subjects=[Subject(target=name)], environment=machine.environment(), cases=[case])
     return Run.of(live.run()), times[-1][2]

@@ -41,7 +41,7 @@ class Session:
                 case,
                 target=name,
                 key=case_key(name, case.axes),
-                details={**case.details, **({"extra_info": extra} if extra else {})},
+                details=structs.replace(case.details, extra_info=extra),
             )
             for case in run.cases
         ]

@@ -40,8 +40,8 @@ def render(run: Run) -> str:
 
 def document(run: Run, case: Case) -> dict[str, Any]:
     """The summary of one case; a benchmark of PerfZero's keeps the one that was written when it ran."""
-    stored = case.details.get("perfzero")
-    if isinstance(stored, dict):
+    stored = case.details.perfzero
+    if stored:
         return stored
     # The user's working tree, as PerfZero writes a repository.
     git = run.environment.git or {}
@@ -98,7 +98,8 @@ def _process(case: Case) -> dict[str, Any]:
     sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
     if sizes:
         info["max_rss"] = int(max(sizes))
-    virtual = case.details.get("memory", {}).get("host", {}).get("virtual")
+    memory = case.details.memory
+    virtual = memory.host.virtual if memory and memory.host else None
     if virtual:
         info["max_vms"] = int(virtual)
     if shares := [percent for _, percent in cpu_percent(case)]:

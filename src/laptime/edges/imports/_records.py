@@ -21,6 +21,7 @@ from laptime.kit import __version__
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.environment import Environment
 from laptime.records.requests import TPOT, TTFT
 from laptime.records.run import Run, Subject
@@ -56,7 +57,9 @@ def run(
     )
 
 
-def case(tool: str, target: str, axes: Mapping[str, Axis], series: list[Series], **details: Any) -> Case:
+def case(
+    tool: str, target: str, axes: Mapping[str, Axis], series: list[Series], details: Details | None = None
+) -> Case:
     """A case that says where it comes from: nothing is known about what disturbed it."""
     check = Check(
         name="imported",
@@ -64,9 +67,14 @@ def case(tool: str, target: str, axes: Mapping[str, Axis], series: list[Series],
         sentence=f"imported from {tool}: what disturbed these numbers is not known",
         next="measure with laptime bench",
     )
-    axes = dict(axes)
+    told, axes = details or Details(), dict(axes)
     return Case(
-        key=case_key(target, axes), target=target, axes=axes, series=series, checks=[check], details=details
+        key=case_key(target, axes),
+        target=target,
+        axes=axes,
+        series=series,
+        checks=[check],
+        details=told,
     )
 
 
@@ -200,7 +208,7 @@ def level(
     if gaps:
         series.append(Series(metric=TPOT, regime=Regime.PACED, samples=gaps))
     series += _rates(len(requests), sum(request.output for request in requests), seconds)
-    made = case(tool, target, axes, series, unit="request", failed=failed)
+    made = case(tool, target, axes, series, Details(unit="request", failed=failed))
     return structs.replace(made, checks=[*made.checks, *_checks(requests, since if known else "", failed)])
 
 
@@ -227,7 +235,7 @@ def summary(
         for tag, value in medians.items()
     ]
     series += _rates(answered, tokens, seconds)
-    return case(tool, target, axes, series, unit="request", failed=failed)
+    return case(tool, target, axes, series, Details(unit="request", failed=failed))
 
 
 def _rates(answered: float, tokens: float, seconds: float) -> list[Series]:

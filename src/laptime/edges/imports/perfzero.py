@@ -15,6 +15,7 @@ from msgspec import structs
 from laptime.edges.imports import _records
 from laptime.edges.perfzero.schema import WALL_TIME, unit_of
 from laptime.records.check import Verdict
+from laptime.records.details import Details
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.series import Series
@@ -58,7 +59,11 @@ def _run(summary: dict[str, Any], source: str) -> Run:
     ]  # fmt: skip
     name = str(result["name"])
     case = _records.case(
-        TOOL, name, {}, [each for each in series if each is not None], extras=result.get("extras") or []
+        TOOL,
+        name,
+        {},
+        [each for each in series if each is not None],
+        Details(extras=result.get("extras") or []),
     )
     if not result.get("succeeded", True) and not case.series:
         case = structs.replace(case, status="failed")

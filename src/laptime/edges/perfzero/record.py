@@ -18,6 +18,7 @@ from laptime.measure import metrics
 from laptime.probes import host_memory
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check, Verdict
+from laptime.records.details import Details
 from laptime.records.series import Metric, Series
 
 MEMORY = host_memory.OVER_TIME
@@ -61,7 +62,7 @@ def case(
         series=[*_reported(trials), *_process(last, summary, points)],
         checks=checks,
         artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
-        details={"perfzero": json.loads(text(summary))},
+        details=Details(perfzero=json.loads(text(summary))),
     )
 
 

@@ -18,6 +18,7 @@ from laptime.kit.clock import utc_now
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Metric, Regime, Series
@@ -228,9 +229,9 @@ class Procedure:
                 program.prepare(batch)
                 facts = program.facts("memory", batch)
                 self._keep(batch, facts.series, facts.details)
-                device = facts.details["memory"].get("device")
+                device = facts.details.memory.device if facts.details.memory else {}
                 peak = _value(facts.series, "memory/device/peak")
-                if device is not None and peak is not None:
+                if device and peak is not None:
                     after = int(torch.cuda.memory_allocated(self.device))
                     memory[batch] = _results.memory(device["before_call"], int(peak), after)
                 seconds = timing[batch]["on_device_inference"]["metrics"]["seconds_per_batch_mean"]
@@ -240,24 +241,27 @@ class Procedure:
                 if joules is not None:
                     energy[batch] = _results.energy(joules * batch)
                 else:
-                    self._why_no_energy = facts.details.get("energy", {}).get("why", {})
+                    use = facts.details.energy
+                    self._why_no_energy = use.why if use and isinstance(use.why, dict) else {}
         return memory, energy
 
-    def _keep(self, batch: int, series: list[Series], details: dict[str, Any]) -> None:
+    def _keep(self, batch: int, series: list[Series], details: Details) -> None:
         case = self._cases[batch]
         for one in series:
             case = case.with_series(one)
-        self._cases[batch] = structs.replace(case, details={**case.details, **details})
+        self._cases[batch] = structs.replace(case, details=case.details.merged(details))
 
-    def _as_case(self, case: Case, program: Program, outputs: dict[str, Any]) -> Case:
+    def _as_case(self, case: Case, program: Program, outputs: Details) -> Case:
         from laptime.backends.torch import tensors
 
         axes: dict[str, Axis] = {"batch": case.batch, "dtype": "auto", "device": str(self.device)}
         inputs = {"origin": "given", "shapes": tensors.words(self.samples[case.batch])}
-        details = {**outputs, "in_process": True, "model": {**program.loaded.facts, "inputs": inputs}}
+        model = {**program.loaded.facts, "inputs": inputs}
+        details = structs.replace(outputs, in_process=True, model=model)
         series = case.series
         if case.batch == 1:
-            series, details = [*series, *self._counted], {**details, "count": self._receipt}
+            series = [*series, *self._counted]
+            details = structs.replace(details, count=self._receipt)
         return structs.replace(
             case, key=case_key(self._name, axes), axes=axes, series=series, details=details
         )

@@ -7,9 +7,7 @@ Lies when: the inputs exercise only part of the model.
 
 from __future__ import annotations
 
-import msgspec
-
-from laptime.analysis.agreement import Agreement, Judgement, Word, judged, precision_of
+from laptime.analysis.agreement import Judgement, Word, judged, precision_of
 from laptime.records.case import Case
 from laptime.records.check import Check, Outcome
 from laptime.records.environment import Environment
@@ -38,11 +36,12 @@ _NEXT: dict[Word, str] = {
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail when the errors are not what precision explains, warn when they are near or nothing is told."""
-    stored = (case.details.get("outputs", {}).get("against_torch"), case.details.get("outputs_compared"))
-    found = [msgspec.convert(each, Agreement) for each in stored if each]
+    outputs = case.details.outputs
+    stored = (outputs.against_torch if outputs else None, case.details.outputs_compared)
+    found = [each for each in stored if each is not None]
     if not found:
         return None
-    held = case.details.get("model", {}).get("dtypes", {})
+    held = case.details.known_model.dtypes
     dtype = precision_of(str(case.axes.get("dtype", "float32")), held)
     judgements: dict[str, Judgement] = {each.against: judged(each, dtype) for each in found}
     worst = min((judgement.word for judgement in judgements.values()), key=list(_OUTCOMES).index)

@@ -6,6 +6,7 @@ from laptime.analysis.peak import TAG as PEAK
 from laptime.analysis.summary import summarize
 from laptime.records.case import Case
 from laptime.records.check import Check
+from laptime.records.details import Peak
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 from laptime.records.series import Regime
@@ -20,16 +21,18 @@ datasheet's peak alone is not certain either: it rests on a clock that virtual m
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail when counted FLOPs over measured time exceed what the device can do in this dtype."""
-    peak = case.details.get("peak", {})
+    peak = case.details.peak or Peak()
     counted = next((s.samples[0] for s in case.series if s.metric.tag == "flops" and s.samples), None)
     blocks = case.find(PEAK)
     # What disturbs a product only slows it down: the device can do what its fastest block shows.
-    measured = max(blocks.samples) if blocks is not None and blocks.samples else peak.get("flops")
-    on_paper = peak.get("limit")
+    measured = max(blocks.samples) if blocks is not None and blocks.samples else peak.flops
+    on_paper = peak.limit
     if not (measured or on_paper) or not counted:
         return None
-    both = measured and on_paper
-    limit = max(HEADROOM * measured, on_paper) if both else DISTURBED * (measured or on_paper)
+    if measured and on_paper:
+        limit = max(HEADROOM * measured, on_paper)
+    else:
+        limit = DISTURBED * (measured or on_paper or 0.0)
     stats = summarize(case)
     for regime in (Regime.ISOLATED, Regime.SATURATED, Regime.DEVICE):
         stat = stats.get(f"latency/{regime}/median")

@@ -10,10 +10,10 @@ from laptime.records.plan import Setting
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail on NaN or infinity: denormals and NaN can change speed, and the model is broken anyway."""
-    finite = case.details.get("outputs", {}).get("finite")
-    if finite is None:
+    outputs = case.details.outputs
+    if outputs is None or outputs.finite is None:
         return None
-    if finite:
+    if outputs.finite:
         return Check("finite", "ok", "all outputs are finite")
     return Check(
         "finite",

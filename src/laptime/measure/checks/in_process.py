@@ -10,7 +10,7 @@ from laptime.records.plan import Setting
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Note that a model from memory shares its process with whatever else runs in it."""
-    if not case.details.get("in_process"):
+    if not case.details.in_process:
         return None
     return Check(
         "in_process",

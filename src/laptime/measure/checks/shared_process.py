@@ -10,7 +10,7 @@ from laptime.records.plan import Setting
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Note it on the CPU, where memory that a large batch leaves behind makes small ones faster."""
-    others = int(case.details.get("shared_process", 1)) - 1
+    others = case.details.shared_process - 1
     if others < 1 or case.axes.get("device") != "cpu":
         return None
     return Check(

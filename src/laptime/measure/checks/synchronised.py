@@ -13,7 +13,7 @@ from laptime.records.plan import Setting
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail when an output was seen to be still under way after the call and the wait for it."""
-    if not case.details.get("outputs", {}).get("pending"):
+    if case.details.outputs is None or not case.details.outputs.pending:
         return None
     return Check(
         "synchronised",

@@ -15,10 +15,11 @@ from typing import Any, cast
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.agreement import Agreement, Call, judged, measured
+from laptime.analysis.agreement import Call, judged, measured
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
+from laptime.records.agreement import Agreement
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import Gate, GateCheck, Numerics
 from laptime.tuning.gates.invariants import checked

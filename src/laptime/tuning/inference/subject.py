@@ -12,9 +12,9 @@ import numpy as np
 from msgspec import Struct, structs
 
 from laptime import targets
-from laptime.analysis.agreement import Agreement
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import from_here
+from laptime.records.agreement import Agreement
 from laptime.records.case import Axis
 from laptime.records.check import Finding
 from laptime.records.environment import Environment

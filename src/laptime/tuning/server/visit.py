@@ -21,7 +21,6 @@ from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.event import ignore
-from laptime.records.load import level_of
 from laptime.store.live_run import LiveRun
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.live_server import LiveServer, free_port
@@ -79,7 +78,7 @@ class Visit:
             if not generators_fault(case):
                 break
             case = self._level(number, seconds, began)
-        facts = level_of(case)
+        facts = case.details.load
         assert facts is not None
         total = facts.answered + facts.failed
         if facts.failed > MOST_FAILED * total or not facts.answered:

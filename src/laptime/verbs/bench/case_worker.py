@@ -16,6 +16,7 @@ from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, 
 from laptime.probes.host_memory import available_bytes
 from laptime.probes.peaks import on_paper
 from laptime.records.case import Case, Failure, case_key
+from laptime.records.details import Details, Peak
 from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Regime, Series
@@ -190,18 +191,18 @@ class CaseWorker:
         at = [began - epoch for began in series.at]
         return msgspec.structs.replace(series, at=at, process=[self._process] * n, round=[round] * n)
 
-    def peak(self, batch: int, *, round: int, epoch: float) -> tuple[list[Series], dict[str, Any]]:
-        """A block of the device's peak: its samples and what the worker tells of them; nothing where there is
-        none. A block that failed says why in its facts."""
+    def peak(self, batch: int, *, round: int, epoch: float) -> tuple[list[Series], Peak | None]:
+        """A block of the device's peak: its samples and what the worker tells of them; None if there is none.
+        A block that failed says why."""
         if not self._revive(batch):
-            return [], {}
+            return [], None
         try:
             messages = self._ask(Pass(kind=PEAK, batch=batch))
         except CommandFailed as error:
-            return [], {"reason": error.failure.why or error.failure.what}
+            return [], Peak(reason=error.failure.why or error.failure.what)
         told = [message for message in messages if isinstance(message, Facts)]
         samples = [self._placed(series, round, epoch) for facts in told for series in facts.series]
-        return samples, next((facts.details["peak"] for facts in told if facts.series), {})
+        return samples, next((facts.details.peak for facts in told if facts.series), None)
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0, **more: str) -> Case:
         """One pass; returns the case with its series and details. The details say when it failed.
@@ -214,14 +215,14 @@ class CaseWorker:
         try:
             messages = self._ask(Pass(kind=kind, batch=batch, seconds=seconds, **more), extra=seconds)
         except CommandFailed as error:
-            failure = msgspec.to_builtins(error.failure)
-            failure.pop("traceback", None)
-            return msgspec.structs.replace(case, details={**case.details, f"{kind}_failed": failure})
+            failure = msgspec.structs.replace(error.failure, traceback="")
+            told = msgspec.structs.replace(case.details, **{f"{kind}_failed": failure})
+            return msgspec.structs.replace(case, details=told)
         for message in messages:
             if isinstance(message, Facts):
                 for series in message.series:
                     case = case.with_series(series)
-                case = msgspec.structs.replace(case, details={**case.details, **message.details})
+                case = msgspec.structs.replace(case, details=case.details.merged(message.details))
         return case
 
     def knobs(self) -> dict[str, Any]:
@@ -231,15 +232,15 @@ class CaseWorker:
         python = {f"{self.variant.backend}.python": self.loaded.python} if self.variant.python else {}
         return {**self.loaded.knobs, **python}
 
-    def peak_on_paper(self) -> dict[str, Any]:
+    def peak_on_paper(self) -> Peak:
         """The datasheet's peak of the device, for backends that measure none."""
         if self.loaded is None or not self.loaded.devices:
-            return {}
+            return Peak()
         device, dtype = self.loaded.devices[0], self.variant.dtype
         # Frameworks may use TF32 for float32 on GPUs unasked.
         dtypes = [dtype, "tf32"] if dtype == "float32" and device.name != "cpu" else [dtype]
         limit = on_paper(device, dtypes)
-        return {"limit": limit, "source": "of the peak on paper"} if limit else {}
+        return Peak(limit=limit, source="of the peak on paper") if limit else Peak()
 
     def close(self) -> None:
         """End the worker of this generation."""
@@ -303,11 +304,11 @@ class CaseWorker:
         axes = axes_of(self.variant, batch if is_known else None, device=device, held=held)
         key = case_key(self.variant.target, axes)
         self.keys[batch] = key
-        details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
-        if isinstance(self._session, InProcessWorker):
-            details["in_process"] = True
-        if len(self.batches) > 1:
-            details["shared_process"] = len(self.batches)
+        details = Details(
+            model=loaded.facts if loaded else {},
+            in_process=isinstance(self._session, InProcessWorker),
+            shared_process=max(1, len(self.batches)),
+        )
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
 
     def _single(self, batch: int, metric: Metric, value: float, note: str = "") -> None:

@@ -7,14 +7,14 @@ go to all of its cases: the same device, dtype and threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from msgspec import structs
 
 from laptime.analysis.peak import FEWEST, TAG
 from laptime.records.case import Case
+from laptime.records.details import Peak
 from laptime.records.plan import Variant
 from laptime.records.series import Series
 from laptime.verbs.bench.case_worker import CaseWorker
@@ -43,7 +43,7 @@ class _Account:
     quiet: int = 0
     spent: float = 0.0
     is_over: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Peak | None = None
 
 
 class PeakRounds:
@@ -73,20 +73,23 @@ class PeakRounds:
         is_short = account.quiet < FEWEST and account.tries < MOST_TRIES
         return not account.is_over and (is_short or account.spent <= share)
 
-    def enter(
-        self, variant: Variant, samples: list[Series], facts: dict[str, Any], *, seconds: float
-    ) -> None:
+    def enter(self, variant: Variant, samples: list[Series], facts: Peak | None, *, seconds: float) -> None:
         """Keep account of one block: its samples, what the worker told of it, and how long it took."""
         account = self._account(variant)
         account.tries += 1
         account.quiet += sum(not any(series.label) for series in samples)
         account.spent += seconds
-        account.is_over = not facts or "reason" in facts
+        account.is_over = facts is None or bool(facts.reason)
         account.facts = account.facts or facts
 
     def told(self, worker: CaseWorker, case: Case) -> Case:
         """The case with what is known of its peak; of that on paper, where none was measured."""
-        facts, series = self._account(worker.variant).facts, case.find(TAG)
-        is_measured = series is not None and series.samples
-        more = {"flops": median(series.samples)} if series and is_measured else worker.peak_on_paper()
-        return structs.replace(case, details={**case.details, "peak": {**more, **facts}})
+        facts, series = self._account(worker.variant).facts or Peak(), case.find(TAG)
+        if series is not None and series.samples:
+            known = structs.replace(facts, flops=median(series.samples))
+        else:
+            paper = worker.peak_on_paper()
+            known = structs.replace(
+                facts, limit=facts.limit or paper.limit, source=facts.source or paper.source
+            )
+        return structs.replace(case, details=structs.replace(case.details, peak=known))

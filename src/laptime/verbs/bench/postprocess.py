@@ -28,10 +28,10 @@ def completed(case: Case, environment: Environment, plan: dict[str, Setting]) ->
     """The case with labels, warm-up and compile cost, and the answers of all checks."""
     case, _ = relabel(case, virtual=bool(environment.virtual))
     case = _with_costs(case)
-    details = {**case.details}
-    details["usable_cpus"] = environment.usable_cpus
+    details = msgspec.structs.replace(case.details, usable_cpus=environment.usable_cpus)
     if environment.physical_cores:
-        details["physical_cores"] = min(environment.physical_cores, environment.usable_cpus)
+        cores = min(environment.physical_cores, environment.usable_cpus)
+        details = msgspec.structs.replace(details, physical_cores=cores)
     case = msgspec.structs.replace(case, details=details)
     if case.status == "failed":
         return case

@@ -23,6 +23,7 @@ from laptime.measure.schedule import looks, rounds
 from laptime.measure.stop import compared_enough, is_within
 from laptime.probes import machine
 from laptime.records.case import Case
+from laptime.records.details import Details
 from laptime.records.event import (
     CaseChanged,
     ComparisonAdded,
@@ -224,8 +225,8 @@ class _Bench:
         for worker in self._workers:
             for batch, inputs in worker.inputs.items():
                 case = self._case(worker, batch)
-                added = {"inputs": inputs, "known_work": known_work.best_known(self._clock)}
-                details = {**case.details, **{name: value for name, value in added.items() if value}}
+                added = Details(inputs=inputs, known_work=known_work.best_known(self._clock) or None)
+                details = case.details.merged(added)
                 self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
             sizes = {case.axes["batch"]: None for case in self._live.run().cases}

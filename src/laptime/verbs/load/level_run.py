@@ -17,8 +17,9 @@ from laptime.loadgen.messages import Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput
 from laptime.records.case import Case
+from laptime.records.details import Details
 from laptime.records.event import CaseAdded, CaseChanged, Progress, RequestsEnded
-from laptime.records.load import ANSWERED, Errors, Level, details
+from laptime.records.load import ANSWERED, Errors, Level
 from laptime.records.requests import Answer, Requests
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
@@ -69,7 +70,7 @@ class LevelRun:
         begin = SystemClock.now() + LEAD
         order = structs.replace(order, begin=begin)
         self._facts = structs.replace(self._facts, begin=begin - self._began, senders=senders.count)
-        self._live(CaseAdded(structs.replace(self._case, details=details(self._facts))))
+        self._live(CaseAdded(structs.replace(self._case, details=Details(load=self._facts, unit="request"))))
         try:
             for message in senders.level(order):
                 if isinstance(message, Answers):
@@ -148,7 +149,7 @@ class LevelRun:
             cached=sum(row.usage[2] for row in counted),
             sizes=(min(sizes), max(sizes)) if sizes else None,
         )
-        case = structs.replace(case, details=details(facts), status=status)
+        case = structs.replace(case, details=Details(load=facts, unit="request"), status=status)
         stats = level_stats(case)
         if stats is not None and stats.answered.value:
             case = case.with_series(Series(metric=ANSWERED, samples=[stats.answered.value]))
@@ -158,7 +159,7 @@ class LevelRun:
             word = "undecided" if case.trust == "invalid" and stats is not None else verdict.word
             good = goodput(promises(facts.slo), stats) if stats else None
             facts = structs.replace(facts, kept=word, said=verdict.sentence, goodput=good)
-            case = structs.replace(case, details=details(facts))
+            case = structs.replace(case, details=Details(load=facts, unit="request"))
         self._live(CaseChanged(case))
         return case
 

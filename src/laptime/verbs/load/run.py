@@ -145,7 +145,7 @@ class _Levels:
         start = request.rates[0] if request.rates else 0.5 / max(self._seconds, 1e-4)
         peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)
         if peak.case is not None:
-            case = structs.replace(peak.case, details={**peak.case.details, "slo": request.slo})
+            case = structs.replace(peak.case, details=structs.replace(peak.case.details, slo=request.slo))
             self._live(CaseChanged(case.with_series(Series(metric=AT_SLO_RATE, samples=[peak.rate or 0.0]))))
         self._live(FindingAdded(_finding(peak, request)))
 

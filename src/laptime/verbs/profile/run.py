@@ -23,6 +23,7 @@ from laptime.launch.script import Outcome, Program, execute, resolve
 from laptime.probes import machine
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.environment import Device, Environment
 from laptime.records.event import CaseChanged, ChecksMade, FindingAdded, Listener, ProfileMade, ignore
 from laptime.records.plan import Setting
@@ -162,12 +163,12 @@ def _case(
         series=reconcile.series(observed),
         checks=reconcile.checks(observed, None),
         artifacts=[_artifact(path) for path in traces],
-        details={
-            "steps_found_by": observed.source,
-            "seen": observed.seen,
-            "settled": observed.settled,
-            "notes": observed.notes,
-        },
+        details=Details(
+            steps_found_by=observed.source,
+            seen=observed.seen,
+            settled=observed.settled,
+            notes=observed.notes,
+        ),
     )
 
 

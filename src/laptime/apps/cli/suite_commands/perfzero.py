@@ -153,8 +153,8 @@ def _text(run: Run, *, save: bool) -> str:
     """A line for every method: what it came to, its numbers, and where the summary lies."""
     rows, states = [], []
     for case in run.cases:
-        summary = case.details.get("perfzero")
-        if summary is None:
+        summary = case.details.perfzero
+        if not summary:
             rows.append([one_line(case.key), "not run", "", "", "", "", ""])
             continue
         ours = summary["laptime"]
@@ -183,9 +183,9 @@ def _notes(run: Run) -> list[str]:
     """What failed, what was not kept, and what speaks against the numbers; equal sentences once."""
     of: dict[str, list[str]] = {}
     for case in run.cases:
-        summary = case.details.get("perfzero")
+        summary = case.details.perfzero
         bad = [check.sentence for check in case.checks if check.outcome in ("fail", "warn")]
-        if case.status == "failed" and summary is not None:
+        if case.status == "failed" and summary:
             bad = [summary["laptime"]["verdict"]["sentence"]]
         for sentence in bad:
             of.setdefault(sentence, []).append(case.key)

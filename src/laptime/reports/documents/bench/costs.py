@@ -97,7 +97,7 @@ def _receipts(run: Run) -> dict[str, list[tuple[str, str]]]:
     }
     for name, title in titles.items():
         for case in run.cases:
-            rows = flat(case.details.get(name, {}))
+            rows = flat(getattr(case.details, name))
             if rows and rows not in receipts.values():
                 label = words.label(case, run)
                 receipts[f"{title}: {label}" if len(run.cases) > 1 else title] = rows

@@ -118,6 +118,7 @@ def _measured(case: Case, stats: Stats) -> Measured:
         Measured,
         case,
         verdict=case.trust,
+        details=msgspec.to_builtins(case.details),
         reasons=[
             *([json_parts.reason(failure_check(case.failure), case)] if case.failure else []),
             *(json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"),

@@ -226,17 +226,17 @@ def inputs(run: Run) -> str:
 
 
 def _of_calls(case: Case) -> str:
-    told = case.details.get("inputs", {})
-    shapes, origin = str(told.get("shapes", "")), str(told.get("origin", ""))
+    told = case.details.known_inputs
+    shapes, origin = told.shapes, told.origin
     if not shapes or origin == "none":
         return ""
     if origin != "given":
         return ", ".join(printable(part) for part in (shapes, _ORIGINS.get(origin, origin)))
-    before = str(case.details.get("model", {}).get("inputs", {}).get("shapes", shapes))
-    is_other = before != shapes and told.get("resized")
+    before = case.details.known_model.inputs.shapes or shapes
+    is_other = before != shapes and told.resized
     source = f"cut or repeated from {before}" if is_other else _ORIGINS[origin]
-    doubt = case.details.get("outputs", {}).get("batch")
-    why = printable("; ".join(str(each) for each in (told.get("batch_is", ""), doubt) if each))
+    doubt = case.details.outputs.batch if case.details.outputs else ""
+    why = printable("; ".join(str(each) for each in (told.batch_is, doubt) if each))
     is_unknown = case.axes.get("batch") == AS_GIVEN
     lead = "the batch is not known, throughput counts calls" if is_unknown else f"batch {case.batch}"
     return f"{printable(shapes)}, {printable(source)}" + (f"; {lead}: {why}" if why else "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any
 
 from msgspec import structs
 
@@ -138,24 +137,9 @@ def unmeasured(run: Run) -> list[str]:
     """What was tried and has no number, with the reason: a missing number is never a zero."""
     sentences: dict[str, None] = {}
     for case in run.cases:
-        for name, fact in case.details.items():
-            if isinstance(fact, dict) and (reason := _reason_of(name, fact)):
-                kind = name.removesuffix("_failed")
-                sentences[f"{'FLOPs' if kind == 'count' else printable(kind)}: {printable(reason)}"] = None
+        for name, reason in case.details.unmeasured.items():
+            sentences[f"{'FLOPs' if name == 'count' else printable(name)}: {printable(reason)}"] = None
     return list(sentences)
-
-
-def _reason_of(name: str, fact: dict[str, Any]) -> str:
-    """Why a fact of a case holds no number; empty where it does."""
-    if "reason" in fact:
-        return str(fact["reason"])
-    if name.endswith("_failed"):
-        return str(fact.get("why") or fact.get("what") or "failed")
-    if fact.get("measured") is not False:
-        return ""
-    why = fact.get("why", "")
-    tried = why.values() if isinstance(why, dict) else [why]
-    return "; ".join(str(each.get("why", "")) if isinstance(each, dict) else str(each) for each in tried)
 
 
 def junit_cases(run: Run) -> list[TestCase]:

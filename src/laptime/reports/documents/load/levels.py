@@ -10,8 +10,7 @@ from laptime.analysis.stat import Stat
 from laptime.kit.text import count
 from laptime.kit.units import percent, show, show_interval, usd
 from laptime.records.case import Case
-from laptime.records.cost import AT_SLO
-from laptime.records.load import AT_ONCE, Level, level_of, seen_here
+from laptime.records.load import AT_ONCE, AT_SLO, Level, seen_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
@@ -30,7 +29,7 @@ class Measured(NamedTuple):
 
 def measured(run: Run) -> list[Measured]:
     """The levels of a run, in the order in which they were carried out."""
-    made = [(case, level_of(case)) for case in run.cases]
+    made = [(case, case.details.load) for case in run.cases]
     return [Measured(case, facts, level_stats(case)) for case, facts in made if facts is not None]
 
 
@@ -277,7 +276,7 @@ def server_section(rows: Sequence[Measured]) -> doc.Section:
 
 
 def _server_row(each: Measured) -> doc.Row:
-    ours, theirs = seen_here(each.case, each.facts), each.facts.server
+    ours, theirs = seen_here(each.case.requests, each.facts), each.facts.server
     assert theirs is not None
     counts = [
         doc.Cell(text=f"{count:,}", value=count)
