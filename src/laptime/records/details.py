@@ -203,8 +203,8 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     energy_failed: Failure | None = None
     record_failed: Failure | None = None
     compare_failed: Failure | None = None
-    usable_cpus: float | None = None
-    physical_cores: float | None = None
+    usable_cpus: int | float | None = None
+    physical_cores: int | float | None = None
     known_work: float | None = None
     in_process: bool = False
     shared_process: int = 1
