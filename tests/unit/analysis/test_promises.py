@@ -17,7 +17,8 @@ from laptime.analysis.promises import (
 from laptime.analysis.stat import Stat
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
-from laptime.records.load import Level, details
+from laptime.records.details import Details
+from laptime.records.load import Level
 from laptime.records.quantity import Interval, Quantity
 from laptime.records.requests import Answer, Requests
 from laptime.tuning.inference.limits import Limits
@@ -32,7 +33,7 @@ def of_load(value: float, ends: Interval, quantile: str) -> str:
     facts = Level(kind="open", rate=4.0, window=10.0, scheduled=40, answered=40)
     rows = [Answer(n, n / 4, n / 4, n / 4, n / 4, n / 4 + 0.04) for n in range(40)]
     requests = Requests.of(rows, facts.regime)
-    level = level_stats(Case(key="x", target="x", axes={}, requests=requests, details=details(facts)))
+    level = level_stats(Case(key="x", target="x", axes={}, requests=requests, details=Details(load=facts)))
     assert level is not None
     level = level._replace(latency={quantile: stat(value, ends, "paced", quantile)})
     return level_judged(promises(f"latency=50ms@{quantile}"), level).word

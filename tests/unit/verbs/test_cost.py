@@ -21,7 +21,8 @@ from laptime.pricing.speeds import NoCost
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.cost import Cost
-from laptime.records.load import Level, details
+from laptime.records.details import Details
+from laptime.records.load import Level
 from laptime.records.requests import Answer, Requests
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
@@ -283,7 +284,7 @@ def test_the_price_of_a_token_has_the_interval_of_tokens_not_of_requests() -> No
         now = end
     facts = Level(kind="closed", concurrency=1, scheduled=400, answered=400, asked=(8, 100), chunks=40000)
     requests = Requests.of(rows, facts.regime)
-    one = Case(key="x", target="x", axes={"concurrency": 1}, requests=requests, details=details(facts))
+    one = Case(key="x", target="x", axes={"concurrency": 1}, requests=requests, details=Details(load=facts))
     (line,) = ask(run(one, verb="load"), machines=[], usd_per_hour=4.0).lines
     assert line.speed.unit == "token"
     assert line.usd_per_million == pytest.approx(5.56, abs=0.1)
