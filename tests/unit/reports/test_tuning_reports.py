@@ -20,7 +20,9 @@ from laptime.kit.errors import UsageError
 from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.check import Check
 from laptime.records.run import Run
+from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
+from laptime.reports.documents import document
 from laptime.reports.documents.tuning import data, ladder, script, words
 from laptime.reports.documents.tuning import model as of_model
 from laptime.reports.documents.tuning.headline import headline, next_steps
@@ -472,3 +474,57 @@ def test_a_session_without_races_keeps_what_its_recipe_says() -> None:
     run = changed(tunings.model(), ladder=[])
     assert run.tuning is not None
     assert tuned.kept(run.tuning) == run.tuning.recipe
+
+
+KINDS = {"script": tunings.full, "model": tunings.model, "server": tunings.server}
+
+
+@pytest.fixture(params=sorted(KINDS))
+def session(request: pytest.FixtureRequest) -> Run:
+    """A finished session of each kind."""
+    return KINDS[request.param]()
+
+
+def test_why_a_session_ended_is_said_of_every_kind(session: Run) -> None:
+    why = "the reserve for measuring afresh had begun"
+    lacked = Shortfall(what="race", needs=900.0, left=600.0, budget=1800.0, sentence="a start takes 70 s")
+    tuning = structs.replace(session.tuning, why_ended=why, shortfall=lacked)
+    quiet = Check(name="quiet", outcome="warn", sentence="other programs used 1.4 of 2 CPUs")
+    run = structs.replace(session, tuning=tuning, checks=[quiet])
+    for shown in (text.render(run, width=200), html.render(run)):
+        assert why in shown
+        assert lacked.sentence in shown
+        assert quiet.sentence in shown
+    assert quiet.sentence in text.render(run, width=200, brief=True)
+
+
+def test_a_session_of_any_kind_that_was_stopped_goes_on(session: Run) -> None:
+    run = structs.replace(session, status="interrupted")
+    assert headline(run).word == "interrupted"
+    assert next_steps(run)[0].startswith("laptime tune --resume ")
+
+
+def test_a_gain_of_any_kind_can_be_checked_again_but_a_check_does_not_ask_for_itself(session: Run) -> None:
+    assert any(step.startswith("laptime verify ") for step in next_steps(session))
+    assert not any("verify" in step for step in next_steps(structs.replace(session, verb="verify")))
+
+
+@pytest.mark.parametrize(("more", "shortfall"), [("1800s", True), ("1200s", False)])
+def test_what_was_left_open_gets_the_budget_that_is_enough(session: Run, more: str, shortfall: bool) -> None:
+    lacked = Shortfall(what="race", needs=900.0, left=600.0, budget=1800.0, sentence="a start takes 70 s")
+    speedup = Speedup(value=1.02, ci95=(0.9, 1.2), word="unclear")
+    own = structs.replace(session.tuning, speedup=speedup, shortfall=lacked if shortfall else None)
+    (first, *_) = next_steps(structs.replace(session, tuning=structs.replace(own, budget=600.0)))
+    assert first.startswith(f"laptime tune --resume --budget {more} ")
+
+
+def test_more_time_is_not_advised_where_the_budget_was_without_limit(session: Run) -> None:
+    speedup = Speedup(value=1.02, ci95=(0.9, 1.2), word="unclear")
+    own = structs.replace(session.tuning, speedup=speedup, budget=math.inf)
+    assert next_steps(structs.replace(session, tuning=own)) == []
+
+
+def test_every_kind_has_its_gate_and_the_ladder_once(session: Run) -> None:
+    ids = [section.id for section in document(session).sections]
+    assert ids.count("same") == ids.count("ladder") == ids.count("session") == 1
+    assert len(ids) == len({*ids})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import structs
 
 from laptime.analysis import tuned
@@ -13,9 +15,23 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents import verdicts
 from laptime.reports.documents.bench import machine
-from laptime.reports.documents.tuning import ladder, model, script, server, words
+from laptime.reports.documents.tuning import model, script, server, words
 from laptime.reports.documents.tuning.headline import headline
 
+
+class _Part(Protocol):
+    """What a script, a model and a server each say besides."""
+
+    def brief(self, tuning: Tuning) -> list[tuple[str, str]]:
+        """The gate and what was handed back, as rows of the first screen."""
+        ...
+
+    def sections(self, tuning: Tuning) -> list[doc.Section]:
+        """All of it, the ladder in its place."""
+        ...
+
+
+_OF: dict[str, _Part] = {"script": script, "model": model, "server": server}
 _MOST_CARDS = 6
 _GAIN: dict[ExitCode, doc.Outcome] = {
     ExitCode.OK: "passed",
@@ -41,7 +57,12 @@ def document(run: Run) -> doc.Document:
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
         brief=[doc.Facts(rows=[*_brief(tuning, _words.title(run)), *_beside(run)])],
-        sections=[_notices(run), *_parts(tuning), _session(run, tuning), machine.section(run)],
+        sections=[
+            _notices(run),
+            *_OF[words.kind(tuning).name].sections(tuning),
+            _session(run, tuning),
+            machine.section(run),
+        ],
         cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
@@ -51,17 +72,10 @@ def document(run: Run) -> doc.Document:
 
 def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     """What was asked about, what bounds it, whether it is still the same, and where the result is."""
-    if tuning.server is not None:
-        return [("server", title), *server.facts(tuning, tuning.server)]
-    bound = tuning.before.sentence if tuning.before else ""
-    rows = [(words.kind(tuning), f"{title}: {bound}" if bound else title)]
-    if tuning.model is not None:
-        rows += [("gate", text)] if (text := script.gate_result(tuning.gate, "recorded call")) else []
-        return rows + model.bound(tuning.model) + model.facts(tuning, tuning.model)
-    rows += [("gate", text)] if (text := script.gate_result(tuning.gate)) else []
-    rows += [row for row in script.facts(tuning) if row[0] in ("patch", "left out")]
-    ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
-    return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
+    # What a server is at before is a figure of the verdict; what bounds it nobody diagnosed.
+    bound = tuning.before.sentence if tuning.before and tuning.server is None else ""
+    kind = words.kind(tuning).name
+    return [(kind, f"{title}: {bound}" if bound else title), *_OF[kind].brief(tuning)]
 
 
 def _beside(run: Run) -> list[tuple[str, str]]:
@@ -69,47 +83,21 @@ def _beside(run: Run) -> list[tuple[str, str]]:
     return [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
 
 
-def _parts(tuning: Tuning) -> list[doc.Section]:
-    """What differs between a script and a model."""
-    if tuning.model is not None:
-        return [
-            model.folder(tuning, tuning.model),
-            model.sameness(tuning, tuning.model),
-            ladder.section(tuning),
-            model.bounds(tuning.model),
-            model.served(tuning.model),
-            model.section(tuning),
-        ]
-    if tuning.server is not None:
-        return [
-            server.section(tuning, tuning.server),
-            server.sameness(tuning, tuning.server),
-            ladder.section(tuning),
-        ]
-    return [
-        script.section(tuning),
-        script.sameness(tuning),
-        ladder.section(tuning),
-        script.limits(tuning),
-        script.suggested(tuning),
-    ]
-
-
 def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     rows: list[tuple[str, str, str]] = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
         rows.append((f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before"))
-        timed = tuning.server.figure if tuning.server is not None else f"a {words.unit(tuning)}"
         if tuning.server is None or tuning.goal == "latency":  # of throughput a block tells a rate alone
-            rows.append((timed, show(last.step, "s"), f"{show(first.step, 's')} before"))
+            rows.append((words.timed(tuning), show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
             rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))
     if before and after and before.utilization is not None and after.utilization is not None:
         busy, busy_before = map(_words.percent, (after.utilization, before.utilization))
         rows.append(("device busy", busy, f"{busy_before} before"))
     if (smallest := tuned.detectable(run)) is not None:
-        note = f"of a {words.unit(tuning)}, from {words.noun(tuning)} against itself"
+        kind = words.kind(tuning)
+        note = f"of a {kind.unit}, from the {kind.name} against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
     rows.append(("changes kept", str(len(tuned.kept(tuning))), f"of {len(tuned.tried(tuning))} tried"))
     return [doc.Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]

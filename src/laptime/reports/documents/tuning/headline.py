@@ -9,7 +9,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.quantity import BROKEN, KEPT
 from laptime.records.run import Run
-from laptime.records.tuning import Rung, TunedServer, Tuning
+from laptime.records.tuning import Rung, Tuning
 from laptime.reports import _words
 from laptime.reports.commands import again
 from laptime.reports.document import Headline, Tone
@@ -24,10 +24,9 @@ _VERIFIED = {
     "interrupted": "interrupted",
     "failed": "failed",
 }
-
-
+_GAINED = ("faster", "smaller")
 _OPEN = ("unclear", "not measured", "interrupted", "limit undecided")
-"""Outcomes of a model and of a server that more time would decide."""
+"""Outcomes that more time would decide."""
 MORE_OPEN, MORE_UNTRIED = 2, 4
 """Budgets of the next session where something was left open, and where not even one change could be tried."""
 
@@ -75,12 +74,10 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             )
             return outcome, text + (f"; {shown} more would be suggested" if shown else ""), "unknown"
         case "failed":
-            return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
+            return outcome, f"the {words.kind(tuning).name} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuned.kept(tuning))} of them kept" if tuning.recipe else ""
-            place = "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
-            place = "command line" if tuning.recipe and tuning.server else place
-            has = f", and the {place} has them" if place else ""
+            has = f", and the {place} has them" if (place := _place(tuning)) else ""
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
@@ -101,9 +98,8 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
     if won := tuned.unkept(tuning):
         text = f"{count(number, 'change')} tried, none kept; {_refused(won[0])}"
     if (smallest := tuned.detectable(run)) is not None:
-        text += (
-            f"; {_words.percent(smallest)} of a {words.unit(tuning)} is the smallest gain that could be shown"
-        )
+        unit = words.kind(tuning).unit
+        text += f"; {_words.percent(smallest)} of a {unit} is the smallest gain that could be shown"
     return "nothing gained", text, "unknown"
 
 
@@ -118,30 +114,33 @@ def _gain(tuning: Tuning) -> str:
     return words.speedup(gain) if gain else "-"
 
 
+def _place(tuning: Tuning) -> str:
+    """What has the changes that were kept, "" where nothing was handed back."""
+    if tuning.server is not None:
+        return "command line" if tuning.recipe else ""
+    return "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
+
+
 def _rates(tuning: Tuning) -> str:
     first, last = tuning.baseline, tuning.final
     if first is None or last is None:
         return "measured afresh in new processes"
     rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
     if tuning.goal == "latency":
-        what = tuning.server.figure if tuning.server is not None else "a call"
-        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {what}"
-    afresh = "after" if tuning.server is not None else "in"
-    counted = "fresh starts" if tuning.server is not None else "new processes"
-    return f"{rates}, measured afresh {afresh} {first.processes}+{last.processes} {counted}"
+        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {words.timed(tuning)}"
+    afresh = words.kind(tuning).afresh.format(f"{first.processes}+{last.processes}")
+    return f"{rates}, measured afresh {afresh}"
 
 
 def _limits(tuning: Tuning, gain: str) -> str:
     """Which limit the final set does not keep for sure, and that nothing that was measured comes nearer."""
     model = tuning.model
     first = next(check for check in tuning.limits if check.outcome is not KEPT)
-    if model is None:
-        lead = "the final flags" if tuning.recipe else "the server as it is"
-        return f"{lead}: {first.sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
-    is_broken = any(check.outcome is BROKEN for check in model.limits)
-    label = model.chosen.label if model.chosen is not None else "the final set"
-    measured = f" of {count(len(model.points), 'set')} that were measured" if len(model.points) > 1 else ""
-    lead = f"{label}, the nearest{measured}" if measured and is_broken else label
+    lead = "the final flags" if tuning.recipe else "the server as it is"
+    if model is not None:
+        lead = model.chosen.label if model.chosen is not None else "the final set"
+        if len(model.points) > 1 and any(check.outcome is BROKEN for check in model.limits):
+            lead += f", the nearest of {count(len(model.points), 'set')} that were measured"
     return f"{lead}: {first.sentence}" + (f"; it is {gain}" if tuning.recipe and tuning.speedup else "")
 
 
@@ -188,65 +187,51 @@ def _broken(tuning: Tuning) -> str:
 
 
 def next_steps(run: Run) -> list[str]:
-    """Commands to type next."""
+    """Commands to type next: go on, put to use what was found, check it again."""
     tuning = run.tuning
     assert tuning is not None
-    outcome = tuned.outcome(run)
+    outcome, is_tune = tuned.outcome(run), run.verb == "tune"
     if outcome == "dry run":
         return [_again(run)]
-    if tuning.model is not None:
-        return _of_model(run, tuning, outcome)
-    if tuning.server is not None:
-        return _of_server(run, tuning, tuning.server, outcome)
-    apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
-    if run.verb == "tune" and outcome == "interrupted":
-        return [_again(run, "--resume"), *apply]
-    open_ = outcome in ("gate undecided", "unclear", "not measured")
-    if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
-        return [_again(run, "--resume", "--budget", _enough(tuning, outcome))]
-    if outcome not in ("faster", "smaller"):
+    found = _found(run, tuning) if tuning.recipe or tuning.server is None else []
+    if not _is_open(tuning, outcome):
+        return found if outcome in _GAINED else []
+    is_cut = outcome == "interrupted"
+    lacked = next((check.next for check in run.checks if check.name == "generator"), "")
+    if lacked and not is_cut:  # more time would not help
+        return [f"{_again(run)}   # {lacked}"]
+    if not is_tune or not (is_cut or math.isfinite(tuning.budget)):
         return []
-    verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
-    return [*apply, *verify]
+    more = [] if is_cut else ["--budget", _enough(tuning, outcome)]
+    folder = tuning.model.folder if tuning.model is not None else ""
+    other = ["--export", f"{folder}-2"] if folder else []  # a folder is never overwritten
+    return [_again(run, "--resume", *more, *other), *(found[:1] if is_cut and _place(tuning) else [])]
+
+
+def _is_open(tuning: Tuning, outcome: tuned.Outcome) -> bool:
+    """Whether more time would decide what was left open."""
+    of_kind = {"script": ("gate undecided",), "server": ("nothing",) if tuning.ended == "budget" else ()}
+    return outcome in (*_OPEN, *of_kind.get(words.kind(tuning).name, ()))
 
 
 def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:
     """The budget to try next: what the session has found to be enough, or a multiple of its own."""
-    if outcome == "not measured" and tuning.shortfall is not None:
+    if tuning.shortfall is not None:
         return f"{tuning.shortfall.budget:.0f}s"
     more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
     return f"{max(more * tuning.budget, 60.0):.0f}s"
 
 
-def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
-    gained = outcome in ("faster", "smaller")
-    folder = tuning.model.folder if tuning.model else ""
+def _found(run: Run, tuning: Tuning) -> list[str]:
+    """What puts the final set to use, and what checks it again: of a session, not of such a check."""
+    apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
-    if run.verb == "tune" and outcome in _OPEN and math.isfinite(tuning.budget):
-        more = ["--budget", f"{max(2 * tuning.budget, 60.0):.0f}s"]
-        if tuning.shortfall is not None:
-            more = ["--budget", f"{tuning.shortfall.budget:.0f}s"]
-        more = [] if outcome == "interrupted" else more
-        other = ["--export", f"{folder}-2"] if folder else []  # a folder is never overwritten
-        return [_again(run, "--resume", *more, *other), *verify]
-    if run.verb == "tune" and gained:
-        price = ["laptime cost last --usd-per-hour 1"] if tuning.goal == "cost" else []
-        return [*(verify or [_again(run, "--export", "FOLDER")]), *price]
-    return []
-
-
-def _of_server(run: Run, tuning: Tuning, server: TunedServer, outcome: tuned.Outcome) -> list[str]:
-    is_open = outcome in _OPEN or (outcome == "nothing" and tuning.ended == "budget")
-    lacked = next((check.next for check in run.checks if check.name == "generator"), "")
-    if is_open and lacked and outcome != "interrupted":  # more time would not help
-        return [f"{_again(run)}   # {lacked}"]
-    if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
-        more = [] if outcome == "interrupted" else ["--budget", _enough(tuning, outcome)]
-        so_far = [_words.printable(server.command)] if tuning.recipe and outcome == "interrupted" else []
-        return [_again(run, "--resume", *more), *so_far]
-    if outcome != "faster":
-        return []
-    return [_words.printable(server.command), *([f"laptime verify {run.id}"] if run.verb == "tune" else [])]
+    if tuning.server is not None:
+        apply, verify = [_words.printable(tuning.server.command)], [f"laptime verify {run.id}"]
+    if tuning.model is not None:
+        verify = verify or [_again(run, "--export", "FOLDER")]
+    price = ["laptime cost last --usd-per-hour 1"] if tuning.model and tuning.goal == "cost" else []
+    return [*apply, *(verify + price if run.verb == "tune" else [])]
 
 
 def _again(run: Run, *options: str) -> str:

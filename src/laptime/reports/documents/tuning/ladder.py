@@ -16,6 +16,13 @@ from laptime.reports import document as doc
 from laptime.reports.documents.tuning import words
 
 _RULED_OUT = 4
+NUMERICS = {
+    "exact": "bit-identical results",
+    "reassociated": "same maths, other rounding",
+    "random": "same distribution, other random numbers",
+    "precision": "lower precision",
+    "algorithm": "another optimisation problem",
+}
 _LEGEND = {"held": "what was reached before", "won": "gained and kept", "lost": "not kept"}
 
 
@@ -140,6 +147,22 @@ def _question(check: GateCheck) -> doc.Row:
     return doc.Row(cells=[check.name.replace("_", " "), answer, *numbers, check.sentence])
 
 
+def gate_result(gate: Gate, unit: str = "step") -> str:
+    """`passed: 6 questions over 3 steps, class precision (lower precision)`; "" without a gate."""
+    if gate.word == "none":
+        return ""
+    extent = f"{count(len(gate.checks), 'question')} over {count(gate.steps, unit)}"
+    text = f"{gate.word}: {extent}, class {gate.numerics} ({NUMERICS[gate.numerics]})"
+    is_repeated = gate.word == "passed" or any(check.sentence == gate.reason for check in gate.checks)
+    return text if is_repeated or not gate.reason else f"{text}; {gate.reason}"
+
+
+def gate_facts(gate: Gate, unit: str = "step") -> list[tuple[str, str]]:
+    """The gate in a line, and each question whose answer is not kept."""
+    rows = [("gate", text)] if (text := gate_result(gate, unit)) else []
+    return rows + [(check.outcome, question(check)) for check in doubts(gate)]
+
+
 def doubts(gate: Gate) -> list[GateCheck]:
     """Questions whose answer is not kept."""
     return [check for check in gate.checks if check.outcome is not KEPT]
@@ -180,7 +203,7 @@ def _why(rung: Rung, tuning: Tuning) -> str:
         return reason
     parts = [reason] if reason else [f"takes about {show(rung.seconds, 's')}"] if rung.seconds else []
     if rung.bound is not None:
-        parts.append(f"saves {show(rung.bound, 's')} a {words.unit(tuning)} at most")
+        parts.append(f"saves {show(rung.bound, 's')} a {words.kind(tuning).unit} at most")
     return ", ".join(parts)
 
 

@@ -15,8 +15,8 @@ from laptime.records.tuning import Measured, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import roofline
-from laptime.reports.documents.tuning.ladder import doubts, question, questions
-from laptime.reports.documents.tuning.script import gate_result
+from laptime.reports.documents.tuning import ladder
+from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
 
 FORMS = {
     "as_is": "PyTorch, as it is",
@@ -31,6 +31,7 @@ FORMS = {
     "tensorrt": "TensorRT",
 }
 _QUANTILES = (0.5, 0.9, 0.99)
+_COMPARED = "recorded call"
 _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
 _LEAST = 0.05
@@ -49,10 +50,29 @@ _COLUMNS: tuple[tuple[str, doc.Kind, int], ...] = (
 """Titles, kinds, and which a narrow terminal leaves out first."""
 
 
-def section(tuning: Tuning) -> doc.Section:
-    """A call before and after: its inputs and quantiles of its time."""
+def brief(tuning: Tuning) -> list[tuple[str, str]]:
+    """The gate, what bounds a call, what runs the model now, and where it is."""
+    assert tuning.model is not None
+    rows = [("gate", text)] if (text := gate_result(tuning.gate, _COMPARED)) else []
+    return rows + bound(tuning.model) + facts(tuning, tuning.model)
+
+
+def sections(tuning: Tuning) -> list[doc.Section]:
+    """The folder, the gate, the ladder, what bounds a call, what was measured on the way, a call."""
     model = tuning.model
     assert model is not None
+    return [
+        folder(tuning, model),
+        sameness(tuning, model),
+        ladder.section(tuning),
+        bounds(model),
+        served(model),
+        calls(tuning, model),
+    ]
+
+
+def calls(tuning: Tuning, model: TunedModel) -> doc.Section:
+    """A call before and after: its inputs and quantiles of its time."""
     facts = [("inputs", f"{model.inputs}, {model.origin}"), ("batch", str(model.batch))]
     if model.instructions:
         facts.append(("instructions", ", ".join(model.instructions)))
@@ -94,8 +114,6 @@ def _peak(side: Measured) -> doc.Cell:
 def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
     """The gate with its questions, and the errors of each output."""
     gate = tuning.gate
-    facts = [("gate", text)] if (text := gate_result(gate, "recorded call")) else []
-    facts += [(check.outcome, question(check)) for check in doubts(gate)]
     kinds: dict[str, doc.Kind] = {"output": "text"}
     kinds |= dict.fromkeys(("RMS error", "largest error", "absolute", "cosine"), "number")
     columns = [*doc.columns(kinds), doc.Column(title="top-1 the same", kind="number")]
@@ -121,7 +139,7 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
         id="same",
         title="Does it compute the same?",
         note=note if rows else "",
-        blocks=[doc.Facts(rows=facts), table, questions(gate, "questions")],
+        blocks=[doc.Facts(rows=gate_facts(gate, _COMPARED)), table, questions(gate, "questions")],
     )
 
 

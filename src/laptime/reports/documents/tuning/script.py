@@ -9,7 +9,7 @@ from functools import partial
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.tuning import Convergence, Diagnosis, Gate, Suspect, Tuning
+from laptime.records.tuning import Convergence, Diagnosis, Suspect, Tuning
 from laptime.reports import _words
 from laptime.reports.document import (
     Bar,
@@ -26,18 +26,11 @@ from laptime.reports.document import (
     Table,
 )
 from laptime.reports.documents.profile.words import PARTS as TRACED
-from laptime.reports.documents.tuning import words
-from laptime.reports.documents.tuning.ladder import doubts, question, questions
+from laptime.reports.documents.tuning import ladder, words
+from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
 from laptime.reports.page.plot import Axis, Line, Plot
 
 _SUGGESTED_LINES = 25
-NUMERICS = {
-    "exact": "bit-identical results",
-    "reassociated": "same maths, other rounding",
-    "random": "same distribution, other random numbers",
-    "precision": "lower precision",
-    "algorithm": "another optimisation problem",
-}
 _POINTS = 200
 PARTS = {
     "data": "waiting for data",
@@ -60,7 +53,26 @@ _UNKNOWN_COLOURS = ("annotation", "python", "memset", "cpu")
 _MOST_SYNCS = 3
 
 
-def section(tuning: Tuning) -> Section:
+def brief(tuning: Tuning) -> list[tuple[str, str]]:
+    """The gate, the patch, and what is only suggested."""
+    rows = [("gate", text)] if (text := gate_result(tuning.gate)) else []
+    rows += [row for row in facts(tuning) if row[0] in ("patch", "left out")]
+    ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
+    return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
+
+
+def sections(tuning: Tuning) -> list[Section]:
+    """The patch, the gate, the ladder, what bounds the step, and what is only suggested."""
+    return [
+        patch(tuning),
+        sameness(tuning),
+        ladder.section(tuning),
+        limits(tuning),
+        suggested(tuning),
+    ]
+
+
+def patch(tuning: Tuning) -> Section:
     """The patch, what is not in it, and what its trial run gave."""
     return Section(
         id="patch",
@@ -84,15 +96,15 @@ def suggested(tuning: Tuning) -> Section:
 
 def facts(tuning: Tuning) -> list[tuple[str, str]]:
     """Where the patch and the recipe are, what they contain, and what became of them when tried out."""
-    patch = tuning.patch
+    made = tuning.patch
     rows: list[tuple[str, str]] = []
-    if patch.path:
-        hunks = ", ".join(patch.hunks)
-        rows.append(("patch", f"{patch.path}: {count(len(patch.hunks), 'change')}: {hunks}"))
-    rows += [("left out", f"{name}: {why}") for name, why in patch.left_out.items()]
+    if made.path:
+        hunks = ", ".join(made.hunks)
+        rows.append(("patch", f"{made.path}: {count(len(made.hunks), 'change')}: {hunks}"))
+    rows += [("left out", f"{name}: {why}") for name, why in made.left_out.items()]
     if results := _trial_run(tuning):
-        has_run = patch.speedup is not None or patch.same_losses is not None
-        rows.append(("verified" if patch.applies and has_run else "tried out", "; ".join(results)))
+        has_run = made.speedup is not None or made.same_losses is not None
+        rows.append(("verified" if made.applies and has_run else "tried out", "; ".join(results)))
     if tuning.recipe:
         changes = ", ".join(map(words.change, tuning.recipe))
         place = f"{tuning.recipe_path}: " if tuning.recipe_path else ""
@@ -121,9 +133,7 @@ def _trial_run(tuning: Tuning) -> list[str]:
 def sameness(tuning: Tuning) -> Section:
     """The gate with the questions that did not pass, all questions, and the curves of the loss."""
     gate, training = tuning.gate, tuning.convergence
-    facts = [("gate", text)] if (text := gate_result(gate)) else []
-    facts += [(check.outcome, question(check)) for check in doubts(gate)]
-    facts += [("trains", text)] if (text := convergence(training)) else []
+    facts = [*gate_facts(gate), *([("trains", text)] if (text := convergence(training)) else [])]
     chart = Chart(
         title=training.metric,
         note="one line for each seed",
@@ -135,16 +145,6 @@ def sameness(tuning: Tuning) -> Section:
         title="The same training, as far as checked",
         blocks=[Facts(rows=facts), questions(gate, "questions"), *charts],
     )
-
-
-def gate_result(gate: Gate, unit: str = "step") -> str:
-    """`passed: 6 questions over 3 steps, class precision (lower precision)`; "" without a gate."""
-    if gate.word == "none":
-        return ""
-    extent = f"{count(len(gate.checks), 'question')} over {count(gate.steps, unit)}"
-    text = f"{gate.word}: {extent}, class {gate.numerics} ({NUMERICS[gate.numerics]})"
-    is_repeated = gate.word == "passed" or any(check.sentence == gate.reason for check in gate.checks)
-    return text if is_repeated or not gate.reason else f"{text}; {gate.reason}"
 
 
 def convergence(training: Convergence) -> str:

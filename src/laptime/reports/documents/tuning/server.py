@@ -7,16 +7,24 @@ from laptime.kit.units import show
 from laptime.records.tuning import TunedServer, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
-from laptime.reports.documents.tuning import words
+from laptime.reports.documents.tuning import ladder, words
 from laptime.reports.documents.tuning.ladder import questions
 
 _SIDES = {"baseline": "as it is", "final": "tuned"}
 
 
-def facts(tuning: Tuning, server: TunedServer) -> list[tuple[str, str]]:
-    """The gate, the load, and whether the promise is kept, as rows; the command line is what to type next."""
+def brief(tuning: Tuning) -> list[tuple[str, str]]:
+    """The gate, the load, and whether the promise is kept; the command line is what to type next."""
+    assert tuning.server is not None
     rows = [("gate", text)] if (text := gate(tuning)) else []
-    return rows + _load(server)
+    return rows + _load(tuning.server)
+
+
+def sections(tuning: Tuning) -> list[doc.Section]:
+    """The command lines, the gate, the ladder."""
+    server = tuning.server
+    assert server is not None
+    return [section(tuning, server), sameness(tuning, server), ladder.section(tuning)]
 
 
 def gate(tuning: Tuning) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from laptime.kit.text import count
 from laptime.kit.units import decimals, show
@@ -40,19 +40,27 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
     return [*_words.machine(run), *goal, tuning.mode, trials]
 
 
-def noun(tuning: Tuning) -> str:
-    """What is tuned."""
-    return f"the {kind(tuning)}"
+class Kind(NamedTuple):
+    """What is tuned, what of it is timed, and how the whole is measured afresh."""
+
+    name: str
+    unit: str
+    afresh: str
 
 
-def kind(tuning: Tuning) -> str:
+SCRIPT = Kind("script", "step", "in {} new processes")
+MODEL = Kind("model", "call", "in {} new processes")
+SERVER = Kind("server", "request", "after {} fresh starts")
+
+
+def kind(tuning: Tuning) -> Kind:
     """A script, a model, or a server."""
-    return "server" if tuning.server is not None else "model" if tuning.model is not None else "script"
+    return SERVER if tuning.server is not None else MODEL if tuning.model is not None else SCRIPT
 
 
-def unit(tuning: Tuning) -> str:
-    """What is timed: a step of a script, a call of a model, a request to a server."""
-    return {"script": "step", "model": "call", "server": "request"}[kind(tuning)]
+def timed(tuning: Tuning) -> str:
+    """What a latency is of: `a step`, `p95 time to first token`."""
+    return tuning.server.figure if tuning.server is not None else f"a {kind(tuning).unit}"
 
 
 def items(tuning: Tuning) -> str:
