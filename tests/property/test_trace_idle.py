@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.records.overview import Idle
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables import idle
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -86,8 +85,8 @@ def on(name: str, start: int, end: int, cat: str = "user_annotation", **args: in
 
 def analysed(events: list[Event]) -> Idle | None:
     trace = reader.parse(json.dumps({"traceEvents": events}).encode())
-    linked = links.link(trace)
-    return idle.idle(View(trace, linked, steps.find(trace, linked)))
+    linked = link(trace)
+    return idle.idle(View(trace, linked, find_steps(trace, linked)))
 
 
 def by_cause(found: Idle | None) -> dict[str, int]:
@@ -190,8 +189,8 @@ def test_whatever_the_trace_causes_sum_to_the_time_without_work(
     if not events:
         return
     trace = reader.parse(json.dumps({"traceEvents": events}).encode())
-    linked = links.link(trace)
-    view = View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    view = View(trace, linked, find_steps(trace, linked))
     found = idle.idle(view)
     begin, end = view.window
     total = 0

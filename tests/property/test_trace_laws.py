@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.records.overview import Breakdown
-from laptime.trace import links, names, steps
+from laptime.trace import names
 from laptime.trace.reading import reader
-from laptime.trace.tables import breakdown, devices
-from laptime.trace.tables.totals import totals
-from laptime.trace.view import View
+from laptime.trace.tables import overview
+from laptime.trace.tables.overview import totals
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 US = 1000
@@ -84,16 +84,16 @@ def parse(events: list[Event], shift: int = 0) -> View:
         r'"(ts|dur)": (\d{1,3})(?=[,}])', lambda found: f'"{found[1]}": 0.{int(found[2]):03d}', text
     )
     trace = reader.parse(text.encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def found(view: View) -> tuple[object, ...]:
     return (
         [column.tolist() for column in view.steps],
-        breakdown.breakdown(view),
-        breakdown.plugin_breakdown(view),
-        devices.use(view),
+        overview.breakdown(view),
+        overview.plugin_breakdown(view),
+        overview.use(view),
         totals(view.trace),
     )
 
@@ -113,17 +113,17 @@ def test_the_clock_of_a_file_does_not_matter(events: list[Event], shift: int) ->
 @given(traces())
 def test_parts_sum_to_the_step_and_none_is_negative(events: list[Event]) -> None:
     view = parse(events)
-    for each in (breakdown.breakdown, breakdown.plugin_breakdown):
+    for each in (overview.breakdown, overview.plugin_breakdown):
         parts = each(view)
         assert [one.total_ns for one in parts] == (view.steps.end - view.steps.start).tolist()
-        assert all(getattr(one, name) >= 0 for one in parts for name in breakdown.CATEGORIES)
+        assert all(getattr(one, name) >= 0 for one in parts for name in overview.CATEGORIES)
 
 
 @given(traces())
 def test_a_device_is_busy_or_idle(events: list[Event]) -> None:
     view = parse(events)
     begin, end = view.window
-    for row in devices.use(view):
+    for row in overview.use(view):
         assert row.exposed_communication_ns + row.overlapped_communication_ns == row.communication_ns
         exposed = row.compute_ns + row.exposed_communication_ns + row.exposed_copy_ns
         assert exposed + row.idle_ns == end - begin
@@ -138,7 +138,7 @@ def test_a_breakdown_is_what_painting_every_microsecond_gives(events: list[Event
     painted = [
         paint(events, int(start) // US + origin, int(end) // US + origin) for start, end in spans(view)
     ]
-    assert breakdown.breakdown(view) == painted
+    assert overview.breakdown(view) == painted
 
 
 def spans(view: View) -> list[tuple[int, int]]:
@@ -147,10 +147,10 @@ def spans(view: View) -> list[tuple[int, int]]:
 
 def paint(events: list[Event], begin: int, end: int) -> Breakdown:
     """Every microsecond gets the first category that has an event there."""
-    counts = dict.fromkeys(breakdown.CATEGORIES, 0)
+    counts = dict.fromkeys(overview.CATEGORIES, 0)
     for instant in range(begin, end):
         here = {category(each) for each in events if each["ts"] <= instant * US < each["ts"] + each["dur"]}
-        counts[next(name for name in breakdown.CATEGORIES if name in here or name == "other_ns")] += US
+        counts[next(name for name in overview.CATEGORIES if name in here or name == "other_ns")] += US
     return Breakdown(**counts)
 
 

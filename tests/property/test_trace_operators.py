@@ -10,10 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables import kernels, operators
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 
 @dataclass
@@ -97,8 +96,8 @@ def test_sums_by_name_are_those_that_the_tree_was_built_from(
         now = written.call(root, now, number % threads)[0]
     random.shuffle(written.events)
     trace = reader.parse(json.dumps(written.events).encode())
-    linked = links.link(trace)
-    view = View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    view = View(trace, linked, find_steps(trace, linked))
     for rows in (operators.operators(view), operators.operators_by_shape(view)):
         assert {row.name: row.calls for row in rows} == {
             name: each["calls"] for name, each in written.sums.items()

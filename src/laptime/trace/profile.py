@@ -1,18 +1,32 @@
-"""One file, all of its tables."""
+"""One file, all of its tables; steps that warm up are a phase of their own.
+
+Warm-up: steps at the start that are much longer than the settled ones, a phase of their own.
+
+The first steps of a program fill caches that later ones find full: kernels are tried and compiled, libraries
+make their handles, memory is allocated for the first time, workers start. A mean over them and over settled
+steps is the time of neither.
+
+The first steps, one after the other, are warm-up as long as each takes at least `FACTOR` times the median of
+those after it; at least `SETTLED` steps have to be left, and none of these may take so long: then long steps
+are a habit, and no beginning.
+
+Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine).
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from msgspec import structs
 
 from laptime.records import profile as records
-from laptime.records.profile import Profile, TraceFile
-from laptime.trace import links, steps, warm_up
-from laptime.trace.columns import Accelerator, Trace
+from laptime.records.profile import Profile, TraceFile, WarmUp
+from laptime.trace.columns import Accelerator, DeviceRanges, DeviceWork, Flows, Host, Ints, Mask, Trace
 from laptime.trace.tables import (
-    annotated,
-    copies,
-    critical,
+    critical_path,
+    host_work,
     kernels,
     launches,
     memory,
@@ -20,29 +34,28 @@ from laptime.trace.tables import (
     operators,
     overview,
     timeline,
-    totals,
     work,
     workload,
 )
-from laptime.trace.view import View
+from laptime.trace.view import Steps, View, find_steps, link
 
 UNKNOWN = Accelerator(id=0, name="", memory=0, capability=(0, 0), sms=0, threads_per_sm=0)
 
 
 def view(trace: Trace) -> View:
     """A trace with its links and steps."""
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def profile(view: View) -> Profile:
     """All tables of one file. Ranks, verdict and differences need more than one file and are added
     elsewhere."""
     trace, whole = view.trace, view
-    view, beginning = warm_up.apart(view)
+    view, beginning = apart(view)
     begin, end = view.window
     rows = overview.step_rows(view)
-    totalled = structs.replace(overview.overview(view, rows), totals=totals.totals(trace))
+    totalled = structs.replace(overview.overview(view, rows), totals=overview.totals(trace))
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
@@ -57,15 +70,15 @@ def profile(view: View) -> Profile:
         operators_by_shape=operators.operators_by_shape(view),
         kernels=kernels.kernels(view),
         kernels_by_launch=kernels.kernels_by_launch(view),
-        annotations=annotated.annotated(view),
+        annotations=operators.annotated(view),
         modules=modules.modules(view),
         memory=memory.memory(whole),
         launches=launches.launches(view),
-        copies=copies.copies(view),
+        copies=launches.copies(view),
         timeline=timeline.timeline(view),
         compilations=trace.compilations,
         roofline=work.roofline(view),
-        critical_path=critical.critical(view),
+        critical_path=critical_path.critical(view),
         workload=workload.workload(view)
         if trace.format not in ("xplane", "snapshot", "torch_trace")
         else None,
@@ -111,3 +124,59 @@ def _accelerators(trace: Trace) -> list[records.Accelerator]:
         )
         for device, facts in used
     ]
+
+
+Table = TypeVar("Table", Host, DeviceWork, DeviceRanges, Flows)
+
+FACTOR = 2.0
+SETTLED = 3
+
+
+def number(length: Ints) -> int:
+    """How many of the first steps are warm-up, by their lengths in ns."""
+    for first in range(len(length) - SETTLED, 0, -1):
+        rest = length[first:]
+        longest = FACTOR * float(np.median(rest))
+        if (length[:first] >= longest).all() and (rest < longest).all():
+            return first
+    return 0
+
+
+def apart(view: View) -> tuple[View, WarmUp | None]:
+    """The settled steps with nothing of the warm-up in them, and the warm-up; None where there is none."""
+    steps = view.steps
+    first = number(steps.end - steps.start)
+    if not first:
+        return view, None
+    beginning = View(view.trace, view.links, Steps(*(column[:first] for column in steps)))
+    settled = Steps(*(column[first:] for column in steps))
+    trace = _from(view, int(settled.host_start[0]), int(settled.start[0]))
+    usual = int(np.median(settled.end - settled.start))
+    rows = overview.step_rows(beginning)
+    warm_up = WarmUp(
+        steps=rows,
+        beyond_ns=sum(row.end_ns - row.start_ns - usual for row in rows),
+        host_work=host_work.host_work(beginning),
+    )
+    return View(trace, link(trace), settled), warm_up
+
+
+def _from(view: View, host_begin: int, device_begin: int) -> Trace:
+    """The trace without what the host had ended before it began the settled steps, and what it launched."""
+    trace = view.trace
+    host = trace.host.end > host_begin
+    launch = view.links.launch
+    launched = np.append(host, False)[launch]  # NONE is the last one
+    device = launched | (trace.device.end > device_begin)
+    return replace(
+        trace,
+        host=_rows(trace.host, host),
+        device=_rows(trace.device, device),
+        device_ranges=_rows(trace.device_ranges, trace.device_ranges.end > device_begin),
+        flows=_rows(trace.flows, trace.flows.at >= host_begin),
+    )
+
+
+def _rows(table: Table, keep: Mask) -> Table:
+    """The rows of a table of columns that are kept, in their order."""
+    return type(table)(**{name: column[keep] for name, column in vars(table).items()})

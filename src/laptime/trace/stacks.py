@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.trace import names, range_tree
+from laptime.trace import intervals, names
 from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Rows, Trace
 from laptime.trace.view import View, once
 
@@ -76,21 +76,21 @@ def places(view: View, rows: Rows) -> Ints:
 
 def enclosing(view: View, take: Mask) -> Index:
     """Per host row the innermost of these Python functions around it, itself excluded; NONE without."""
-    return _enclosing(view.trace, range_tree.build(view.trace.host, take), frames_of(view).home)
+    return _enclosing(view.trace, intervals.build(view.trace.host, take), frames_of(view).home)
 
 
 @once
 def frames_of(view: View) -> Frames:
     """Call stacks and Python functions of the trace."""
     trace, host = view.trace, view.trace.host
-    tree = range_tree.build(host, host.kind == HostKind.PYTHON)
+    tree = intervals.build(host, host.kind == HostKind.PYTHON)
     texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[tree.rows])}
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
     number = np.zeros(len(trace.texts), np.uint64)
     for name, text in texts.items():
         number[name] = numbers[text]
     chain = np.zeros(len(host) + 1, np.uint64)  # the last one is NONE: no function around
-    for rows in range_tree.levels(tree):
+    for rows in intervals.levels(tree):
         mixed = (chain[tree.parent[rows]] + number[host.name[rows]]) * np.uint64(0x9E3779B97F4A7C15)
         chain[rows] = mixed ^ (mixed >> np.uint64(29))
     home = _home(trace, tree)
@@ -101,7 +101,7 @@ def frames_of(view: View) -> Frames:
     return Frames(written, bool(tells.any()), around, chain[around].astype(np.int64), texts, home)
 
 
-def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
+def _home(trace: Trace, tree: intervals.RangeTree) -> Index:
     """`Frames.home`."""
     host = trace.host
     home = np.arange(len(trace.threads), dtype=np.int32)
@@ -110,7 +110,7 @@ def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
     if not others or functions.keys() & others.keys():
         return home
     apart = max(functions, key=lambda thread: len(functions[thread]))
-    above = range_tree.outlasting(host, tree)
+    above = intervals.outlasting(host, tree)
     fits = {
         thread: len(np.unique(_innermost(host, above, functions[apart], rows)))
         for thread, rows in others.items()
@@ -119,9 +119,9 @@ def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
     return home
 
 
-def _enclosing(trace: Trace, tree: range_tree.RangeTree, home: Index) -> Index:
+def _enclosing(trace: Trace, tree: intervals.RangeTree, home: Index) -> Index:
     """The parents of the functions in this tree, and for all other rows the innermost of them around it."""
-    host, enclosing, above = trace.host, tree.parent.copy(), range_tree.outlasting(trace.host, tree)
+    host, enclosing, above = trace.host, tree.parent.copy(), intervals.outlasting(trace.host, tree)
     functions = _by_thread(host, tree.rows)
     if not functions:
         return enclosing
@@ -142,7 +142,7 @@ def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
 
 def _innermost(host: Host, above: Index, functions: Rows, rows: Rows) -> Index:
     """For every row the innermost of one thread's functions around it: the last to begin, or the nearest
-    above it (`range_tree.outlasting`) that lasts as long."""
+    above it (`intervals.outlasting`) that lasts as long."""
     last = np.searchsorted(host.start[functions], host.start[rows], side="right") - 1
     innermost = np.where(last >= 0, functions[last], NONE).astype(np.int32)
     todo = np.flatnonzero(innermost >= 0)

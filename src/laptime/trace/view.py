@@ -1,4 +1,14 @@
-"""A trace with its links and its steps: what every table is made from."""
+"""A trace with its links and its steps: what every table is made from.
+
+Attribution: kernel -> launch by correlation, launch -> operator by thread and time.
+
+Never by `External id`, which newer traces fill with other numbers (`dlrm_8_ranks` proves it).
+
+Device-aware steps: from `ProfilerStep#N` on the host and the device work that each launched.
+
+The rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
+annotations projected onto streams never count, and driver calls launch as runtime calls do.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +17,62 @@ from functools import wraps
 from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from laptime.trace.columns import Ints, Trace
-from laptime.trace.links import Links
+import numpy as np
+
+from laptime.trace import intervals, names
+from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Ints, Rows, Trace
+
+
+class Links(NamedTuple):
+    """Which host row launched and contains which work.
+
+    Attributes:
+        calls: the forest of annotations, operators, runtime and driver calls.
+        operator_of: per host row: the innermost operator around it (itself, if it is one); NONE without.
+        launch: per device row: the host row of the runtime or driver call that launched it; NONE without.
+        operator: per device row: the operator that launched it, a host row; NONE without.
+    """
+
+    calls: intervals.RangeTree
+    operator_of: Index
+    launch: Index
+    operator: Index
+
+    def operator_around(self, rows: Rows | slice = slice(None)) -> Index:
+        """Per host row the operator around it, itself excluded; NONE without."""
+        return of_host(self.operator_of, self.calls.parent[rows])
+
+
+def of_host(column: Index, rows: Rows) -> Index:
+    """Values of a host column at rows that may be NONE."""
+    return np.append(column, NONE).astype(np.int32)[rows]
+
+
+def link(trace: Trace) -> Links:
+    """All links of a trace."""
+    host = trace.host
+    calls = intervals.calls(host)
+    operator_rows = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
+    operator_of = intervals.inherit(calls, operator_rows)
+    launch = launches(host, trace.device)
+    return Links(calls, operator_of, launch, of_host(operator_of, launch))
+
+
+def launches(host: Host, device: DeviceWork) -> Index:
+    """Per device row the runtime or driver call with its correlation; runtime first, then the earlier."""
+    is_call = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
+    rows = np.flatnonzero(is_call & (host.correlation != NONE))
+    calls = np.full(len(device), NONE, np.int32)
+    if not len(rows) or not len(device):
+        return calls
+    order = np.lexsort((host.start[rows], host.kind[rows], host.correlation[rows]))
+    rows = rows[order].astype(np.int32)
+    correlations = host.correlation[rows]
+    at = np.minimum(np.searchsorted(correlations, device.correlation, side="left"), len(rows) - 1)
+    hit = (correlations[at] == device.correlation) & (device.correlation != NONE)
+    calls[hit] = rows[at[hit]]
+    return calls
+
 
 Result = TypeVar("Result")
 
@@ -56,3 +120,88 @@ def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
         return results[view.trace]
 
     return found
+
+
+FEWEST = 0.8
+"""A last step that launched less than this share of the work of the one before it was cut off."""
+
+
+def find_steps(trace: Trace, links: Links) -> Steps:
+    """The steps of a trace; one with number 0 where it has none."""
+    number, start, end = _annotated(trace)
+    if not len(number):
+        low, high = _extent(trace)
+        number, start, end = np.zeros(1, np.int64), np.array([low]), np.array([high])
+    step_of = _launched_in(trace, links, start, end)
+    if not (step_of >= 0).any():
+        return Steps(number, *_contiguous(start, end), start, end)
+    first, last, launched = _device_extent(trace, step_of, len(number))
+    device = trace.device
+    before = device.end[(step_of < 0) & (device.end < first[0])] if launched[0] else np.empty(0, np.int64)
+    begin = max(int(start[0]), int(before.max(initial=start[0])))
+    stop = np.maximum(end, np.where(launched > 0, last, end))
+    steps = Steps(number, *_contiguous(np.maximum(start, begin), stop), start, end)
+    complete = _complete(launched)
+    return Steps(*(column[:complete] for column in steps))
+
+
+def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
+    """Numbers, starts and ends of ProfilerStep#N on the host, by start."""
+    host = trace.host
+    rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_step))
+    rows = rows[np.isin(host.kind[rows], (HostKind.OPERATOR, HostKind.ANNOTATION))]
+    rows = rows[np.lexsort((-host.end[rows], host.start[rows]))]
+    number = np.array([names.step_number(trace.texts[name]) for name in host.name[rows]], np.int64)
+    start, end = host.start[rows], host.end[rows]
+    # The same annotation can be in a file as operator and as annotation; the longer one stands for both.
+    again = np.zeros(len(rows), bool)
+    again[1:] = (number[1:] == number[:-1]) & (start[1:] < end[:-1])
+    return number[~again], start[~again], end[~again]
+
+
+def _extent(trace: Trace) -> tuple[int, int]:
+    """First start and last end of operators; without any, of all host ranges; without any, of device work."""
+    host, device = trace.host, trace.device
+    candidates = (
+        host.kind == HostKind.OPERATOR,
+        (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER),
+    )
+    for rows in candidates:
+        if rows.any():
+            return int(host.start[rows].min()), int(host.end[rows].max())
+    return (int(device.start.min()), int(device.end.max())) if len(device) else (0, 0)
+
+
+def _launched_in(trace: Trace, links: Links, start: Ints, end: Ints) -> Index:
+    """Per device row the step in whose annotation its launch lies as a whole; NONE without."""
+    step_of = np.full(len(trace.device), NONE, np.int32)
+    linked = np.flatnonzero(links.launch >= 0)
+    launch = links.launch[linked]
+    step = np.searchsorted(start, trace.host.start[launch], side="right") - 1
+    inside = (step >= 0) & (trace.host.end[launch] <= end[np.maximum(step, 0)])
+    step_of[linked[inside]] = step[inside]
+    return step_of
+
+
+def _device_extent(trace: Trace, step_of: Index, steps: int) -> tuple[Ints, Ints, Ints]:
+    """Per step: first start and last end of the device work it launched, and how many activities that is."""
+    rows = np.flatnonzero(step_of >= 0)
+    first = np.full(steps, np.iinfo(np.int64).max)
+    last = np.full(steps, np.iinfo(np.int64).min)
+    np.minimum.at(first, step_of[rows], trace.device.start[rows])
+    np.maximum.at(last, step_of[rows], trace.device.end[rows])
+    return first, last, np.bincount(step_of[rows], minlength=steps)
+
+
+def _contiguous(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Each step starts no earlier than the one before ends, and ends no earlier than it starts."""
+    end = np.maximum.accumulate(np.maximum(end, start))
+    start = np.maximum(start, np.append(start[:1], end[:-1]))
+    return start, np.maximum(start, end)
+
+
+def _complete(launched: Ints) -> int:
+    """How many steps are left without those at the end that were cut off."""
+    last = int(np.flatnonzero(launched)[-1])
+    is_cut = last > 0 and launched[last] < FEWEST * launched[last - 1]
+    return last if is_cut else last + 1

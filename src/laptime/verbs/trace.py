@@ -20,10 +20,10 @@ from laptime.records.event import Listener, ProfileMade, Progress, ignore
 from laptime.records.profile import Profile
 from laptime.records.run import Run, Subject
 from laptime.store.live_run import LiveRun
-from laptime.trace import difference, rank_workers, ranks
+from laptime.trace import difference, ranks
 from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
-from laptime.trace.reading import jobs, reader, torch_trace, trace_files
+from laptime.trace.reading import reader, torch_trace, trace_files
 from laptime.trace.view import View
 from laptime.verbs.ceilings import beside_ceilings
 
@@ -88,10 +88,10 @@ def analyse(
             why, advice = error.strerror or str(error), "--slim another/FILE.json.gz"
             raise UsageError(f"{slim} could not be written", why=why, next=advice) from error
     if others:
-        own = ranks.share(view, rank=rank_workers.rank_of(profile.files[0].name, profile.rank))
+        own = ranks.share(view, rank=ranks.rank_of(profile.files[0].name, profile.rank))
         del view
         emit(Progress(0.5, 0.0, f"reading {count(len(others), 'more rank')}"))
-        shares = rank_workers.shares(others, own)
+        shares = ranks.shares(others, own)
         rows, collectives, stragglers = ranks.combine([own, *shares.shares])
         warnings += shares.warnings
         profile = structs.replace(
@@ -113,7 +113,7 @@ def _one_job(paths: list[Path], named: set[Path]) -> tuple[list[Path], list[Path
     """The files of one job, and those of others; files that were named are those of one."""
     if len(paths) < 2 or named.issuperset(paths):
         return paths, []
-    found = jobs.apart(paths)
+    found = trace_files.apart(paths)
     first, *rest = found.jobs or [[]]
     return [path for path in paths if path in {*first, *found.others}], [path for job in rest for path in job]
 
@@ -126,7 +126,7 @@ def _beginning_with(paths: list[Path], rank: int | None) -> list[Path]:
     """
     if rank is None:
         return paths
-    ranks_found = {path: jobs.rank_of(path) for path in paths}
+    ranks_found = {path: trace_files.rank_of(path) for path in paths}
     first = [path for path, number in ranks_found.items() if number == rank]
     if not first:
         known = sorted({number for number in ranks_found.values() if number is not None})

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from laptime.records.tables import AnnotationRow
-from laptime.trace import links, steps
+from laptime.trace import view
 from laptime.trace.reading import reader
-from laptime.trace.tables.annotated import annotated
+from laptime.trace.tables.operators import annotated
 from laptime.trace.view import View
 
 
@@ -32,8 +32,8 @@ def kernel(start: float, dur: float, correlation: int) -> dict[str, Any]:
 
 def rows(events: list[dict[str, Any]]) -> dict[str, AnnotationRow]:
     trace = reader.parse(json.dumps({"traceEvents": events}).encode())
-    joined = links.link(trace)
-    return {row.name: row for row in annotated(View(trace, joined, steps.find(trace, joined)))}
+    joined = view.link(trace)
+    return {row.name: row for row in annotated(View(trace, joined, view.find_steps(trace, joined)))}
 
 
 EVENTS = [

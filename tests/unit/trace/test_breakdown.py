@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from laptime.records.overview import Breakdown
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
-from laptime.trace.tables import breakdown
-from laptime.trace.view import View
+from laptime.trace.tables import overview
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -19,23 +18,23 @@ LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 def view(*events: Event) -> View:
     trace = reader.parse(json.dumps({"traceEvents": list(events)}).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def us(found: Breakdown) -> dict[str, int]:
     """The categories that are not zero, in microseconds."""
-    named = {name.removesuffix("_ns"): getattr(found, name) // 1000 for name in breakdown.CATEGORIES}
+    named = {name.removesuffix("_ns"): getattr(found, name) // 1000 for name in overview.CATEGORIES}
     return {name: time for name, time in named.items() if time}
 
 
 def one(*events: Event) -> dict[str, int]:
-    (found,) = breakdown.breakdown(view(*events))
+    (found,) = overview.breakdown(view(*events))
     return us(found)
 
 
 def plugin(*events: Event) -> dict[str, int]:
-    (found,) = breakdown.plugin_breakdown(view(*events))
+    (found,) = overview.plugin_breakdown(view(*events))
     return us(found)
 
 
@@ -93,7 +92,7 @@ def test_each_category_takes_what_no_earlier_one_has_taken() -> None:
 
 
 def test_the_sum_is_the_step() -> None:
-    (found,) = breakdown.breakdown(view(*EVERYTHING))
+    (found,) = overview.breakdown(view(*EVERYTHING))
     assert found.total_ns == 100_000
 
 
@@ -158,7 +157,7 @@ def test_what_crosses_a_step_is_divided() -> None:
         host("aten::mm", 90, 120),
         host("aten::late", 140, 500),
     )
-    assert [us(each) for each in breakdown.breakdown(view(*events))] == [
+    assert [us(each) for each in overview.breakdown(view(*events))] == [
         {"cpu": 10, "other": 90},
         {"cpu": 30, "other": 20},
     ]
@@ -171,8 +170,8 @@ def test_a_mean_sums_to_the_mean_step(totals: tuple[int, ...]) -> None:
         for total in totals
     ]
     assert [one.total_ns for one in each] == list(totals)
-    found = breakdown.mean(each)
+    found = overview.mean(each)
     assert found.total_ns == int(sum(totals) / len(totals) + 0.5)
-    for name in breakdown.CATEGORIES:
+    for name in overview.CATEGORIES:
         exact = sum(getattr(one, name) for one in each) / len(each)
         assert abs(getattr(found, name) - exact) < 1, name

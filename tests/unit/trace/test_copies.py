@@ -9,10 +9,10 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import CopyRow
-from laptime.trace import links, steps
+from laptime.trace import view
 from laptime.trace.columns import Trace
 from laptime.trace.reading import reader
-from laptime.trace.tables import copies
+from laptime.trace.tables import launches
 from laptime.trace.view import View
 
 Event = dict[str, Any]
@@ -20,12 +20,12 @@ UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 
 
 def seen(trace: Trace) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = view.link(trace)
+    return View(trace, linked, view.find_steps(trace, linked))
 
 
 def found(*events: Event) -> list[CopyRow]:
-    return copies.copies(seen(reader.parse(json.dumps({"traceEvents": list(events)}).encode())))
+    return launches.copies(seen(reader.parse(json.dumps({"traceEvents": list(events)}).encode())))
 
 
 def on(name: str, start: float, end: float, cat: str = "cpu_op", **args: Any) -> Event:
@@ -113,7 +113,7 @@ def test_a_trace_without_copies_has_no_rows() -> None:
 
 
 def test_real_batches_come_out_of_pageable_memory() -> None:
-    rows = copies.copies(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
+    rows = launches.copies(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
     batch = rows[0]
     assert (batch.id, batch.calls, batch.blocking) == ("HtoD pageable", 12, "all")
     assert batch.total_ns == batch.exposed_ns == 11_492_000  # independent_exact: memcpy_union_us

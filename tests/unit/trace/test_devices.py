@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from laptime.records.overview import DeviceUse
-from laptime.trace import links, profile, steps
+from laptime.trace import profile, view
 from laptime.trace.reading import reader
-from laptime.trace.tables import devices
+from laptime.trace.tables import overview
 from laptime.trace.view import View
 
 Event = dict[str, Any]
@@ -18,8 +18,8 @@ Event = dict[str, Any]
 
 def use(*events: Event) -> list[DeviceUse]:
     trace = reader.parse(json.dumps({"traceEvents": list(events)}).encode())
-    linked = links.link(trace)
-    return devices.use(View(trace, linked, steps.find(trace, linked)))
+    linked = view.link(trace)
+    return overview.use(View(trace, linked, view.find_steps(trace, linked)))
 
 
 def host(name: str, start: int, end: int, cat: str = "cpu_op", **args: Any) -> Event:
@@ -181,7 +181,7 @@ def test_driver_launches_are_attributed() -> None:
 
 def test_the_curve_is_the_busy_share_of_equal_parts() -> None:
     (found,) = use(STEP, device("a", 0, 105), device("b", 990, 5000))
-    assert len(found.busy_curve) == devices.BUCKETS
+    assert len(found.busy_curve) == overview.BUCKETS
     assert found.busy_curve[:12] == [1.0] * 10 + [0.5, 0.0]
     assert found.busy_curve[-1] == 1.0
 

@@ -16,11 +16,11 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import KernelRow, ModuleRow, OperatorRow
-from laptime.trace import kernel_families, links, names, steps
+from laptime.trace import kernel_families, names
 from laptime.trace.columns import DeviceKind, DeviceWork, Host, Trace
 from laptime.trace.reading import reader
-from laptime.trace.tables import devices, kernels, modules, operators
-from laptime.trace.view import View
+from laptime.trace.tables import kernels, modules, operators, overview
+from laptime.trace.view import View, find_steps, link
 
 TRACES: dict[str, Any] = traces.expected()["traces"]
 
@@ -37,8 +37,8 @@ Difference = tuple[str, Any]
 
 
 def view_of(trace: Trace) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 @cache
@@ -334,7 +334,7 @@ def test_tensor_core_shares_of_all_kernels(name: str) -> None:
     kernel_rows, duration = device.kind == DeviceKind.KERNEL, device.end - device.start
     whole = duration[kernel_rows].sum()
     attached = duration[kernel_rows & (seen.links.operator >= 0)].sum()
-    could = devices.eligible(seen, matrix, names.is_tensor_core_eligible_plugin)
+    could = overview.eligible(seen, matrix, names.is_tensor_core_eligible_plugin)
     shares = (
         duration[kernel_rows & matrix].sum() / whole if whole else 0.0,
         duration[kernel_rows & could].sum() / attached if attached else 0.0,

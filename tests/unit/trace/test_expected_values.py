@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from fixtures import traces
-from laptime.trace import intervals, links, names, steps
+from laptime.trace import intervals, names
 from laptime.trace.columns import DeviceKind, HostKind, Mask
 from laptime.trace.reading import reader
-from laptime.trace.tables import breakdown, devices
-from laptime.trace.tables.totals import totals
-from laptime.trace.view import View
+from laptime.trace.tables import overview
+from laptime.trace.tables.overview import totals
+from laptime.trace.view import View, find_steps, link
 
 TRACES: dict[str, Any] = traces.expected()["traces"]
 
@@ -34,7 +34,7 @@ EXACT = {
 CATEGORIES = dict(
     zip(
         ("Kernel", "Memcpy", "Memset", "Communication", "Runtime", "DataLoader", "CPU Exec", "Other"),
-        breakdown.CATEGORIES,
+        overview.CATEGORIES,
         strict=True,
     )
 )
@@ -43,8 +43,8 @@ CATEGORIES = dict(
 @cache
 def view(name: str) -> View:
     trace = reader.read(traces.path(name))
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 # --- the plugin's breakdown -------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ WRONG_PARTS: dict[str, tuple[str, dict[str, dict[str, float]]]] = {
 @pytest.mark.parametrize("name", PLUGIN)
 def test_breakdown_and_steps_are_the_plugins_where_it_is_right(name: str) -> None:
     _, truth = WRONG_PARTS.get(name, ("", {}))
-    found = breakdown.plugin_breakdown(view(name))
+    found = overview.plugin_breakdown(view(name))
     expected = {step: parts | truth.get(step, {}) for step, parts in PLUGIN[name]["steps"].items()}
     assert view(name).steps.number.tolist() == [int(step) for step in expected]
     tolerance = BLURRED.get(name, ROUNDING)
@@ -87,7 +87,7 @@ def test_breakdown_and_steps_are_the_plugins_where_it_is_right(name: str) -> Non
         for category, field in CATEGORIES.items():
             assert getattr(ours, field) / 1000 == pytest.approx(parts[category], abs=tolerance), category
         assert ours.total_ns / 1000 == pytest.approx(parts["Total"], abs=tolerance)
-    mean = breakdown.mean(found)
+    mean = overview.mean(found)
     for category, field in CATEGORIES.items():
         average = sum(parts[category] for parts in expected.values()) / len(expected)
         assert getattr(mean, field) / 1000 == pytest.approx(average, abs=tolerance), category
@@ -115,7 +115,7 @@ def test_the_plugins_excess_is_the_projected_ranges() -> None:
     )
     left = intervals.subtract(ranges, intervals.union(trace.device.start, trace.device.end))
     expected = [parts["Communication"] for parts in PLUGIN["nccl_a100.json.gz"]["steps"].values()]
-    assert (breakdown.covered_by(left, seen.steps) / 1000).tolist() == pytest.approx(expected, abs=0.1)
+    assert (overview.covered_by(left, seen.steps) / 1000).tolist() == pytest.approx(expected, abs=0.1)
 
 
 # --- the plugin's GPU summary -----------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_the_gpu_summary_is_the_plugins_where_it_is_right(name: str) -> None:
     device = seen.trace.device
     matrix = names.rows(seen.trace.texts, device.name, names.uses_tensor_cores_plugin)
     own = by_runtime(seen) & (device.kind == DeviceKind.KERNEL)
-    rows = {str(row.device): row for row in devices.use(seen)}
+    rows = {str(row.device): row for row in overview.use(seen)}
     _, truth = WRONG_GPU.get(name, ("", {}))
     without_work = {gpu for gpu, raw in PLUGIN[name]["gpu_raw"].items() if raw["gpu_utilization"] == 0}
     assert set(rows) == set(PLUGIN[name]["gpu_raw"]) - without_work
@@ -200,7 +200,7 @@ def test_tensor_core_ratios_are_the_plugins_where_it_is_right(name: str) -> None
     assert near(share(seen, matrix, kernel), PLUGIN[name]["tc_used_ratio_kernel_view"])
     own = by_runtime(seen)
     found = (
-        share(seen, devices.eligible(seen, matrix & own, names.is_tensor_core_eligible_plugin), own & kernel)
+        share(seen, overview.eligible(seen, matrix & own, names.is_tensor_core_eligible_plugin), own & kernel)
         or 0.0
     )
     _, truth = WRONG_ELIGIBLE.get(name, ("", PLUGIN[name]["tc_eligible_ops_kernel_ratio"]))
@@ -223,7 +223,7 @@ def test_tensor_cores_that_the_plugin_missed(
     """Flash attention, wmma, xmma_fprop and matrix cores count, and so do driver launches; collectives are in
     no denominator.
     """
-    (row,) = devices.use(view(name))
+    (row,) = overview.use(view(name))
     assert row.tensor_core_share == pytest.approx(uses, abs=5e-4)
     assert row.tensor_core_eligible == pytest.approx(eligible, abs=5e-4)
     if plugin is not None:
@@ -240,16 +240,16 @@ def test_tensor_cores_that_the_plugin_missed(
 )
 def test_communication_is_what_nccl_really_took(name: str, ms: float) -> None:
     """The plugin has 0.35 and 0.06 ms: it counts host ranges that only launch."""
-    (row,) = devices.use(view(name))
+    (row,) = overview.use(view(name))
     assert row.communication_ns / len(view(name).steps.number) / 1e6 == pytest.approx(ms, abs=0.06)
-    plugin = breakdown.mean(breakdown.plugin_breakdown(view(name))).communication_ns
+    plugin = overview.mean(overview.plugin_breakdown(view(name))).communication_ns
     assert plugin / 1e6 < 0.4
 
 
 def test_every_rank_of_a_job_has_the_plugins_utilisation() -> None:
     """The plugin's values for ranks 0 to 7, in percent."""
     ranks = sorted(f"dlrm_8_ranks/{path.name}" for path in traces.path("dlrm_8_ranks").iterdir())
-    found = [devices.use(view(name))[0].utilization * 100 for name in ranks]
+    found = [overview.use(view(name))[0].utilization * 100 for name in ranks]
     assert found == pytest.approx([45.46, 65.14, 32.92, 56.19, 42.69, 40.75, 33.15, 21.10], abs=0.005)
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from fixtures import traces
 from laptime.records.overview import Idle, IdleCause
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
-from laptime.trace.tables import devices, idle
-from laptime.trace.view import View
+from laptime.trace.tables import idle, overview
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -23,8 +22,8 @@ def view(events: list[Event]) -> View:
 
 
 def seen(trace: Any) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def shared(name: str) -> View:
@@ -295,6 +294,6 @@ def test_a_device_that_computes_all_the_time_is_hardly_idle() -> None:
 def test_causes_sum_to_the_idle_time_of_all_devices(name: str) -> None:
     given = seen(reader.read(traces.path(name)))
     result = idle.idle(given)
-    expected = sum(each.idle_ns for each in devices.use(given))
+    expected = sum(each.idle_ns for each in overview.use(given))
     assert (result.total_ns if result else 0) == expected
     assert sum(cause.total_ns for cause in result.causes if result) == expected if result else True

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures import traces
 from laptime.kit.errors import UsageError
-from laptime.trace.reading import jobs
+from laptime.trace.reading import trace_files
 from laptime.verbs import trace as verb
 
 
@@ -25,7 +25,7 @@ def write(folder: Path, *names: str, ranks: range | None = None, world: int = 8,
 
 
 def apart(folder: Path) -> list[list[str]]:
-    found = jobs.apart(sorted(path for path in folder.rglob("*") if path.is_file()))
+    found = trace_files.apart(sorted(path for path in folder.rglob("*") if path.is_file()))
     return [[str(path.relative_to(folder)) for path in job] for job in found.jobs]
 
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from laptime.records.tables import KernelRow
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables import kernels
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 
 def event(cat: str, name: str, ts: float, dur: float, /, tid: int = 1, **args: Any) -> dict[str, Any]:
@@ -30,8 +29,8 @@ def called(name: str, ts: float, correlation: int, by: str = "cudaLaunchKernel")
 
 def view_of(*events: dict[str, Any]) -> View:
     trace = reader.parse(json.dumps(list(events)).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def by_name(*events: dict[str, Any]) -> dict[str, KernelRow]:

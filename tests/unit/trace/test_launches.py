@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fixtures import traces
 from laptime.records.tables import Launches
-from laptime.trace import links, steps
+from laptime.trace import view
 from laptime.trace.columns import Trace
 from laptime.trace.reading import reader
 from laptime.trace.tables import launches
@@ -22,8 +22,8 @@ Event = dict[str, Any]
 
 
 def seen(trace: Trace) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = view.link(trace)
+    return View(trace, linked, view.find_steps(trace, linked))
 
 
 def found(*events: Event) -> Launches:
@@ -174,7 +174,7 @@ def test_launches_whose_work_is_not_in_the_file_are_counted_once() -> None:
     )  # fmt: skip
     rows.append({"ph": "X", "cat": "cpu_op", "name": "all", "pid": 1, "tid": 1, "ts": 0, "dur": 910})
     trace = reader.parse(json.dumps(rows).encode())
-    linked = links.link(trace)
-    found = launches.launches(View(trace, linked, steps.find(trace, linked)))
+    linked = view.link(trace)
+    found = launches.launches(View(trace, linked, view.find_steps(trace, linked)))
     assert found is not None
     assert (found.launches, found.lost) == (1, 3)

@@ -10,16 +10,15 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import LiveAtPeak, Memory, MemoryRow
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables.memory import memory
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 
 def view(events: list[dict[str, Any]], **top: Any) -> View:
     trace = reader.parse(json.dumps({"traceEvents": events, **top}).encode())
-    joined = links.link(trace)
-    return View(trace, joined, steps.find(trace, joined))
+    joined = link(trace)
+    return View(trace, joined, find_steps(trace, joined))
 
 
 def operator(name: str, start: float, dur: float, tid: int = 1) -> dict[str, Any]:
@@ -187,10 +186,10 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_peaks_equal_those_of_the_tensorboard_plugin(name: str) -> None:
     trace = reader.read(traces.path(name))
-    joined = links.link(trace)
+    joined = link(trace)
     found = {
         "CPU" if each.device == "cpu" else f"GPU{each.device[-1]}": each
-        for each in memory(View(trace, joined, steps.find(trace, joined)))
+        for each in memory(View(trace, joined, find_steps(trace, joined)))
     }
     expected = traces.expected()["traces"][name]["expected"]["tb_plugin"]
     compared = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laptime.records.tables import ModuleRow
-from laptime.trace import links, steps
+from laptime.trace import view
 from laptime.trace.reading import reader
 from laptime.trace.tables import modules
 from laptime.trace.view import View
@@ -41,8 +41,8 @@ def arrow(number: int, begin: float, end: float, to: int = 2) -> list[Event]:
 
 def view_of(events: list[Event]) -> View:
     trace = reader.parse(json.dumps(events).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = view.link(trace)
+    return View(trace, linked, view.find_steps(trace, linked))
 
 
 def table(*events: Event) -> dict[str, ModuleRow]:
@@ -194,8 +194,8 @@ def test_a_trace_without_modules_has_no_rows(events: list[Event]) -> None:
 @pytest.mark.torch
 def test_what_torch_writes_today_is_understood(tmp_path: Path, trained: Callable[[Path], Path]) -> None:
     trace = reader.read(trained(tmp_path / "trace.json"))
-    linked = links.link(trace)
-    rows = {row.id: row for row in modules.modules(View(trace, linked, steps.find(trace, linked)))}
+    linked = view.link(trace)
+    rows = {row.id: row for row in modules.modules(View(trace, linked, view.find_steps(trace, linked)))}
     assert [name.rsplit("/")[-1].rstrip("0123456789") for name in rows] == [
         "Sequential_",
         "Linear_",

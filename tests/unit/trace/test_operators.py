@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 from laptime.records.tables import OperatorRow
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables import operators
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 
 def event(cat: str, name: str, ts: float, dur: float, /, tid: int | str = 1, **args: Any) -> dict[str, Any]:
@@ -32,8 +31,8 @@ def work(name: str, ts: float, dur: float, correlation: int, /, cat: str = "kern
 
 def view_of(*events: dict[str, Any]) -> View:
     trace = reader.parse(json.dumps(list(events)).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def rows(*events: dict[str, Any]) -> dict[str, OperatorRow]:
@@ -165,8 +164,8 @@ def test_shapes_make_rows_and_are_one_line_however_the_file_writes_them() -> Non
         )
     ]
     trace = reader.parse(json.dumps(events, indent=2).encode())
-    linked = links.link(trace)
-    view = View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    view = View(trace, linked, find_steps(trace, linked))
     by_shape = operators.operators_by_shape(view)
     assert [(row.id, row.shapes, row.calls, row.host_total_ns) for row in by_shape] == [
         ("aten::mm [[2, 3], []]", "[[2, 3], []]", 2, 3_000),

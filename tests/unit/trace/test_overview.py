@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables.overview import overview, step_rows
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -16,8 +15,8 @@ LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 def view(*events: Event) -> View:
     trace = reader.parse(json.dumps({"traceEvents": list(events)}).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def host(name: str, start: int, end: int, cat: str = "user_annotation", **args: Any) -> Event:

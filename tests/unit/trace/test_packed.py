@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.trace.reading import packed, reader, stream
+from laptime.trace.reading import reader, stream
 
 WHOLE = json.dumps(
     [
@@ -62,7 +62,7 @@ def test_zst_without_a_library_says_what_to_install(tmp_path: Path, monkeypatch:
 
     path = tmp_path / "a.json.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
-    monkeypatch.setattr(packed.importlib, "import_module", missing)
+    monkeypatch.setattr(stream.importlib, "import_module", missing)
     with pytest.raises(UsageError, match="cannot be unpacked") as error:
         reader.read(path)
     assert "laptime[zst]" in error.value.next
@@ -86,7 +86,7 @@ def test_a_zip_of_several_traces_or_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_BOMB_SIZE", 8 << 20)
+    monkeypatch.setattr(stream, "_BOMB_SIZE", 8 << 20)
     event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},'
     for name, squeeze in (("a.json.gz", gzip.compress), ("a.json.xz", lzma.compress)):
         (tmp_path / name).write_bytes(squeeze(b"[" + event * 300_000))

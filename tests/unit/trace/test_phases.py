@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fixtures import traces
-from laptime.trace import links, phases, steps
+from laptime.trace import phases
 from laptime.trace.columns import Trace
 from laptime.trace.reading import reader
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -19,8 +19,8 @@ NOTE = "user_annotation"
 
 
 def seen(trace: Trace) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def view(*events: Event) -> View:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.trace import links, range_tree
+from laptime.trace import intervals, view
 from laptime.trace.columns import Host, Trace
 from laptime.trace.reading import reader
 
@@ -24,7 +24,7 @@ def trace(*rows: tuple[str, int, int], tid: int = 1, cat: str = "cpu_op") -> Tra
 
 
 def parents(found: Trace) -> dict[str, str]:
-    tree = range_tree.calls(found.host)
+    tree = intervals.calls(found.host)
     name = [found.texts[index] for index in found.host.name]
     return {name[row]: name[tree.parent[row]] if tree.parent[row] >= 0 else "" for row in tree.rows}
 
@@ -75,7 +75,7 @@ def by_hand(host: Host) -> list[int]:
 @given(ranges)
 def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, int]]) -> None:
     found = trace(*((f"{n}", start, start + took) for n, (start, took) in enumerate(rows)))
-    tree = range_tree.calls(found.host)
+    tree = intervals.calls(found.host)
     expected = by_hand(found.host)
     # Ranges of no length hold nothing, except their twins.
     for row, parent in enumerate(expected):
@@ -90,11 +90,11 @@ def test_descendants_ancestors_and_groups_are_those_found_by_climbing(
     rows: list[tuple[int, int]], picks: list[int]
 ) -> None:
     host = trace(*((f"{n}", start, start + took) for n, (start, took) in enumerate(rows))).host
-    tree = range_tree.calls(host)
+    tree = intervals.calls(host)
     number = len(host)
     ancestors = [list(climbed(tree, row)) for row in range(number)]
     group = np.array(picks[:number], np.int32)
-    within = range_tree.subtrees(tree)
+    within = intervals.subtrees(tree)
     values = np.arange(1, number + 1) ** 2
     sums = [
         sum(int(values[each]) for each in range(number) if row in [each, *ancestors[each]])
@@ -108,14 +108,14 @@ def test_descendants_ancestors_and_groups_are_those_found_by_climbing(
         next((each for each in [row, *ancestors[row]] if group[each] >= 0), -1) for row in range(number)
     ]
     own = np.where(group >= 0, np.arange(number), -1).astype(np.int32)
-    assert range_tree.inherit(tree, own).tolist() == nearest
+    assert intervals.inherit(tree, own).tolist() == nearest
     later = [
         next((each for each in ancestors[row] if host.end[each] > host.end[row]), -1) for row in range(number)
     ]
-    assert range_tree.outlasting(host, tree).tolist() == later
+    assert intervals.outlasting(host, tree).tolist() == later
 
 
-def climbed(tree: range_tree.RangeTree, row: int) -> Iterator[int]:
+def climbed(tree: intervals.RangeTree, row: int) -> Iterator[int]:
     """Ancestors, innermost first."""
     while (row := int(tree.parent[row])) >= 0:
         yield row
@@ -135,7 +135,7 @@ def rows_of_a_launch(**kernel: Any) -> list[dict[str, Any]]:
 
 def test_a_kernel_belongs_to_the_operator_around_its_launch_whatever_its_external_id() -> None:
     found = reader.parse(json.dumps(rows_of_a_launch(correlation=7)).encode())
-    linked = links.link(found)
+    linked = view.link(found)
     name = [found.texts[index] for index in found.host.name]
     assert name[linked.launch[0]] == "cuLaunchKernel"
     assert name[linked.operator[0]] == "inner"
@@ -144,14 +144,14 @@ def test_a_kernel_belongs_to_the_operator_around_its_launch_whatever_its_externa
 def test_a_kernel_without_a_launch_belongs_to_nobody() -> None:
     for args in ({}, {"correlation": 8}):
         found = reader.parse(json.dumps(rows_of_a_launch(**args)).encode())
-        linked = links.link(found)
+        linked = view.link(found)
         assert linked.launch.tolist() == [-1]
         assert linked.operator.tolist() == [-1]
 
 
 def test_a_trace_without_host_or_without_device_links_nothing() -> None:
     only_device = reader.parse(json.dumps(rows_of_a_launch(correlation=7)[-1:]).encode())
-    assert links.link(only_device).operator.tolist() == [-1]
+    assert view.link(only_device).operator.tolist() == [-1]
     only_host = reader.parse(json.dumps(rows_of_a_launch()[:-1]).encode())
-    assert len(links.link(only_host).launch) == 0
-    assert np.array_equal(links.link(only_host).operator_of >= 0, [True, True, True, True])
+    assert len(view.link(only_host).launch) == 0
+    assert np.array_equal(view.link(only_host).operator_of >= 0, [True, True, True, True])

@@ -12,7 +12,7 @@ import pytest
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.store import lookup
 from laptime.store.recording import recorded
-from laptime.trace import rank_workers
+from laptime.trace import ranks
 from laptime.verbs import trace as verb
 
 
@@ -55,11 +55,11 @@ def job(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("small", [0, rank_workers.SMALL])
+@pytest.mark.parametrize("small", [0, ranks.SMALL])
 def test_a_folder_is_one_job_with_its_straggler(
     job: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank_workers, "SMALL", small)
+    monkeypatch.setattr(ranks, "SMALL", small)
     found = verb.analyse([job])
     assert [row.rank for row in found.ranks] == [0, 1]
     assert [row.last_arrivals for row in found.ranks] == [0, 3]
@@ -88,11 +88,11 @@ def test_two_files_of_one_rank_are_told(tmp_path: Path) -> None:
     assert "b.json says rank 0 like another file; shown as 1" in found.files[0].warnings
 
 
-@pytest.mark.parametrize("small", [0, rank_workers.SMALL])
+@pytest.mark.parametrize("small", [0, ranks.SMALL])
 def test_a_file_of_a_folder_that_is_no_trace_is_passed_over_and_told(
     job: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank_workers, "SMALL", small)
+    monkeypatch.setattr(ranks, "SMALL", small)
     (job / "zoo.json").write_text("{}")
     (job / "aaa.json").write_text("hello")
     found = verb.analyse([job])

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures import traces
 from laptime.records.overview import CollectiveRow
-from laptime.trace import collectives, links, steps
+from laptime.trace import collectives, view
 from laptime.trace.collectives import Collective, kind
 from laptime.trace.ranks import RankShare, combine, share
 from laptime.trace.reading import reader
@@ -22,8 +22,8 @@ Event = dict[str, Any]
 
 
 def seen(trace: Any) -> View:
-    joined = links.link(trace)
-    return View(trace, joined, steps.find(trace, joined))
+    joined = view.link(trace)
+    return View(trace, joined, view.find_steps(trace, joined))
 
 
 def rank(number: int, events: list[Event], step: tuple[int, int] = (0, 1000), **top: Any) -> RankShare:

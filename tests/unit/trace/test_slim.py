@@ -13,18 +13,18 @@ from msgspec import structs
 
 from fixtures import traces
 from laptime.records.overview import Overview
-from laptime.trace import links, slim, steps
+from laptime.trace import slim
 from laptime.trace.columns import Trace
 from laptime.trace.reading import reader
 from laptime.trace.tables import overview
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 
 
 def view(trace: Trace) -> View:
-    joined = links.link(trace)
-    return View(trace, joined, steps.find(trace, joined))
+    joined = link(trace)
+    return View(trace, joined, find_steps(trace, joined))
 
 
 def parsed(events: list[Event], **top: Any) -> View:

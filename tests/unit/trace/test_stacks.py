@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from laptime.trace import links, stacks, steps
+from laptime.trace import stacks
 from laptime.trace.columns import HostKind
 from laptime.trace.reading import reader
-from laptime.trace.view import View
+from laptime.trace.view import View, find_steps, link
 
 
 def view_of(*events: dict[str, Any]) -> View:
     trace = reader.parse(json.dumps(list(events)).encode())
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def event(

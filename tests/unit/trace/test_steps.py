@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from laptime.trace import links, steps
+from laptime.trace import view
 from laptime.trace.reading import reader
 from laptime.trace.view import Steps
 
@@ -14,7 +14,7 @@ Event = dict[str, Any]
 
 def find(*events: Event) -> Steps:
     trace = reader.parse(json.dumps({"traceEvents": list(events)}).encode())
-    return steps.find(trace, links.link(trace))
+    return view.find_steps(trace, view.link(trace))
 
 
 def us(found: Steps) -> list[tuple[int, int, int]]:

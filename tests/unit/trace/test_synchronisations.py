@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from fixtures import traces
-from laptime.trace import links, steps, waits
+from laptime.trace import host_time
 from laptime.trace.columns import Trace
 from laptime.trace.reading import reader
-from laptime.trace.tables import synchronisations
-from laptime.trace.view import View
+from laptime.trace.tables import overview
+from laptime.trace.view import View, find_steps, link
 
 Event = dict[str, Any]
 
 
 def seen(trace: Trace) -> View:
-    linked = links.link(trace)
-    return View(trace, linked, steps.find(trace, linked))
+    linked = link(trace)
+    return View(trace, linked, find_steps(trace, linked))
 
 
 def view(*events: Event) -> View:
@@ -42,11 +42,11 @@ def copy(name: str, start: float, end: float, id_: int) -> Event:
 
 
 def waited(*events: Event) -> list[tuple[str, str, int, int]]:
-    return [(row.call, row.operator, row.calls, row.wait_ns) for row in synchronisations.find(view(*events))]
+    return [(row.call, row.operator, row.calls, row.wait_ns) for row in overview.find(view(*events))]
 
 
 def test_a_synchronisation_is_named_after_the_operator_that_the_program_called() -> None:
-    found = synchronisations.find(
+    found = overview.find(
         view(
             on("aten::item", 10, 60, **{"Call stack": "train.py(3): main"}),
             on("aten::_local_scalar_dense", 11, 60),
@@ -154,11 +154,11 @@ def test_the_profilers_own_wait_after_the_last_step_does_not_count() -> None:
     ],
 )
 def test_names_of_copies(name: str, direction: str, memory: str) -> None:
-    assert (waits.direction(name), waits.memory(name)) == (direction, memory)
+    assert (host_time.direction(name), host_time.memory(name)) == (direction, memory)
 
 
 def test_a_batch_moved_from_pageable_memory_waits_in_the_real_trace() -> None:
-    rows = synchronisations.find(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
+    rows = overview.find(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
     assert [(row.call, row.operator, row.calls) for row in rows] == [
         ("cudaMemcpyAsync HtoD from pageable memory", "aten::to", 6),
         ("cudaStreamSynchronize", "aten::to", 12),

@@ -10,16 +10,15 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import Lane, Timeline
-from laptime.trace import links, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables.timeline import device_type, timeline, typical
-from laptime.trace.view import Steps, View
+from laptime.trace.view import Steps, View, find_steps, link
 
 
 def view(events: list[dict[str, Any]]) -> View:
     trace = reader.parse(json.dumps({"traceEvents": events}).encode())
-    joined = links.link(trace)
-    return View(trace, joined, steps.find(trace, joined))
+    joined = link(trace)
+    return View(trace, joined, find_steps(trace, joined))
 
 
 def host(
@@ -137,8 +136,8 @@ def test_the_kind_of_device_is_told_by_its_memory_events_and_calls() -> None:
 @pytest.mark.parametrize("name", traces.names())
 def test_every_real_trace_has_a_timeline_inside_its_step(name: str) -> None:
     trace = reader.read(traces.path(name))
-    joined = links.link(trace)
-    found = made(View(trace, joined, steps.find(trace, joined)))
+    joined = link(trace)
+    found = made(View(trace, joined, find_steps(trace, joined)))
     for lane in found.lanes:
         assert min(lane.start_ns) >= 0
         assert max(a + b for a, b in zip(lane.start_ns, lane.dur_ns, strict=True)) <= found.dur_ns

@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.records.overview import Totals
 from laptime.trace.reading import reader
-from laptime.trace.tables.totals import totals
+from laptime.trace.tables.overview import totals
 
 
 def device(

@@ -12,7 +12,8 @@ from fixtures import traces
 from fixtures.kineto import A100, Recording
 from laptime import rules
 from laptime.records.profile import Profile
-from laptime.trace import profile, warm_up
+from laptime.trace import profile
+from laptime.trace import profile as warm_up
 from laptime.trace.reading import reader
 
 

@@ -14,8 +14,21 @@ import numpy as np
 from msgspec import Struct
 
 from laptime.trace.columns import HostKind, Ints, Kinds, Mask
-from laptime.trace.reading.decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
-from laptime.trace.reading.event_kinds import APIS, DEVICE, RANGE, STREAM_WAIT, group
+from laptime.trace.reading.decode import (
+    APIS,
+    DEVICE,
+    RANGE,
+    STREAM_WAIT,
+    Args,
+    Begins,
+    Complete,
+    Ends,
+    Event,
+    Events,
+    Instant,
+    Meta,
+    group,
+)
 
 Columns = dict[str, np.ndarray[Any, Any]]
 

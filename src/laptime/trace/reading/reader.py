@@ -12,7 +12,9 @@ import gc
 import io
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,22 +23,32 @@ import msgspec
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.trace.columns import Trace
-from laptime.trace.reading import assemble, packed, parallel_decode, rocprof_json, torch_trace
-from laptime.trace.reading.database import reading as database
+from laptime.trace.reading import (
+    assemble,
+    nsys,
+    parallel_decode,
+    rocpd,
+    rocprof_json,
+    snapshot,
+    sqlite,
+    stream,
+    torch_trace,
+)
 from laptime.trace.reading.decode import FAULTS
 from laptime.trace.reading.gather import Imprecise, Part
 from laptime.trace.reading.parallel_decode import gathered
-from laptime.trace.reading.snapshot import reading as snapshot
 from laptime.trace.reading.stream import Cut, no_trace
 from laptime.trace.reading.xplane import reading as xplane
 
 OTHERS: dict[tuple[str, ...], Callable[[Path], Trace]] = {
     (xplane.SUFFIX,): xplane.read,
-    database.SUFFIXES: database.read,
+    (".sqlite", ".sqlite3", ".db"): lambda path: _database(path),
     snapshot.SUFFIXES: snapshot.read,
     torch_trace.SUFFIXES: torch_trace.read,
 }
 """Files that are no Chrome traces, by the end of their names."""
+
+_TOOLS = {"nsys": nsys, "rocpd": rocpd}
 
 LARGE = 48 << 20
 """Bytes from which another process (0.15 s to start) pays for itself."""
@@ -58,7 +70,7 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
         if path.name.endswith(suffixes):
             return read_other(path)
     try:
-        opener = packed.opener(path)
+        opener = stream.opener(path)
         size = path.stat().st_size
         if opener is None and rocprof_json.is_own(path):
             return rocprof_json.read(path)
@@ -81,6 +93,30 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
             return _stream(file, path.name)
 
 
+def _database(path: Path) -> Trace:
+    """An export of Nsight Systems, or a database of rocprof; UsageError if it is neither, or empty."""
+    step = "nsys export --type sqlite REPORT.nsys-rep, or rocprofv3 --sys-trace --output-format rocpd"
+    try:
+        size = path.stat().st_size
+        with sqlite.opened(path) as tables:
+            tool = next((name for name, each in _TOOLS.items() if each.is_own(tables.names)), "")
+            if not tool:
+                why = "its tables are neither those of Nsight Systems nor those of rocpd"
+                raise UsageError(f"{path} is no profile", why=why, next=step)
+            rows, about = _TOOLS[tool].read(tables)
+    except (
+        OSError,
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ) as error:  # the last in a message of damage
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read", why=why, next=step) from error
+    if not rows.events:
+        why = "its tables of calls, kernels, copies and ranges are empty"
+        raise UsageError(f"{path} has no events", why=why, next=step)
+    return replace(assemble.trace([rows.part(size)], about, name=path.name), format=tool)
+
+
 def head(path: Path) -> dict[str, Any]:
     """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
 
@@ -88,13 +124,13 @@ def head(path: Path) -> dict[str, Any]:
         UsageError: it cannot be opened, or it is no trace.
     """
     try:
-        opener = packed.opener(path)
+        opener = stream.opener(path)
         if opener is None:
             with path.open("rb") as file:
                 return _head(file.read)
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next="") from error
-    ahead = packed.Ahead(path, opener)
+    ahead = stream.Ahead(path, opener)
     try:
         return _head(ahead.read)
     finally:
@@ -132,8 +168,8 @@ def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
     return assemble.trace(parts, _metadata(parts), name=name, broken=broken)
 
 
-def _unpacked(path: Path, opener: packed.Opener, *, exact: bool) -> tuple[list[Part], str]:
-    ahead = packed.Ahead(path, opener)
+def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[Part], str]:
+    ahead = stream.Ahead(path, opener)
     try:
         return [gathered(Cut(ahead.read, exact=exact))], ahead.broken
     except UsageError as error:

@@ -25,10 +25,9 @@ from msgspec import Struct, field
 
 from laptime.kit.errors import UsageError
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Ints, Trace
-from laptime.trace.reading import assemble
-from laptime.trace.reading.database import marks
+from laptime.trace.reading import assemble, sqlite
+from laptime.trace.reading.assemble import Rows
 from laptime.trace.reading.decode import FAULTS, mend
-from laptime.trace.reading.rows import Rows
 
 FORMAT = "rocprof"
 _BEGIN = re.compile(rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}')
@@ -99,9 +98,9 @@ def read(path: Path) -> Trace:
     rows = Rows()
     calls = [event for event in timed if labels.get(event.pid) in _API]
     _add_calls(rows, calls, labels)
-    found = [marks.Mark(_begin(e), _end(e), rows.thread(e.args.pid, e.thread), e.name)
+    found = [sqlite.Mark(_begin(e), _end(e), rows.thread(e.args.pid, e.thread), e.name)
              for e in timed if labels.get(e.pid) == _MARKS]  # fmt: skip
-    marks.add(rows, found, lambda threads: threads)
+    sqlite.add(rows, found, lambda threads: threads)
     _add_work(
         rows,
         [event for event in timed if _on_device(labels.get(event.pid, ""))],

@@ -24,7 +24,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.tables import Compilation
 from laptime.trace.columns import HostKind, Trace
 from laptime.trace.reading import assemble
-from laptime.trace.reading.rows import Rows
+from laptime.trace.reading.assemble import Rows
 
 SUFFIXES = (".log",)
 FORMAT = "torch_trace"

@@ -1,14 +1,29 @@
-"""What a user names, as the trace files of the ranks of one job."""
+"""What a user names, as the trace files of the ranks of one job.
+
+Which traces of a folder are the ranks of one job: those that share what ranks share.
+
+1. Files that state a job of several ranks (distributedInfo) belong together if they state the same one: world
+   size, backend, NCCL version.
+2. Others belong together if their names differ by nothing but the rank (and times and process ids), or by
+   nothing but these, written within seconds; files of one session of TensorFlow do, too.
+3. Nobody is there twice: a second file of a rank is of another job.
+
+Lies when: two jobs of one kind lie in one folder and their names do not tell them apart.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
+from laptime.trace.reading import reader
+from laptime.trace.reading.assemble import whole
+from laptime.trace.reading.xplane.reading import SUFFIX
 
 SUFFIXES = (".json", ".json.gz", ".json.zip", ".json.xz", ".json.zst", ".xplane.pb", ".sqlite", "_results.db")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
@@ -115,3 +130,124 @@ def _missing(path: Path) -> UsageError:
         why=f"{folder} has no such file" if folder else f"there is no folder {path.parent}",
         next=f"did you mean {path.parent / near}?" if near else "laptime trace FILE or FOLDER",
     )
+
+
+TOGETHER = 10
+"""Seconds within which ranks without numbers write their files."""
+
+_SILENT = tuple(suffix for suffixes in reader.OTHERS for suffix in suffixes)
+"""Files that do not say whose they are."""
+
+_NUMBER = re.compile(r"\d{4,}")
+_WRITTEN = re.compile(r"(?<!\d)(\d{10})(\d{3}|\d{6}|\d{9})?(?!\d)")
+"""A time since 1970 in seconds, milliseconds, microseconds or nanoseconds."""
+
+
+class _Identity(NamedTuple):
+    """What a file shows of its job.
+
+    Attributes:
+        rank: as the file states it, else its name; None unknown.
+        stated: the job that the file states; () without.
+        shape: its path without rank, times and process ids.
+        written: seconds since 1970, where the name tells them.
+    """
+
+    path: Path
+    rank: int | None
+    stated: tuple[object, ...]
+    shape: str
+    written: int | None
+
+
+class Jobs(NamedTuple):
+    """Files of each job, that of most ranks first, and those that are no traces."""
+
+    jobs: list[list[Path]]
+    others: list[Path]
+
+
+def apart(paths: Sequence[Path]) -> Jobs:
+    """The jobs that these files belong to; each keeps the order of the files."""
+    identities, others = list[_Identity](), list[Path]()
+    for path in paths:
+        try:
+            identities.append(_identity(path))
+        except UsageError:
+            others.append(path)
+    stating = {each.shape: each.stated for each in identities if each.stated}
+    groups = defaultdict[tuple[object, ...], list[_Identity]](list)
+    for each in identities:
+        stated = each.stated or stating.get(each.shape, ())
+        groups[stated or ("named", each.shape, each.rank is not None)].append(each)
+    jobs = [job for key, group in groups.items() for job in _without_twins(_of_group(key, group))]
+    order = {path: place for place, path in enumerate(paths)}
+    found = [sorted((each.path for each in job), key=order.__getitem__) for job in jobs]
+    return Jobs(sorted(found, key=lambda job: (-len(job), order[job[0]])), others)
+
+
+def rank_of(path: Path) -> int | None:
+    """The rank that a file or its name states; None where neither does, or it is no trace."""
+    try:
+        return _identity(path).rank
+    except UsageError:
+        return None
+
+
+def _identity(path: Path) -> _Identity:
+    """What a file and its name say.
+
+    Raises:
+        UsageError: it is no trace.
+    """
+    if path.name.endswith(SUFFIX):
+        return _Identity(path, None, ("session", path.parent), "", None)
+    distributed = {} if path.name.endswith(_SILENT) else reader.head(path).get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    rank, world = whole(distributed.get("rank")), whole(distributed.get("world_size"))
+    if rank is None:
+        rank = rank_in(path.name)
+    if rank is None:
+        rank = rank_in(path.parent.name)
+    stated = ("stated", world, distributed.get("backend"), distributed.get("nccl_version"))
+    written = _WRITTEN.search(path.name)
+    return _Identity(
+        path,
+        rank,
+        stated if world and world > 1 else (),
+        _NUMBER.sub("*", without_rank(str(path))),
+        int(written[1]) if written else None,
+    )
+
+
+def _of_group(key: tuple[object, ...], group: list[_Identity]) -> Iterable[list[_Identity]]:
+    """The jobs in files that state the same one, or whose names are alike."""
+    if key[0] == "session" or len({each.rank for each in group}) == len(group):
+        return [group]
+    if key[0] == "stated":
+        by_shape = defaultdict[str, list[_Identity]](list)
+        for each in group:
+            by_shape[each.shape].append(each)
+        return by_shape.values()
+    if any(each.rank is not None for each in group):
+        return [group]
+    jobs = list[list[_Identity]]()
+    for each in sorted(group, key=lambda each: each.written or 0):
+        before = jobs[-1][-1].written if jobs else None
+        if before and each.written and each.written - before <= TOGETHER:
+            jobs[-1].append(each)
+        else:
+            jobs.append([each])
+    return jobs
+
+
+def _without_twins(jobs: Iterable[list[_Identity]]) -> Iterable[list[_Identity]]:
+    """The n-th files of all ranks belong together."""
+    for job in jobs:
+        number = defaultdict[int, int](int)
+        parts = defaultdict[int, list[_Identity]](list)
+        for each in job:
+            parts[number[each.rank] if each.rank is not None else 0].append(each)
+            if each.rank is not None:
+                number[each.rank] += 1
+        yield from parts.values()

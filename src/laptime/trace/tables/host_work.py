@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from laptime.records.profile import EmptyWait, HostWork, HostWorkKind
-from laptime.trace import intervals, names, phases, stacks, unrecorded, waits
+from laptime.trace import host_time, intervals, names, phases, stacks
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
 from laptime.trace.intervals import EMPTY, Ranges
-from laptime.trace.links import of_host
-from laptime.trace.view import View, once
+from laptime.trace.view import View, of_host, once
 
 FAR = 1_000_000
 MANY = 20
@@ -125,7 +124,7 @@ def _initialisation(view: View) -> Ranges:
 def _autotuning(view: View) -> Ranges:
     """Ranges that try kernels, and convolutions that waited for the device inside."""
     host, tries = view.trace.host, phases.named(view, names.is_autotuning) & ~_calls(view)
-    waiting = np.intersect1d(waits.waiting(view), _named_calls(view, _synchronises))
+    waiting = np.intersect1d(host_time.waiting(view), _named_calls(view, _synchronises))
     around = view.links.operator_of[waiting]
     trying = np.unique(around[names.rows(view.trace.texts, of_host(host.name, around), _is_convolution)])
     return intervals.join(_cover(view, tries), intervals.union(host.start[trying], host.end[trying]))
@@ -156,7 +155,7 @@ def _stretches(view: View) -> Ranges:
     other = phases.loading(view) | phases.named(view, names.is_host_collective) | _calls(view)
     other |= phases.operators(view)
     other[_long_leaves(view)] = False
-    shown = intervals.subtract(Ranges(begin[far], stop[far]), unrecorded.ranges(view))
+    shown = intervals.subtract(Ranges(begin[far], stop[far]), host_time.unexplained(view))
     return _long(intervals.subtract(shown, _cover(view, other)))
 
 
@@ -263,7 +262,7 @@ def empty_waits(view: View) -> list[EmptyWait]:
     Making a context is no such wait, nor is freeing memory.
     """
     host, texts, steps = view.trace.host, view.trace.texts, view.steps
-    rows = waits.waiting(view)
+    rows = host_time.waiting(view)
     rows = rows[~names.rows(texts, host.name[rows], _frees)]
     rows = rows[(host.start[rows] >= steps.host_start.min()) & (host.start[rows] < steps.host_end.max())]
     rows = rows[np.isin(host.thread[rows], _threads(view))]

@@ -13,11 +13,11 @@ order, each takes only what the one before left:
 
 - data: waiting for a DataLoader;
 - communication: a collective that the host carries out (gloo, mpi, ucc);
-- synchronisation: inside another call that waits for the device (waits.py);
+- synchronisation: inside another call that waits for the device (host_time.py);
 - copy: inside a copy to the device that the host carries out (pageable memory is staged) or waits for;
 - the rest is the host at work. It is `synchronisation` as far as a wait for the device had cost the host its
   lead, and `host` beyond: late without any wait, too; `unrecorded` instead of `host` where no event says what
-it did, and wherever the profiler itself was at work (unrecorded.py).
+it did, and wherever the profiler itself was at work (host_time.py).
 
 Lead: a wait that lasted w ns while the device was busy puts the host back by w; without it, it would have
 come w earlier to all that follows. Idle time uses this up, whatever its cause; waits add up, to one mean step
@@ -43,9 +43,9 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from laptime.records.overview import Cause, Idle, IdleCause
-from laptime.trace import host_attribution, intervals, names, phases, stacks, unrecorded, waits
+from laptime.trace import host_time, intervals, names, phases, stacks
 from laptime.trace.columns import NONE, Index, Ints, Mask
-from laptime.trace.host_attribution import Shares
+from laptime.trace.host_time import Shares
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
 
@@ -117,11 +117,11 @@ class _Host:
         launch = view.links.launch[view.links.launch >= 0]
         self.launching: list[int] = np.unique(view.trace.host.thread[launch]).tolist()
         self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
-        self.waiting = waits.waiting(view)
+        self.waiting = host_time.waiting(view)
         on_loop = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
         self.delays = self.waiting[on_loop]
         self.delays = self.delays[np.argsort(view.trace.host.end[self.delays], kind="stable")]
-        self.uploads = waits.uploads(view)
+        self.uploads = host_time.uploads(view)
         self._loading = phases.loading(view)
         self._working = phases.at_work(view) | self._loading | self._mask(self.collective)
         self._waits: dict[int, dict[Cause, Ranges]] = {}
@@ -205,7 +205,7 @@ def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
     """Gaps that end with an activity whose launch is not in the file."""
     if host.loop != NONE:
         loading = intervals.intersect(ranges, host.waits(host.loop)["data"])
-        ledger.add("data", loading, host_attribution.innermost(host.view, host.loop, loading))
+        ledger.add("data", loading, host_time.innermost(host.view, host.loop, loading))
         ranges = intervals.subtract(ranges, loading)
     ledger.add("other", ranges)
     ledger.label("other", "no launch in the trace", ranges.total)
@@ -222,14 +222,14 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
         if not len(part.start):
             continue
         if cause == "data":
-            shares = host_attribution.innermost(view, thread, part)
+            shares = host_time.innermost(view, thread, part)
         elif cause == "communication":
             rows = host.collective[threads[host.collective] == thread]
-            shares = host_attribution.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
+            shares = host_time.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
         else:
             rows = np.union1d(host.waiting, host.uploads)
             rows = rows[threads[rows] == thread]
-            shares = host_attribution.of_calls(view, rows, waits.culprits(view, rows), part)
+            shares = host_time.of_calls(view, rows, host_time.culprits(view, rows), part)
         ledger.add(cause, part, shares)
         if cause != "synchronisation":
             spent.append(part)
@@ -238,7 +238,7 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
 
 def _without_profiling(ledger: _Ledger, host: _Host, ranges: Ranges, spent: list[Ranges]) -> Ranges:
     """Book what the profiler itself took of these ranges, and return the rest."""
-    part = intervals.intersect(ranges, unrecorded.profiling(host.view))
+    part = intervals.intersect(ranges, host_time.profiling(host.view))
     ledger.add("unrecorded", part)
     ledger.label("unrecorded", "the profiler", part.total)
     spent.append(part)
@@ -264,17 +264,17 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     some = lost > 0
     rows, of = np.unique(source[some], return_inverse=True)
     ns = np.bincount(of, lost[some], minlength=len(rows)).astype(np.int64)
-    cause = waits.culprits(host.view, rows)
+    cause = host_time.culprits(host.view, rows)
     names_ = host.view.trace.host.name[np.where(cause >= 0, cause, rows)]
     ledger.add("synchronisation", Ranges(start[some], middle[some]), Shares(rows, names_, ns))
     for each in rests:
         on_thread = (thread == each) & (middle < end)
         late = Ranges(middle[on_thread], end[on_thread])
-        silent = intervals.intersect(late, unrecorded.ranges(host.view))
+        silent = intervals.intersect(late, host_time.unexplained(host.view))
         ledger.add("unrecorded", silent)
         ledger.label("unrecorded", "no event", silent.total)
         part = intervals.subtract(late, silent)
-        ledger.add("host", part, host_attribution.innermost(host.view, each, part))
+        ledger.add("host", part, host_time.innermost(host.view, each, part))
 
 
 def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:

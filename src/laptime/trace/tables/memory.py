@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
-from laptime.trace import range_tree
+from laptime.trace import intervals
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents, Rows
-from laptime.trace.groups import group
-from laptime.trace.links import of_host
-from laptime.trace.view import View
+from laptime.trace.intervals import group
+from laptime.trace.view import View, of_host
 
 DEVICES = {
     0: "cpu",
@@ -52,7 +51,7 @@ class _Owners(NamedTuple):
 
     innermost: Index
     around: Index
-    inside: range_tree.Subtrees
+    inside: intervals.Subtrees
     outermost: Mask
 
 
@@ -106,7 +105,7 @@ def _owners(view: View) -> _Owners:
     host, links, events = view.trace.host, view.links, view.trace.memory
     innermost = np.full(len(events), NONE, np.int32)
     taking = links.calls.rows
-    above = range_tree.outlasting(host, links.calls)
+    above = intervals.outlasting(host, links.calls)
     bounds = np.searchsorted(host.thread[taking], np.arange(len(view.trace.threads) + 1))
     for on_thread in _by_thread(events):
         thread = int(events.thread[on_thread[0]])
@@ -122,7 +121,7 @@ def _owners(view: View) -> _Owners:
             over = (at >= 0) & (host.end[at] <= events.at[on_thread])
         innermost[on_thread] = of_host(links.operator_of, at)
     operator = host.kind == HostKind.OPERATOR
-    inside = range_tree.subtrees(links.calls)
+    inside = intervals.subtrees(links.calls)
     outermost = inside.outermost(np.where(operator, host.name, NONE).astype(np.int32))
     return _Owners(innermost, of_host(links.operator_around(), innermost), inside, outermost)
 

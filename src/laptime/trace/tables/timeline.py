@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import Lane, Timeline
-from laptime.trace import names, range_tree
+from laptime.trace import intervals, names
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Kinds, Mask, Trace
 from laptime.trace.tables.memory import DEVICES
 from laptime.trace.view import Steps, View
@@ -128,7 +128,7 @@ def _host_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> tup
     host, texts = view.trace.host, view.trace.texts
     drawn = np.zeros(len(host), bool)
     drawn[rows] = True
-    depth = range_tree.build(host, drawn).depth[rows]
+    depth = intervals.build(host, drawn).depth[rows]
     category = _categories(host.kind[rows], _OF_HOST)
     category[names.rows(texts, host.name[rows], names.is_dataloader)] = CATEGORIES.index("data")
     category[names.rows(texts, host.name[rows], names.is_host_collective)] = CATEGORIES.index("communication")

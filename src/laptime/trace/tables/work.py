@@ -26,9 +26,9 @@ from laptime.analysis.operator_work import Counted
 from laptime.analysis.products import Shape
 from laptime.records.overview import OperatorClass, Roofline, Work
 from laptime.records.profile import JSON_FORMATS
-from laptime.trace import kernel_families, names, range_tree, waits
+from laptime.trace import host_time, intervals, kernel_families, names
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
-from laptime.trace.groups import Groups, group
+from laptime.trace.intervals import Groups, group
 from laptime.trace.tables.operators import Calls, calls_of, listed
 from laptime.trace.view import View
 
@@ -97,7 +97,7 @@ def _on_device(view: View, calls: Calls) -> _Spent:
     talks = names.rows(texts, device.name, names.is_communication) & (device.kind == DeviceKind.KERNEL)
     copies = np.flatnonzero(device.kind == DeviceKind.MEMCPY)
     moves = np.zeros(len(device), bool)
-    moves[copies] = np.isin(waits.sorts(view, copies.astype(np.int32))[0], ("HtoD", "DtoH"))
+    moves[copies] = np.isin(host_time.sorts(view, copies.astype(np.int32))[0], ("HtoD", "DtoH"))
     launched = (view.links.operator >= 0) & ~talks & ~moves
     by = calls.own[view.links.operator[launched]]
     matrix = names.rows(texts, device.name, kernel_families.uses_tensor_cores)[launched]
@@ -207,7 +207,7 @@ def _made(
     of: Index,
     counted: list[Counted | None],
     total: Ints,
-    within: range_tree.Subtrees,
+    within: intervals.Subtrees,
     spent: _Spent,
 ) -> list[Work]:
     """A row a group of counted calls."""
@@ -261,7 +261,7 @@ def _rest(view: View, kind: Index, inside: Mask, spent: Ints) -> list[Work]:
     rows = np.flatnonzero(~inside & (spent > 0))
     if not len(rows):
         return []
-    kinds = range_tree.inherit(view.links.calls, kind)[rows]
+    kinds = intervals.inherit(view.links.calls, kind)[rows]
     groups = group(np.where(kinds >= 0, kinds, _OTHER), host.name[rows])
     numbers, ns = groups.sizes(), groups.sums(spent[rows])
     return [

@@ -12,11 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from laptime.records.profile import CollectiveUse, Workload
-from laptime.trace import names, phases
+from laptime.trace import collectives, names, phases
 from laptime.trace.columns import HostKind
-from laptime.trace.links import of_host
-from laptime.trace.tables import collective_use, fusible, host_work
-from laptime.trace.view import View
+from laptime.trace.tables import host_work, kernels
+from laptime.trace.view import View, of_host
 
 _SERVERS = {
     "vLLM": re.compile(r"(^|/)vllm/|^vllm::|^_C_cache_ops::|^execute_(context|model)_\d|^_ZN4vllm|vllm::"),
@@ -50,7 +49,7 @@ def workload(view: View) -> Workload:
     replayed |= device.graph > 0
     training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
     works = trace.format not in MARKED and bool(phases.at_work(view).any())
-    stage, uses = _stage(view), collective_use.uses(view)
+    stage, uses = _stage(view), collectives.uses(view)
     return Workload(
         kind="training" if training else "inference" if works else "unknown",
         server="" if training else _server(view),
@@ -65,7 +64,7 @@ def workload(view: View) -> Workload:
         host_work=host_work.host_work(view),
         empty_waits=host_work.empty_waits(view),
         collectives=uses,
-        fusible=fusible.fusible(view),
+        fusible=kernels.fusible(view),
     )
 
 

@@ -1,9 +1,7 @@
 """TensorFlow's profiler files (`HOST.xplane.pb`) as columns; everything behind them is shared with Kineto.
 
 space    XSpace -> planes, lines, events
-host     what an event on a CPU thread is
-steps    where a step begins and ends, and its phases
-streams  GPU planes -> kernels, copies, memsets
+host     what an event on a CPU thread is, where a step begins and ends; GPU planes -> kernels, copies
 reading  one file -> columns.Trace
 
 Neither TensorFlow nor protobuf is needed. Field numbers: tsl/profiler/protobuf/xplane.proto; names of events

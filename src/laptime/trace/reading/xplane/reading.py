@@ -15,7 +15,7 @@ from laptime.kit.text import count
 from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Trace
 from laptime.trace.reading import assemble
 from laptime.trace.reading.gather import WEEK, Part
-from laptime.trace.reading.xplane import host, space, steps, streams
+from laptime.trace.reading.xplane import host, space
 from laptime.trace.reading.xplane.space import Line, Plane
 
 SUFFIX = ".xplane.pb"
@@ -55,7 +55,7 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
     rows = _Rows()
     hosts = [plane for plane in planes if plane.name.startswith("/host:")]
     rows.add_hosts(hosts)
-    devices = [(plane, number) for plane in planes if (number := streams.device_of(plane)) is not None]
+    devices = [(plane, number) for plane in planes if (number := host.device_of(plane)) is not None]
     for plane, number in devices:
         rows.add_device(plane, number)
     if not rows.host["start"] and not rows.device["start"]:
@@ -66,7 +66,7 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
         )
     about = {
         "framework": "tensorflow",
-        "deviceProperties": [streams.properties(plane, number) for plane, number in devices],
+        "deviceProperties": [host.properties(plane, number) for plane, number in devices],
     }
     trace = assemble.trace([rows.part(len(data))], about, name=Path(name).name)
     return replace(trace, format=FORMAT, warnings=[*trace.warnings, *_unread(planes)])
@@ -86,7 +86,7 @@ class _Rows:
     def add_hosts(self, planes: list[Plane]) -> None:
         """Threads of all host planes, with the steps found on them."""
         lines = [(plane, self._sane(line)) for plane in planes for line in plane.lines]
-        step_ranges = steps.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
+        step_ranges = host.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
         for at, (plane, line) in enumerate(lines):
             thread = self._thread(line)
             self._add_line(plane, line, thread, step_ranges.instead_of if step_ranges else "")
@@ -115,7 +115,7 @@ class _Rows:
     def add_device(self, plane: Plane, device: int) -> None:
         """The activities of a GPU."""
         sane = plane._replace(lines=[self._sane(line) for line in plane.lines])
-        for row in streams.rows(sane, device):
+        for row in host.rows(sane, device):
             self._append(self.device, row)
 
     def _append(self, table: dict[str, list[Any]], row: dict[str, Any]) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Ints
-from laptime.trace.reading.database import marks
-from laptime.trace.reading.database.tables import Tables, mapped, triples
-from laptime.trace.reading.rows import Rows
+from laptime.trace.reading import sqlite
+from laptime.trace.reading.assemble import Rows
+from laptime.trace.reading.sqlite import Tables, mapped, triples
 
 _DISPATCH, _REGION, _COPY = "rocpd_kernel_dispatch", "rocpd_region", "rocpd_memory_copy"
 _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
@@ -105,8 +105,8 @@ class _Recording:
                 name=mapped(calls["name_id"], {each: self._rows.text(text) for each, text in names.items()}),
             )
         own = (column[marked == 1].tolist() for column in regions.values())
-        ranges = [marks.Mark(a, b, t, self._texts.get(n, "")) for a, b, t, n, _ in zip(*own, strict=True)]
-        marks.add(self._rows, ranges, lambda found: mapped(found, self._threads))
+        ranges = [sqlite.Mark(a, b, t, self._texts.get(n, "")) for a, b, t, n, _ in zip(*own, strict=True)]
+        sqlite.add(self._rows, ranges, lambda found: mapped(found, self._threads))
 
     def _kernels(self) -> None:
         wanted = ("start", "end", "agent_id", "kernel_id", "queue_id", "stream_id", "event_id",

@@ -1,4 +1,8 @@
-"""Which calls made the host wait for the device, and which operator caused a call.
+"""What the host did in given ranges, which calls waited for the device, and what no event explains.
+
+What a host thread did during given ranges: the self time that each call had inside them.
+
+Which calls made the host wait for the device, and which operator caused a call.
 
 A call waits when it is
 
@@ -10,6 +14,15 @@ A call waits when it is
 
 Lies when: names of copies do not tell the memory (ROCm); then a copy to the host is taken for waiting if its
 call returned after the copy's end.
+
+Time of the host that no recorded event explains.
+
+- long gaps in which no thread shows anything but the annotation of the step: Python without stacks, a library
+  or a file that the profiler does not see, another program on this CPU. Short gaps are what lies between two
+  operators of any Python program: only those of at least `FAR`, and `MANY` times the usual gap, count;
+- the profiler's own work (category `overhead`: buffers are flushed) while no operator and no call runs.
+
+Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range.
 """
 
 from __future__ import annotations
@@ -20,10 +33,73 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.trace import names, range_tree
-from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Mask
-from laptime.trace.links import of_host
-from laptime.trace.view import View, once
+from laptime.trace import intervals, names, phases, stacks
+from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Mask
+from laptime.trace.intervals import Ranges
+from laptime.trace.view import View, of_host, once
+
+
+class Shares(NamedTuple):
+    """Host rows, the self time of each in ns, and the text (index) that names it."""
+
+    row: Index
+    name: Index
+    ns: Ints
+
+
+def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
+    """Time of the ranges by innermost operator; a runtime call counts for the operator that made it.
+
+    Time outside operators goes to the innermost Python function, where the trace has any, else to the
+    innermost annotation. Time in none of them, or in nothing but the step, is in no share.
+    """
+    host, links = view.trace.host, view.links
+    rows = host.of_thread(thread)
+    rows = rows[links.calls.depth[rows] >= 0]
+    rows, ns = _to_themselves(view, rows, links.calls.parent, ranges)
+    operator = links.operator_of[rows]
+    operator[(operator >= 0) & ~phases.operators(view)[operator]] = NONE
+    functions = stacks.frames_of(view)
+    frames = host.of_thread(int(functions.home[thread]))
+    frames = frames[host.kind[frames] == HostKind.PYTHON]
+    annotation = (operator < 0) & (host.kind[rows] == HostKind.ANNOTATION)
+    step = names.rows(view.trace.texts, host.name[rows], names.is_step)
+    counts = ~(step & (operator < 0)) & ~(annotation & bool(len(frames)))
+    name = host.name[np.where(operator >= 0, operator, rows)]
+    inner = Shares(rows[counts], name[counts], ns[counts])
+    if not len(frames):
+        return inner
+    outside = intervals.subtract(ranges, phases.cover(view, phases.at_work(view), thread))
+    frames, ns = _to_themselves(view, frames, functions.around, outside)
+    return Shares(
+        np.append(inner.row, frames),
+        np.append(inner.name, host.name[frames]),
+        np.append(inner.ns, ns),
+    )
+
+
+def of_calls(view: View, rows: Index, cause: Index, ranges: Ranges) -> Shares:
+    """Time of the ranges by these calls, each named after its cause, or after itself where it has none."""
+    host = view.trace.host
+    ns = intervals.within(ranges, host.start[rows], host.end[rows])
+    return Shares(rows, host.name[np.where(cause >= 0, cause, rows)], ns)
+
+
+def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tuple[Index, Ints]:
+    """The rows with self time inside the ranges, and that time in ns."""
+    host = view.trace.host
+    whole = intervals.within(ranges, host.start[rows], host.end[rows])
+    rows, whole = rows[whole > 0], whole[whole > 0]
+    inside = parent[rows] >= 0
+    weights = whole[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
+    first = int(rows[0]) if len(rows) else 0  # a parent that has no time in the ranges is of no interest
+    above = parent[rows[inside]] - first
+    last = int(rows[-1]) - first + 1 if len(rows) else 0
+    some = (above >= 0) & (above < last)
+    below = np.bincount(above[some], weights[some], minlength=last)[rows - first].astype(np.int64)
+    self_ns = np.asarray(whole - below, np.int64)
+    return rows[self_ns > 0], self_ns[self_ns > 0]
+
 
 Words = NDArray[np.str_]
 
@@ -100,7 +176,7 @@ def _called(view: View) -> Index:
     rows = np.where(outermost, np.arange(len(host)), NONE).astype(np.int32)
     operator = view.links.operator_of.copy()
     operator[names.rows(view.trace.texts, of_host(host.name, operator), names.is_step)] = NONE
-    return of_host(range_tree.inherit(calls, rows), operator)
+    return of_host(intervals.inherit(calls, rows), operator)
 
 
 def labels(view: View, rows: Index) -> list[str]:
@@ -148,3 +224,39 @@ def _calls(view: View, pattern: re.Pattern[str]) -> Mask:
     called: Mask = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
     column = np.where(called, host.name, np.int32(NONE))
     return called & names.rows(view.trace.texts, column, names.matching(pattern))
+
+
+FAR = 1_000_000
+MANY = 20
+"""ns, and times the usual gap, from which on a gap is long: those of `host_work` between two launches."""
+
+
+@once
+def unexplained(view: View) -> Ranges:
+    """All of it from the first recorded range of the host to the last."""
+    host = view.trace.host
+    shown = (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER)
+    shown &= ~phases.named(view, names.is_step)
+    if not shown.any():
+        return intervals.EMPTY
+    covered = intervals.union(host.start[shown], host.end[shown])
+    gaps = intervals.gaps(covered, int(covered.start[0]), int(covered.end[-1]))
+    length = gaps.end - gaps.start
+    usual = int(np.median(length)) if len(length) > MANY else 0
+    long = length >= max(FAR, MANY * usual)
+    return intervals.join(Ranges(gaps.start[long], gaps.end[long]), profiling(view))
+
+
+@once
+def profiling(view: View) -> Ranges:
+    """The profiler's own work while no operator and no call runs."""
+    host, working = view.trace.host, phases.at_work(view)
+    own = host.kind == HostKind.OVERHEAD
+    flushing = intervals.union(host.start[own], host.end[own])
+    return intervals.subtract(flushing, intervals.union(host.start[working], host.end[working]))
+
+
+def in_steps(view: View) -> Ranges:
+    """What of it lies in the steps, on the host."""
+    steps = view.steps
+    return intervals.intersect(unexplained(view), intervals.union(steps.host_start, steps.host_end))

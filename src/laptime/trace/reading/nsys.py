@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Ints
-from laptime.trace.reading.database import marks
-from laptime.trace.reading.database.tables import Tables, mapped, triples
-from laptime.trace.reading.rows import Rows
+from laptime.trace.reading import sqlite
+from laptime.trace.reading.assemble import Rows
+from laptime.trace.reading.sqlite import Tables, mapped, triples
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -81,12 +81,12 @@ def _nvtx(tables: Tables, rows: Rows, texts: dict[int, str]) -> None:
     """Ranges of NVTX; steps and operators among them are what PyTorch's profiler calls them."""
     wanted = ("start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId")
     ranges = [
-        marks.Mark(start, end, thread, text or texts.get(number, ""))
+        sqlite.Mark(start, end, thread, text or texts.get(number, ""))
         for start, end, kind, thread, end_thread, text, number in tables.rows("NVTX_EVENTS", wanted)
         if isinstance(start, int) and isinstance(end, int) and isinstance(thread, int)
         and kind in (*_RANGES, None) and end >= start and end_thread in (None, 0, thread)
     ]  # fmt: skip
-    marks.add(rows, ranges, lambda found: _threads(rows, found))
+    sqlite.add(rows, ranges, lambda found: _threads(rows, found))
 
 
 def _kernels(tables: Tables, rows: Rows, texts: dict[int, str], sms: dict[int, int]) -> None:
