@@ -31,7 +31,7 @@ LEFT_OUT = {
     r"^laptime (suite run|suite perfzero)$": "the name of a verb in a sentence",
     r"^laptime show bench:": "a name that a suite of the page gave",
     r"cost update": "reads public price lists: network",
-    r"^laptime tune .*--server": "needs the user's server; tests/e2e/test_tune_server.py",
+    r"^laptime tune server": "needs the user's server; tests/e2e/test_tune_server.py",
     r"^laptime load http": "needs a server of a language model",
     r"^laptime tune .*(resnet18|--resume|tuned|SCRIPT)": "ten minutes; tests/e2e/test_tune_session.py",
     r"^laptime verify": "needs the recipe of a session of ten minutes",

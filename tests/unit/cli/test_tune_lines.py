@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from laptime.apps.cli.tuning import Lines
+from laptime.apps.cli.progress import Lines
 from laptime.records.event import GainMeasured, RungDecided
 from laptime.records.tuning import Gate, Measured, Rung
 

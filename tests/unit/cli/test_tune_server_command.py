@@ -1,4 +1,4 @@
-"""`laptime tune --server`: what is asked, and what is refused in three lines."""
+"""`laptime tune server`, also as it was typed before: what is asked, and what is refused in three lines."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ def test_a_rate_asks_for_latency(laptime: Laptime, asked: list[ServerRequest]) -
     request = asked[0]
     assert (request.goal, request.figure, request.rate, request.output) == ("latency", "ttft", 4.0, 32)
     assert "vllm serve M --port {port} --max-num-seqs 64" in ended.out
+    assert (
+        laptime("tune", "server", VLLM, "--rate", "4", "--slo", "ttft=300ms@p95", "--output", "32").code == 0
+    )
+    assert asked[1] == request
 
 
 def test_users_ask_for_throughput(laptime: Laptime, asked: list[ServerRequest], tmp_path: Path) -> None:
@@ -61,13 +65,16 @@ def test_users_ask_for_throughput(laptime: Laptime, asked: list[ServerRequest], 
     [
         (["--server", VLLM], "how much load is not said"),
         (["--server", VLLM, "--rate", "4", "--goal", "throughput"], "contradict each other"),
-        (["--server", VLLM, "--rate", "4", "--goal", "memory"], "--goal memory is not for servers"),
+        (
+            ["--server", VLLM, "--rate", "4", "--goal", "memory"],
+            "--goal memory is for training scripts and models",
+        ),
         (
             ["--server", VLLM, "--rate", "4", "--allow", "algorithm"],
             "--allow algorithm is for training scripts",
         ),
         (["--server", VLLM, "--rate", "4", "train.py"], "train.py is not part of the server's command"),
-        (["--server", VLLM, "--rate", "4", "--steps", "3"], "--steps is not for servers"),
+        (["--server", VLLM, "--rate", "4", "--steps", "3"], "--steps is for training scripts"),
         (["--server", VLLM, "--rate", "4", "--slo", "tft=3ms"], "tft"),
         (["--server", VLLM, "--rate", "nan"], "--rate"),
         (["--server", "vllm serve M --max-num-seqs {16,64}", "--rate", "4"], "{port} stands in --url"),

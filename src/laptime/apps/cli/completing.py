@@ -51,11 +51,12 @@ def words(known: Iterable[str]) -> Complete:
 
 
 def extensions(room: str) -> Complete:
-    """Names of a room's files, several of them separated by commas."""
+    """Names of a room's extensions, several of them separated by commas."""
 
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
         before, comma, word = typed.rpartition(",")
-        return [f"{before}{comma}{name}" for name in _beginning(word, registry.names(room))]
+        names = registry.entries(room) if room == "model_changes" else registry.names(room)
+        return [f"{before}{comma}{name}" for name in _beginning(word, names)]
 
     return complete
 

@@ -111,12 +111,20 @@ def _command(
     rest, path = [*itertools.dropwhile(lambda word: word.startswith("-"), arguments)], list[str]()
     with click.Context(group) as context:
         while isinstance(command, click.Group):
-            found = command.get_command(context, rest[0]) if rest else None
+            words = subject_first(command, rest)
+            found = command.get_command(context, words[0]) if words else None
             if found is None:
                 return None
             command = found
-            path.append(rest.pop(0))
+            path += words[:1] if words[1:] != rest else []  # what was not typed is not added
+            rest = words[1:]
     return path, rest, command
+
+
+def subject_first(group: click.Group, words: Sequence[str]) -> list[str]:
+    """The words behind a group, one of its commands first: `tune` tells its subject from the others."""
+    named = getattr(group, "named", None)
+    return [*words] if named is None else named(words, is_complete=False)
 
 
 def one_line(text: str) -> str:

@@ -155,16 +155,9 @@ def report_options(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
-def time_option(name: str, help: str, *, default: float | None = None) -> Callable[[Decorated], Decorated]:
+def time_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
     """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
-    return click.option(
-        name, callback=reader(seconds), type=click.UNPROCESSED, default=default, metavar="TIME", help=help
-    )
-
-
-def flags(context: click.Context, settings: Mapping[str, Any]) -> dict[str, Origin]:
-    """Origins of the settings that were typed."""
-    return dict.fromkeys(sorted(typed(context, settings)), "flag")
+    return click.option(name, callback=reader(seconds), metavar="TIME", help=help)
 
 
 def name_option(help: str) -> Callable[[Decorated], Decorated]:

@@ -204,6 +204,15 @@ def exit_code(run: Run) -> ExitCode:
     return ExitCode.UNDECIDED if run.trust == "invalid" else ExitCode.OK
 
 
+def session_code(run: Run) -> ExitCode:
+    """What a session of `tune` says to a script, as in `analysis.tuned`; a program that failed goes first."""
+    from laptime.analysis import tuned  # numpy, which `laptime --help` can do without
+
+    if run.status == "failed" or run.tuning is None:
+        return exit_code(run) or ExitCode.USER_CODE
+    return tuned.exit_code(run)
+
+
 def json_text(document: Any) -> str:
     """One JSON document, indented."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -10,11 +10,26 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from laptime.apps.cli.error_boundary import one_line
-from laptime.records.event import CaseAdded, CaseChanged, Event, Listener, Progress, ignore
+from laptime.kit.units import show
+from laptime.records.event import (
+    CaseAdded,
+    CaseChanged,
+    Diagnosed,
+    Event,
+    GainMeasured,
+    Listener,
+    Progress,
+    RungDecided,
+    ignore,
+)
+
+if TYPE_CHECKING:
+    from laptime.records.tuning import Diagnosis, Rung
 
 _MOST = 0.99
 """Share that is shown at most while anything is still going on."""
@@ -33,18 +48,18 @@ def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Liste
     if quiet:
         yield ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _bar(describe or (lambda event: [])) as show:
-            yield show
+        with _bar(describe or (lambda event: [])) as listener:
+            yield listener
     else:
         yield _lines(describe or Cases())
 
 
 def _lines(describe: Describe) -> Listener:
-    def show(event: Event) -> None:
+    def shown(event: Event) -> None:
         for line in describe(event):
             click.echo(one_line(line), err=True)
 
-    return show
+    return shown
 
 
 class Cases:
@@ -68,6 +83,66 @@ class Cases:
         return lines
 
 
+class Lines:
+    """The lines that stay of a session: each decision once, and again where it has changed."""
+
+    def __init__(self, items: str = "") -> None:
+        """`items`: what a rate counts; "": samples, or steps."""
+        self._items = items
+        self._decided: dict[tuple[str, str], tuple[str, bool, bool, str]] = {}
+
+    def __call__(self, event: Event) -> list[str]:
+        """What there is to say of this event."""
+        from laptime.reports.documents.tuning import words  # not for `laptime --help`
+
+        match event:
+            case Diagnosed(diagnosis):
+                return [_diagnosed(diagnosis)]
+            case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
+                return [_decided(rung)] if self._is_news(rung) else []
+            case GainMeasured(baseline, final):
+                rates = f"{words.rate(baseline)} -> {words.rate(final)}"
+                return [f"measured afresh: {rates} {self._items or words.counted(final)}/s"]
+        return []
+
+    def _is_news(self, rung: Rung) -> bool:
+        """Whether it was decided, or anew and otherwise: a kept one that stays has a longer reason."""
+        decision = (rung.verdict, rung.kept, rung.dropped, "" if rung.kept else rung.reason)
+        key = (rung.label or rung.name, str(rung.ratios))
+        is_news = self._decided.get(key) != decision
+        self._decided[key] = decision
+        return is_news
+
+
+def _diagnosed(diagnosis: Diagnosis) -> str:
+    from laptime.reports.documents.tuning import words
+
+    if not diagnosis.bound:
+        names = ", ".join(map(words.change, diagnosis.recipe)) or "as it is"
+        call = f"a call takes {show(diagnosis.step, 's')}"
+        return f"{names}: {diagnosis.sentence or call}"
+    recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
+    bound = f"bound by {diagnosis.bound}"
+    why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
+    return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}{why}"
+
+
+def _decided(rung: Rung) -> str:
+    from laptime.reports.documents.tuning import words
+
+    effect = words.effect(rung.speedup, rung.ci95)
+    result = rung.verdict if effect == "-" else f"{effect} {rung.verdict}"
+    if rung.verdict in ("smaller", "larger"):
+        speed = "" if effect == "-" else f" at {effect} the speed"
+        result = f"{words.ratio(rung.memory)} the memory{speed}"
+    decision = "dropped" if rung.dropped else "kept" if rung.kept else ""
+    gate = f"gate {rung.gate.word}" if rung.gate.word != "none" else ""
+    line = ", ".join(filter(None, [f"{words.change(rung)}: {result}", gate, decision]))
+    reason = words.reason(rung)
+    is_told = not rung.kept or rung.speedup is None  # of what won together, the reason says with what
+    return f"{line}: {reason}" if reason and is_told else line
+
+
 @contextmanager
 def _bar(describe: Describe) -> Iterator[Listener]:
     from rich.console import Console
@@ -89,7 +164,7 @@ def _bar(describe: Describe) -> Iterator[Listener]:
     task = bar.add_task("starting", total=1.0, left="")
     reached = 0.0
 
-    def show(event: Event) -> None:
+    def shown(event: Event) -> None:
         nonlocal reached
         bar.start()  # with the first event: until then the terminal is the script's
         for line in describe(event):
@@ -103,7 +178,7 @@ def _bar(describe: Describe) -> Iterator[Listener]:
             bar.refresh()
 
     try:
-        yield show
+        yield shown
     finally:
         bar.stop()
 

@@ -1,29 +1,32 @@
-"""What is asked for: the model, the goal, the budget, and what may be tried."""
+"""What `laptime tune model` can be asked: the model, the goal, the budget, and what may be tried."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from laptime import targets
 from laptime.analysis.promises import promise_of_calls
 from laptime.backends import onnxruntime
+from laptime.kit import typed
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
+from laptime.kit.options import Option
 from laptime.probes.host_memory import available_bytes
-from laptime.records.plan import Origin, Variant
+from laptime.records.plan import Name, Origin, Save, Variant
 from laptime.store import writable
-from laptime.tuning.inference import changes, samples
+from laptime.tuning.inference import changes
 from laptime.tuning.inference.changes import DEFAULT
 from laptime.tuning.inference.interpreters import Interpreters
-from laptime.tuning.inference.limits import Limits
-from laptime.tuning.inference.setups import powers_of_two
-from laptime.verbs.bench.instances import room
+from laptime.tuning.options import Budget, Certify, DryRun, MaxMemory, Resume, Timeout, only, skip
+
+if TYPE_CHECKING:
+    from laptime.tuning.inference.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """The options of `laptime tune MODEL`.
+    """What `laptime tune model` can be asked.
 
     Attributes:
         target: the model, as `laptime bench` takes it.
@@ -32,43 +35,98 @@ class ModelRequest:
         batch: items in a call; 0: as the inputs are given. batches: sizes that the final set is tried with.
         instances: numbers of processes at once that it is tried with; none: as `on` says.
         device: as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU.
-        inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
-        python: where runtimes are installed, `openvino=.venv-ov`; see `Interpreters`.
-        metric: function of the user's that scores outputs for them, see `metric`; "": none.
-        slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
-        budget: seconds of the session at most.
-        allow: `precision` tries changes that round to fewer bits.
-        only, skip: names of changes.
-        certify: error rates that hold for the whole session.
-        resume: go on with the last session of the same model and options, see `resuming`.
-        dry_run: list what would be tried, and how long that takes.
-        export: where the folder goes; None: it is not kept.
-        timeout: seconds that one step may take at most.
+        inputs: see `samples`. metric: see `metric`. python: see `Interpreters`. slo: see `limits`.
     """
 
     target: str
-    goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
+    budget: Budget = 600.0
+    allow: Annotated[
+        list[Literal["precision"]],
+        Option("Also try changes of this class: precision rounds to fewer bits.", repeatable=True),
+    ] = field(default_factory=list)
+    strict: Annotated[bool, Option("Leave out what rounds to fewer bits, as without --allow precision.")] = (
+        False
+    )
+    only: Annotated[list[str], only("model_changes")] = field(default_factory=list)
+    skip: Annotated[list[str], skip("model_changes")] = field(default_factory=list)
+    goal: Annotated[
+        Literal["throughput", "memory", "latency", "cost"],
+        Option("What to improve; cost is CPU seconds an item."),
+    ] = "throughput"
     batch: int = 0
-    batches: list[int] = field(default_factory=list)
-    instances: list[int] = field(default_factory=lambda: [1])
-    device: str = "cpu"
-    python: str = ""
-    inputs: str = ""
-    metric: str = ""
-    slo: str = ""
-    max_memory: int | None = None
-    budget: float = 600.0
-    allow: list[str] = field(default_factory=list)
-    only: list[str] = field(default_factory=list)
-    skip: list[str] = field(default_factory=list)
-    certify: bool = False
-    resume: bool = False
-    dry_run: bool = False
-    export: Path | None = None
-    timeout: float = 600.0
-    name: str = ""
-    save: bool = True
+    batches: Annotated[
+        list[int],
+        Option(
+            "Items in a call of the model; of several the best is chosen. [default: as its inputs are given]",
+            "N,...",
+            flags="--batch",
+            read=typed.integers,
+        ),
+    ] = field(default_factory=list)
+    instances: Annotated[
+        list[int],
+        Option(
+            "Processes of the model at once, each on CPUs of its own; the best number is chosen. "
+            "[default: 1; with --goal throughput on a CPU 1, 2, 4 ... as far as CPUs and memory reach]",
+            "N,...",
+            read=typed.integers,
+        ),
+    ] = field(default_factory=lambda: [1])
+    device: Annotated[
+        str,
+        Option("Where it runs: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
+    ] = "cpu"
+    inputs: Annotated[
+        str,
+        Option(
+            "Function that gives samples: a list or generator of the inputs of one call each.",
+            "FILE.py:FUNCTION",
+        ),
+    ] = ""
+    metric: Annotated[
+        str,
+        Option(
+            "Function that scores a list of outputs for these samples; more is better.", "FILE.py:FUNCTION"
+        ),
+    ] = ""
+    slo: Annotated[
+        str,
+        Option(
+            "Latency that the tuned model has to keep; judged by the upper end of the interval.", "20ms@p99"
+        ),
+    ] = ""
+    export: Annotated[
+        Path | None,
+        Option(
+            "New folder for the tuned model: tuned.py, which runs without laptime, and recipe.json.",
+            "FOLDER",
+        ),
+    ] = None
+    max_memory: MaxMemory = None
+    certify: Certify = False
+    resume: Resume = False
+    dry_run: DryRun = False
+    python: Annotated[
+        str,
+        Option(
+            "Where a runtime of it is installed: openvino=.venv-ov. [default: beside laptime]", "NAME=PATH"
+        ),
+    ] = ""
+    timeout: Timeout = 600.0
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    def completed(self) -> ModelRequest:
+        """The request with what follows from what was asked, and is not a default of every field."""
+        is_of_all = "goal" in self.origins and self.goal == "throughput"
+        named = self.instances if "instances" in self.origins else [] if is_of_all else [1]
+        return replace(
+            self,
+            batch=self.batches[0] if self.batches else self.batch,
+            instances=named,
+            device=self.device if "device" in self.origins else "auto",
+        )
 
     @property
     def classes(self) -> frozenset[str]:
@@ -91,10 +149,13 @@ class ModelRequest:
         Args:
             peak: bytes of a process; there is room for both sides of a race.
         """
+        from laptime.tuning.inference.setups import powers_of_two  # not for `laptime tune --help`
+        from laptime.verbs.bench import instances
+
         if self.instances:
             return self
         is_many = device == "cpu" and self.goal in ("throughput", "cost")
-        most = max(1, min(room(), available_bytes() // (2 * peak))) if is_many else 1
+        most = max(1, min(instances.room(), available_bytes() // (2 * peak))) if is_many else 1
         return replace(self, instances=powers_of_two(most))
 
     @property
@@ -123,6 +184,8 @@ class ModelRequest:
         Raises:
             UsageError: the SLO is none.
         """
+        from laptime.tuning.inference.limits import Limits  # not for `laptime tune --help`
+
         return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)
 
 
@@ -154,6 +217,12 @@ def check(request: ModelRequest) -> None:
             why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
+    if request.strict and request.allow:
+        raise UsageError(
+            "--strict and --allow precision contradict each other",
+            why="--strict leaves out what rounds to fewer bits",
+            next="leave out one of them",
+        )
     request.limits  # noqa: B018 - reads the SLO
     interpreters = request.interpreters
     _check_device(request, is_file=recipe.kind == "onnx_file")
@@ -174,6 +243,8 @@ def check(request: ModelRequest) -> None:
 
 def check_functions(request: ModelRequest) -> None:
     """`--inputs` and `--metric`: they exist, and go together."""
+    from laptime.tuning.inference import samples  # not for `laptime tune --help`
+
     for option, text in (("--inputs", request.inputs), ("--metric", request.metric)):
         if text:
             samples.check(option, text)

@@ -1,18 +1,21 @@
-"""The request of a session: the program, the budget, and what may be tried."""
+"""What `laptime tune script` can be asked: the program, the budget, and what may be tried."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from laptime import targets
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.launch.script import Program, resolve
-from laptime.records.plan import Origin
-from laptime.tuning import optimization
-from laptime.tuning.candidates import Choice
+from laptime.kit.options import Option
+from laptime.kit.text import closest
+from laptime.records.plan import STEPS, Module, Name, Origin, Save
+from laptime.tuning.options import Budget, Certify, DryRun, MaxMemory, Resume, Timeout, only, skip
+
+if TYPE_CHECKING:  # `laptime tune --help` reads this file
+    from laptime.launch.script import Program
+    from laptime.tuning.candidates import Choice
 
 SHORTEST_LIMIT = 120.0
 """Seconds that a trial may always take."""
@@ -22,49 +25,81 @@ LIMIT_SHARE = 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
-    """The options of `laptime tune`.
+    """What `laptime tune script` can be asked.
 
     Attributes:
         program, arguments, module, python: as for `profile`.
-        budget: seconds of the session at most.
-        steps: timed steps in a block; 0: as many as fill a block well.
-        allow: numerics classes beyond the default ones: algorithm.
-        strict: leave out the classes `random` and `precision`.
-        only, skip: names of optimizations.
-        extra: files with further optimizations.
-        goal: what to improve. max_memory: bytes that a trial may use at most; None: what the machine has
-            free.
-        certify: error rates that hold for the whole session.
-        resume: go on with the last session of the same script and arguments.
-        dry_run: diagnose only, and list what would be tried and how long that takes.
+        steps: 0 is as many as fill a block well.
+        max_memory: bytes; None is what the machine has free.
         earlier: results of earlier sessions on this machine order the candidates.
-        patch: where the patch goes; None: beside the script, as SCRIPT.laptime.patch.
-        timeout: seconds that one trial may take at most.
     """
 
     program: str
     arguments: list[str] = field(default_factory=list)
-    module: bool = False
-    python: str = ""
-    budget: float = 600.0
-    steps: int = 0
-    allow: list[str] = field(default_factory=list)
-    strict: bool = False
-    only: list[str] = field(default_factory=list)
-    skip: list[str] = field(default_factory=list)
-    extra: list[str] = field(default_factory=list)
-    goal: Literal["throughput", "memory"] = "throughput"
-    max_memory: int | None = None
-    certify: bool = False
-    resume: bool = False
-    dry_run: bool = False
-    patch: Path | None = None
-    step_by: str = ""
-    earlier: bool = True
-    timeout: float = 600.0
-    name: str = ""
-    save: bool = True
+    module: Module = False
+    budget: Budget = 600.0
+    steps: Annotated[
+        int,
+        Option("Steps timed together as one block. [default: chosen from the length of a step]", least=1),
+    ] = 0
+    allow: Annotated[
+        list[Literal["algorithm"]],
+        Option(
+            "Also try changes of this class: algorithm changes the batch size and the learning rate.",
+            repeatable=True,
+        ),
+    ] = field(default_factory=list)
+    strict: Annotated[bool, Option("Leave out changes that alter random numbers or precision.")] = False
+    only: Annotated[list[str], only("optimizations")] = field(default_factory=list)
+    skip: Annotated[list[str], skip("optimizations")] = field(default_factory=list)
+    extra: Annotated[
+        list[str],
+        Option(
+            "File with another optimization to try. Repeatable.", "FILE.py", flags="--with", repeatable=True
+        ),
+    ] = field(default_factory=list)
+    goal: Annotated[Literal["throughput", "memory"], Option("What to improve.")] = "throughput"
+    max_memory: MaxMemory = None
+    certify: Certify = False
+    resume: Resume = False
+    earlier: Annotated[
+        bool, Option("Order changes without what earlier sessions on this machine have shown of them.")
+    ] = True
+    dry_run: DryRun = False
+    patch: Annotated[
+        Path | None, Option("File to write the patch to. [default: SCRIPT.laptime.patch]", "PATH")
+    ] = None
+    step_by: Annotated[
+        str, Option("What ends a step. [default: the first of these that the script has]", choices=STEPS)
+    ] = ""
+    python: Annotated[str, Option("Interpreter that runs the script. [default: laptime's own]", "PATH")] = ""
+    timeout: Timeout = 600.0
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse a typing mistake before it costs ten minutes.
+
+        Raises:
+            UsageError: no optimization has this name, or `only` and `skip` both have it.
+        """
+        known = [*registry.names("optimizations"), *(Path(path).stem for path in self.extra), *self.extra]
+        for option, names in (("--only", self.only), ("--skip", self.skip)):
+            for name in names:
+                if name.replace("-", "_") not in known and name not in known:
+                    near = closest(name, known)
+                    raise UsageError(
+                        f"{option}: no optimization is called {name!r}",
+                        why=f"known: {', '.join(known)}",
+                        next=f"did you mean {option} {near}?" if near else "laptime tune script --help",
+                    )
+        if both := [name for name in self.only if name in self.skip]:
+            raise UsageError(
+                f"{both[0]} stands behind both --only and --skip",
+                why="--only tries it and --skip leaves it out",
+                next=f"leave out one of them: --only {','.join(self.only)}",
+            )
 
 
 def program_of(request: TuneRequest) -> Program:
@@ -73,6 +108,8 @@ def program_of(request: TuneRequest) -> Program:
     Raises:
         UsageError: there is no such script, or it is a target.
     """
+    from laptime.launch.script import resolve
+
     path = Path(request.program)
     if not request.module and not path.exists() and path.suffix != ".py" and _is_target(request.program):
         raise UsageError(
@@ -84,6 +121,8 @@ def program_of(request: TuneRequest) -> Program:
 
 
 def _is_target(text: str) -> bool:
+    from laptime import targets
+
     try:
         targets.parse(text)
     except LaptimeError:
@@ -97,6 +136,9 @@ def choice_of(request: TuneRequest) -> Choice:
     Raises:
         UsageError: a name is no optimization, or a file is none.
     """
+    from laptime.tuning import optimization
+    from laptime.tuning.candidates import Choice
+
     files = {Path(path).stem: path for path in request.extra}
     for path in request.extra:
         optimization.load(path)

@@ -1,16 +1,20 @@
-"""What `laptime tune --server` can be asked."""
+"""What `laptime tune server` can be asked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from laptime.analysis.promises import promises
+from laptime.kit import typed
 from laptime.kit.errors import UsageError
-from laptime.records.plan import Origin
+from laptime.kit.options import Option
+from laptime.kit.units import seconds
+from laptime.records.plan import Name, Origin, Save
+from laptime.tuning.options import Budget, Certify, DryRun, Resume
 from laptime.tuning.server.template import PORT, Template, parsed
-from laptime.verbs.load.request import LoadRequest, is_loopback, shown
+from laptime.verbs.load.request import Headers, LoadRequest, is_loopback, shown
 
 LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 """Where requests go unless the user says otherwise."""
@@ -18,44 +22,75 @@ LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRequest:
-    """The options of `laptime tune --server`.
+    """What `laptime tune server` can be asked.
 
     Attributes:
         command: the server's, with choices in braces, see `template`.
-        url: where requests go, perhaps with `{port}`.
-        rate: requests per second, at random (Poisson); 0: `concurrency` users, who wait for their answers.
-        bodies, headers: of the requests. body: file that the bodies are from, "" for none.
-        prompt, output: tokens of a language model's.
-        slo: promises, `ttft=300ms@p95`, that the tuned server has to keep under this load; "": none.
+        url: perhaps with `{port}`.
+        rate: at random (Poisson); 0: `concurrency` users, who wait for their answers.
+        bodies: what is sent, from the file `body` if that is not "".
+        output: tokens of a language model's answer.
+        slo: promises that the tuned server has to keep under this load.
         goal: throughput: answers (of a language model: output tokens) per second; latency: the mean of what
             the SLO promises, of a whole answer where it says nothing or several things.
-        differs: outputs may differ, as long as they are as long: `--allow precision`.
-        budget: seconds of the session at most. certify: error rates that hold for the whole session.
-        resume: go on with the last session of the same command and load.
-        dry_run: list what would be tried, and how long that takes.
-        timeout: seconds until a server has to be ready.
+        timeout: until a server has to be ready.
     """
 
     command: str
-    url: str = LANGUAGE_MODEL
-    rate: float = 0.0
-    concurrency: int = 0
+    budget: Budget = 600.0
+    url: Annotated[str, Option("Of the server.  [default: http://127.0.0.1:{port}/v1]", "URL")] = (
+        LANGUAGE_MODEL
+    )
+    rate: Annotated[float, Option("Requests per second on it.  [default: --concurrency]", "R")] = 0.0
+    concurrency: Annotated[
+        int, Option("Users who wait for its answers.  [default: --rate]", "N", least=1)
+    ] = 0
     bodies: list[str] = field(default_factory=list)
-    body: str = ""
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    prompt: int = 128
+    body: Annotated[str, Option("What is sent; .jsonl: a line each.", "FILE")] = ""
+    headers: Headers = field(default_factory=list)
+    prompt: Annotated[
+        int,
+        Option("Tokens of a prompt; the answer's: --output N.  [default: 128 and 64]", "N", least=1),
+    ] = 128
     output: int = 64
-    slo: str = ""
-    goal: Literal["latency", "throughput"] = "throughput"
-    differs: bool = False
-    budget: float = 600.0
-    certify: bool = False
-    resume: bool = False
-    dry_run: bool = False
-    timeout: float = 600.0
-    name: str = ""
-    save: bool = True
+    slo: Annotated[
+        str, Option("Promises under this load: latency, ttft, itl or tpot; commas between.", "ttft=300ms@p95")
+    ] = ""
+    goal: Annotated[
+        Literal["throughput", "latency"],
+        Option("What to improve.  [default: latency with --rate, else throughput]"),
+    ] = "throughput"
+    allow: Annotated[
+        list[Literal["precision"]],
+        Option("precision: its answers may differ, as long as they are as long.", repeatable=True),
+    ] = field(default_factory=list)
+    certify: Certify = False
+    resume: Resume = False
+    dry_run: DryRun = False
+    timeout: Annotated[float, Option("Time limit of a start.", "TIME", read=seconds)] = 600.0
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    def completed(self) -> ServerRequest:
+        """The request with what follows from what was asked: the goal from the load, bodies from the file.
+
+        Raises:
+            UsageError: where the file is sent is not said, or it cannot be read.
+        """
+        if self.body and self.url == LANGUAGE_MODEL:
+            raise UsageError(
+                "where the body is sent is not said",
+                why="--body is for any server, and each has paths of its own",
+                next="--url http://127.0.0.1:{port}/predict",
+            )
+        goal = self.goal if "goal" in self.origins or not self.rate else "latency"
+        return replace(self, goal=goal, bodies=typed.bodies(self.body) if self.body else self.bodies)
+
+    @property
+    def differs(self) -> bool:
+        """Outputs may differ."""
+        return "precision" in self.allow
 
     @property
     def template(self) -> Template:

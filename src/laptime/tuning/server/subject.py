@@ -1,4 +1,4 @@
-"""`tune --server`: from the command with choices to the command line that is handed back, in one session."""
+"""`tune server`: from the command with choices to the command line that is handed back, in one session."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         raise UsageError(
             f"run {run.id} cannot be verified",
             why="an older laptime stored it, without the command and its choices",
-            next="laptime tune --server ...   once more",
+            next="laptime tune server ...   once more",
         )
     missing = [name for name in server.headers if name not in [given for given, _ in request.headers]]
     if missing:
@@ -267,6 +267,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
             next=f"laptime verify {run.id} --header '{missing[0]}: VALUE'",
         )
     asked: dict[str, Any] = {name: run.plan[name].value for name in _ASKED}
+    differs = asked.pop("differs")
     of_server = ServerRequest(
         command=server.template,
         url=server.url,
@@ -278,6 +279,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         name=request.name,
         save=request.save,
         origins=request.origins,
+        allow=["precision"] if differs else [],
         **asked,
     )
     if server.sent != sent(of_server):
@@ -285,7 +287,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         raise UsageError(
             f"what run {run.id} sent is not known any more",
             why=why,
-            next="laptime tune --server ...   once more",
+            next="laptime tune server ...   once more",
         )
     return of_server
 

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from laptime.kit import typed
+from laptime.kit.options import Option
+from laptime.kit.units import seconds
 from laptime.records.check import Finding
-from laptime.records.plan import Origin
+from laptime.records.plan import Name, Origin, Save
 from laptime.records.run import Run
 from laptime.records.tuning import Speedup
+from laptime.tuning.options import Timeout
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRequest:
-    """The options of `laptime verify`.
+    """What `laptime verify` can be asked.
 
     Attributes:
         recipe: the file that `tune` has left, as `train.laptime.json`.
-        budget: seconds at most.
-        python: interpreter to run the script with; "": laptime's own.
-        timeout: seconds that one trial may take at most.
-        headers: of the requests to a server; their values are not stored.
+        headers: values are not stored.
     """
 
     recipe: Path = Path()
-    budget: float = 300.0
-    python: str = ""
-    timeout: float = 600.0
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    name: str = ""
-    save: bool = True
+    budget: Annotated[float, Option("Time limit of the whole check: 90s, 5m, 1h.", "TIME", read=seconds)] = (
+        300.0
+    )
+    headers: Annotated[
+        list[tuple[str, str]],
+        Option(
+            "Of the requests to a server: values are not stored.",
+            "'NAME: VALUE'",
+            flags="--header",
+            read=typed.headers,
+            repeatable=True,
+        ),
+    ] = field(default_factory=list)
+    python: Annotated[
+        str,
+        Option(
+            "Interpreter that runs the script; of a model NAME=PATH: where a runtime of it is installed, "
+            "openvino=.venv-ov. [default: laptime's own]",
+            "PATH",
+        ),
+    ] = ""
+    timeout: Timeout = 600.0
+    name: Name = ""
+    save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
 
 

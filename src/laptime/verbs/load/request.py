@@ -32,7 +32,7 @@ Headers = Annotated[
     Option(
         "Sent with each request, not stored.",
         "'NAME: VALUE'",
-        flags="--header -H",
+        flags="-H --header",
         read=typed.headers,
         repeatable=True,
     ),

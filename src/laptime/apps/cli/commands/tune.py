@@ -2,184 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from laptime.apps.cli import completing, output, tuning, tuning_model, tuning_server
+from laptime.apps.cli import completing, output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import (
-    flags,
-    reader,
-    report_options,
-    store_options,
-    time_option,
-    voice_options,
-)
-from laptime.kit import registry
-from laptime.kit.errors import ExitCode, UsageError
+from laptime.apps.cli.options import Asked, Command, asked, report_options, requested, tokens, voice_options
+from laptime.apps.cli.progress import Lines
+from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
-from laptime.kit.typed import integers, words
-from laptime.kit.units import size
-from laptime.records.plan import Origin
+from laptime.records.event import Listener
+from laptime.records.run import Run
 from laptime.store import writable
-from laptime.store.recording import Recorded
+from laptime.tuning.inference.request import ModelRequest, is_model
+from laptime.tuning.script.request import TuneRequest
+from laptime.tuning.server.request import ServerRequest
+
+EXAMPLE = "laptime tune server 'COMMAND --port {port} --flag {1,2}' --concurrency 8"
 
 
-def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
-    """`--only a,b --only c` as names, each once, `-` as `_`."""
-    return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
+class Subject(Command):
+    """A word behind `tune`: what is tuned, with the options that it has.
+
+    Attributes:
+        many: what it is called in a sentence. reason: why it has no more options.
+    """
+
+    many = reason = ""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`.
+
+        Raises:
+            UsageError: an option, or what stands behind it, is one of another subject.
+        """
+        others: list[Subject] = [*SUBJECTS.values()]
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args([*args])
+        except click.NoSuchOption as error:
+            name = error.option_name
+            self._refuse(name, [other for other in others if name in other.flags])
+        except click.UsageError:
+            pass  # it is said below
+        else:
+            for name, texts in given.items():
+                for text in texts if isinstance(texts, list) else [texts]:
+                    if text not in self.choices(name, text):
+                        flag = f"--{name.replace('_', '-')} {text}"
+                        self._refuse(flag, [other for other in others if text in other.choices(name)])
+        return super().parse_args(ctx, args)
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Its own options: those of every command are left out."""
+        return [option for option in self.params if isinstance(option, Asked)]
+
+    @property
+    def flags(self) -> set[str]:
+        """All that may be typed for them."""
+        return {flag for option in self.asked for flag in option.opts}
+
+    def choices(self, name: str, *others: Any) -> Sequence[Any]:
+        """What may stand behind an option; these, if it has no choices."""
+        found = next((each.field.choices for each in self.asked if each.name == name), ())
+        return found or others
+
+    def _refuse(self, given: str, owners: Sequence[Subject]) -> None:
+        if owners:
+            raise UsageError(
+                f"{given} is for {' and '.join(each.many for each in owners)}",
+                why=self.reason,
+                next=f"laptime tune {self.name} --help",
+            )
 
 
-_NUMBERS = reader(lambda text: integers(text) if text else [])
-"""Numbers with commas between them; none where none were typed."""
+class Tune(click.Group):
+    """`tune`: the subject is the word behind it, or is told from what is to be tuned."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the line, with its subject in front."""
+        return super().parse_args(ctx, self.named(args, is_complete=not ctx.resilient_parsing))
+
+    def named(self, args: Sequence[str], *, is_complete: bool = True) -> list[str]:
+        """The words with the subject in front; help alone, if that is asked for before any program.
+
+        Args:
+            is_complete: False for a line whose end is not there, which is not refused.
+
+        Raises:
+            UsageError: there is nothing to tune, or it is a misspelt subject.
+        """
+        given, rest = self._read(args)
+        words = [word for word in rest if not word.startswith("-")]
+        program = words[0] if words else ""
+        if program in SUBJECTS:
+            at = len(args) - len(rest) + rest.index(program)
+            return [program, *args[:at], *args[at + 1 :]]
+        if given.get("help"):
+            return ["--help"]
+        if given.get("older"):
+            return ["server", *args]
+        if not program and not given.get("module"):
+            if is_complete:
+                raise UsageError(
+                    "SCRIPT.py|MODEL is missing",
+                    why="usage: laptime tune [OPTIONS] SCRIPT.py|MODEL [ARGUMENTS]...",
+                    next="laptime tune --help",
+                )
+            return ["script", *args] if args else []
+        if not given.get("module") and is_model(program):
+            return ["model", *args]
+        near = closest(program, SUBJECTS)
+        if is_complete and near and words[1:] and not given.get("module") and not Path(program).exists():
+            raise UsageError(
+                f"{program!r} is neither a script nor a model",
+                why=f"behind tune stand {', '.join(SUBJECTS)}, or what is tuned",
+                next=f"did you mean laptime tune {near}?",
+            )
+        return ["script", *args]
+
+    def _read(self, args: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """Options before the program, those of all subjects; and the program with what stands behind it."""
+        subjects = SUBJECTS.values()
+        known = {
+            each.opts[-1]: each for subject in subjects for each in subject.params if each.opts[0][0] == "-"
+        }
+        wants_help = click.Option(["-h", "--help"], is_flag=True)
+        reader = click.Command("tune", params=[*known.values(), wants_help], add_help_option=False)
+        reader.allow_interspersed_args, reader.ignore_unknown_options = False, True
+        context = click.Context(reader)
+        try:
+            given, rest, _ = reader.make_parser(context).parse_args([*args])
+        except click.UsageError:  # the value of an option is missing: its subject says so
+            given, rest = {}, [*args]
+        return given, rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Subjects, the options that all of them have, and the names of the others."""
+        subjects = [*SUBJECTS.values()]
+        fields = [[(each.field.option, each.field.choices) for each in subject.asked] for subject in subjects]
+
+        def is_shared(option: click.Option) -> bool:
+            if not isinstance(option, Asked):
+                return True
+            return all((option.field.option, option.field.choices) in own for own in fields)
+
+        with formatter.section("Subjects"):
+            formatter.write_dl([(each.name, each.get_short_help_str(100)) for each in subjects])
+        with formatter.section("Options of all"):
+            options = [each for each in subjects[0].get_params(ctx) if isinstance(each, click.Option)]
+            records = [each.get_help_record(ctx) for each in options if is_shared(each)]
+            formatter.write_dl([record for record in records if record])
+        for subject in subjects:
+            with formatter.section(f"And of {subject.many}, see laptime tune {subject.name} --help"):
+                formatter.write_text(" ".join(each.opts[-1] for each in subject.asked if not is_shared(each)))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Subjects, targets and the options of every subject."""
+        found = super().shell_complete(ctx, incomplete)
+        words = {item.value for item in found}
+        more = {
+            flag for subject in SUBJECTS.values() for flag in subject.flags if flag.startswith(incomplete)
+        }
+        if not incomplete.startswith("-"):
+            more = set(completing.targets(ctx, self.get_params(ctx)[0], incomplete))
+        return [*found, *(CompletionItem(word) for word in sorted(more - words))]
 
 
-@click.command(
-    "tune",
-    cls=tuning_model.TuneCommand,
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
-)
-@click.argument("program", metavar="SCRIPT.py|MODEL", required=False, shell_complete=completing.targets)
+def carry_out(
+    context: click.Context,
+    verb: Callable[[Any, Listener], Run],
+    request: Any,
+    outputs: Sequence[str],
+    *,
+    as_json: bool,
+    items: str = "",
+) -> int:
+    """Run, keep and show a session.
+
+    Args:
+        items: what a rate counts; "": samples, or steps.
+    """
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    save = request.save and not request.dry_run
+    ended = output.watched(verb, request, voice=voice, save=save, describe=Lines(items))
+    code = output.finish(ended, reports, as_json=as_json, voice=voice, code=output.session_code(ended[0]))
+    output.say_failures(ended[0], voice)
+    return code
+
+
+@click.command("script", cls=Subject, context_settings={"allow_interspersed_args": False})
+@click.argument("program", metavar="SCRIPT.py", shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
-@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
-@time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.  [default: 10m]", default=600.0)
-@click.option(
-    "--steps",
-    type=click.IntRange(min=1),
-    default=None,
-    callback=lambda context, option, value: value or 0,
-    help="Steps timed together as one block. [default: chosen from the length of a step]",
-)
-@click.option(
-    "--allow",
-    type=click.Choice(["algorithm", "precision"]),
-    multiple=True,
-    help="Also try changes of this class: algorithm (scripts) changes the batch size and the learning rate, "
-    "precision (models) rounds to fewer bits.",
-)
-@click.option("--strict", is_flag=True, help="Leave out changes that alter random numbers or precision.")
-@click.option(
-    "--only",
-    multiple=True,
-    callback=_names,
-    shell_complete=completing.extensions("optimizations"),
-    metavar="NAME,...",
-    help="Try only these optimizations. Repeatable.",
-)
-@click.option(
-    "--skip",
-    multiple=True,
-    callback=_names,
-    shell_complete=completing.extensions("optimizations"),
-    metavar="NAME,...",
-    help="Leave these optimizations out. Repeatable.",
-)
-@click.option(
-    "--with",
-    "extra",
-    multiple=True,
-    type=click.Path(dir_okay=False),
-    metavar="FILE.py",
-    help="File with another optimization to try. Repeatable.",
-)
-@click.option(
-    "--goal",
-    type=click.Choice(["throughput", "memory", "latency", "cost"]),
-    default="throughput",
-    show_default=True,
-    help="What to improve: latency and cost (CPU seconds an item) of models only.",
-)
-@click.option(
-    "--batch",
-    default="",
-    callback=_NUMBERS,
-    metavar="N,...",
-    help="Items in a call of the model; of several the best is chosen. [default: as its inputs are given]",
-)
-@click.option(
-    "--instances",
-    default="",
-    callback=_NUMBERS,
-    metavar="N,...",
-    help="Processes of the model at once, each on CPUs of its own; the best number is chosen. "
-    "[default: 1; with --goal throughput on a CPU 1, 2, 4 ... as far as CPUs and memory reach]",
-)
-@click.option(
-    "--device",
-    default="",
-    metavar="NAME",
-    help="Where a model runs: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]",
-)
-@click.option(
-    "--inputs",
-    default="",
-    metavar="FILE.py:FUNCTION",
-    help="Function that gives samples: a list or generator of the inputs of one call each.",
-)
-@click.option(
-    "--metric",
-    default="",
-    metavar="FILE.py:FUNCTION",
-    help="Function that scores a list of outputs for these samples; more is better.",
-)
-@click.option(
-    "--slo",
-    default="",
-    metavar="20ms@p99",
-    help="Latency that the tuned model has to keep; judged by the upper end of the interval.",
-)
-@click.option(
-    "--export",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="New folder for the tuned model: tuned.py, which runs without laptime, and recipe.json.",
-)
-@click.option(
-    "--max-memory",
-    callback=reader(size),
-    metavar="SIZE",
-    help="Memory limit of a trial, or of a model's process: 8GB. [default of trials: what is free]",
-)
-@click.option(
-    "--certify",
-    is_flag=True,
-    help="Keep the error rate over all candidates and looks together; slower.",
-)
-@click.option("--resume", is_flag=True, help="Continue the last session of the same script, model or server.")
-@click.option(
-    "--no-earlier",
-    "earlier",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Order changes without what earlier sessions on this machine have shown of them.",
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
-)
-@click.option(
-    "--patch",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="File to write the patch to. [default: SCRIPT.laptime.patch]",
-)
-@click.option(
-    "--step-by",
-    type=click.Choice(["optimizer", "loader", "forward"]),
-    callback=lambda context, option, value: value or "",
-    help="What ends a step. [default: the first of these that the script has]",
-)
-@tuning_server.server_options
-@tuning.trial_options
-@store_options
+@asked(TuneRequest)
 @report_options
 @voice_options
 @click.pass_context
-def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **settings: Any) -> int:
-    """Make a training script or a model faster, with proof, and hand the change back.
+def script(
+    context: click.Context,
+    /,
+    program: str,
+    arguments: tuple[str, ...],
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Make a training script faster, and hand the change back as a patch.
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
     another against it and compares outputs, losses, gradients and weights of a few steps with each: a
@@ -189,78 +222,125 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
 
+    \b
+    laptime tune script train.py --epochs 10
+    laptime tune script --budget 5m -o report.html -m package.train
+    laptime tune script --only num_workers,channels_last train.py
+    laptime tune script --dry-run train.py
+    """
+    from laptime.tuning.script import subject  # not for `laptime tune --help`
+
+    _refuse_tokens(context, outputs)
+    request = requested(TuneRequest, context, given, program=program, arguments=[*arguments])
+    request.check()
+    if request.patch is not None:
+        writable.file(request.patch, "--patch")
+    return carry_out(context, subject.tune, request, outputs, as_json=as_json)
+
+
+@click.command("model", cls=Subject)
+@click.argument("target", metavar="MODEL", shell_complete=completing.targets)
+@asked(ModelRequest)
+@report_options
+@voice_options
+@click.pass_context
+def model(
+    context: click.Context, /, target: str, outputs: tuple[str, ...], as_json: bool, **given: Any
+) -> int:
+    """Make a model run faster, and hand back a folder that runs without laptime.
+
     A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION, FILE.onnx. Changes
-    of how it runs are raced the same way, its outputs are compared with those of the model as it is on inputs
+    of how it runs are raced, its outputs are compared with those of the model as it is on inputs
     that no change has seen, and --export keeps the result as a folder.
 
-    A --server is started anew for each trial and loaded as by `laptime load`; the command line that was best
-    is handed back.
+    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
+    model fails.
+
+    \b
+    laptime tune model --goal latency --export fast torchvision:resnet18
+    laptime tune model model.onnx --goal latency --slo 20ms@p99 --max-memory 2GB
+    """
+    from laptime.tuning.inference import subject  # not for `laptime tune --help`
+
+    _refuse_tokens(context, outputs)
+    request = requested(ModelRequest, context, given, target=target).completed()
+    return carry_out(context, subject.tune_model, request, outputs, as_json=as_json, items="items")
+
+
+@click.command("server", cls=Subject)
+@click.argument("words", metavar="COMMAND", nargs=-1)
+@click.option("--server", "older", default="", hidden=True, help="The command, as it was typed before.")
+@asked(ServerRequest)
+@report_options
+@voice_options
+@click.pass_context
+def server(
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    older: str,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Choose the flags of a server, and hand back its command line.
+
+    COMMAND stands in one pair of quotes, with {port} and choices in braces, today's value first. The server
+    is started anew for each trial and loaded as by `laptime load`, and has to answer the same.
+
+    Exit codes: 0 faster, 5 no flag helped, 3 undecided, 1 the gate failed, 4 the
+    server fails.
+
+    \b
+    laptime tune server 'vllm serve M --port {port} --max-num-seqs {16,64}' --rate 4 --slo ttft=300ms@p95
+    laptime tune server 'python serve.py --port {port} --workers {1,2}' --concurrency 8
+    """
+    from laptime.tuning.server import subject  # not for `laptime tune --help`
+
+    command, *more = [*([older] if older else []), *words] or [""]
+    if more or not command:
+        raise UsageError(
+            f"{more[0]} is not part of the server's command" if more else "the server's COMMAND is missing",
+            why="the whole command stands in one pair of quotes",
+            next=EXAMPLE,
+        )
+    files, answer = tokens(outputs)
+    request = requested(ServerRequest, context, given, command=command, **answer).completed()
+    items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
+    return carry_out(context, subject.tune_server, request, files, as_json=as_json, items=items)
+
+
+def _refuse_tokens(context: click.Context, outputs: Sequence[str]) -> None:
+    """`--output 64` are the tokens of an answer, which only a server gives."""
+    if tokens(outputs)[1]:
+        number = next(each for each in outputs if each.isdigit())
+        raise UsageError(
+            f"--output {number} is for servers", why=SUBJECTS[context.command.name or ""].reason, next=EXAMPLE
+        )
+
+
+SUBJECTS: dict[str, Any] = {"script": script, "model": model, "server": server}
+script.many = "training scripts"
+script.reason = "a script makes its own batches, and a patch is handed back"
+model.many = "models"
+model.reason = "a model has no arguments, no steps and no source that is patched"
+server.many = "servers"
+server.reason = "only the flags of a server are tuned"
+
+
+@click.command("tune", cls=Tune, commands=SUBJECTS, subcommand_metavar="[script|model|server] SUBJECT...")
+@voice_options
+def command() -> None:
+    """Make a training script, a model or a server faster, with proof, and hand the change back.
+
+    What is tuned is told from its name: `laptime tune train.py` is `laptime tune script train.py`, and
+    `laptime tune torchvision:resnet18` is `laptime tune model torchvision:resnet18`.
 
     \b
     laptime tune train.py --epochs 10
     laptime tune --budget 5m -o report.html -m package.train
     laptime tune --only num_workers,channels_last train.py
-    laptime tune --dry-run train.py
     laptime tune --goal latency --export fast torchvision:resnet18
     laptime tune model.onnx --goal latency --slo 20ms@p99 --max-memory 2GB
-    laptime tune --server 'vllm serve M --port {port} --max-num-seqs {16,64}' --rate 4 --slo ttft=300ms@p95
+    laptime tune server 'vllm serve M --port {port} --max-num-seqs {16,64}' --rate 4 --slo ttft=300ms@p95
     """
-    voice = context.find_object(Voice) or Voice()
-    tokens = [
-        int(each) for each in outputs if each.isdigit()
-    ]  # `--output 64` is tokens, `--output a.html` a file
-    reports = output.planned([each for each in outputs if not each.isdigit()])
-    if settings["patch"] is not None:
-        writable.file(settings["patch"], "--patch")
-    origins = flags(context, settings)
-    if settings["server"]:
-        recorded = tuning_server.tune(settings, origins, tokens, quiet=voice.quiet)
-    else:
-        if settings["program"] is None:
-            raise click.MissingParameter(ctx=context, param=context.command.params[0])
-        tuning_server.refuse_for_others(settings, tokens)
-        recorded = _of_program(settings, origins, quiet=voice.quiet)
-    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
-    code = tuning.exit_code(recorded[0])
-    return code if code == ExitCode.INTERRUPTED else delivered or code
-
-
-def _of_program(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -> Recorded:
-    """Run and store a session that tunes a script or a model."""
-    # Not at the top: `laptime --help` imports no verb.
-    from laptime.tuning.script import subject as verb
-    from laptime.tuning.script.request import TuneRequest
-
-    if not settings["module"] and tuning_model.is_model(settings["program"]):
-        return tuning_model.tune(settings, origins, quiet=quiet)
-    tuning_model.refuse_for_scripts(settings)
-    _check_names(settings["only"], settings["skip"], settings["extra"])
-    for name in ("arguments", "allow", "extra"):
-        settings[name] = list(settings[name])
-    request = TuneRequest(**settings, origins=origins)
-    save = request.save and not request.dry_run
-    return tuning.record(verb.tune, request, save=save, quiet=quiet)
-
-
-def _check_names(only: Sequence[str], skip: Sequence[str], extra: Sequence[str]) -> None:
-    """Refuse a typing mistake before it costs ten minutes.
-
-    Raises:
-        UsageError: no optimization has this name, or --only and --skip both have it.
-    """
-    optimizations = [*registry.names("optimizations"), *(Path(path).stem for path in extra)]
-    for option, names in (("only", only), ("skip", skip)):
-        for name in names:
-            if name not in optimizations:
-                near = closest(name, optimizations)
-                raise UsageError(
-                    f"--{option}: no optimization is called {name!r}",
-                    why=f"known: {', '.join(optimizations)}",
-                    next=f"did you mean --{option} {near}?" if near else "laptime tune --help",
-                )
-    if both := [name for name in only if name in skip]:
-        raise UsageError(
-            f"{both[0]} stands behind both --only and --skip",
-            why="--only tries it and --skip leaves it out",
-            next=f"leave out one of them: --only {','.join(only)}",
-        )

@@ -9,36 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laptime.apps.cli import output, tuning
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import flags, report_options, store_options, time_option, voice_options
-from laptime.kit import typed
+from laptime.apps.cli.options import asked, report_options, requested, voice_options
+from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import ExitCode
+from laptime.tuning.session.verify import VerifyRequest, holds
 
 if TYPE_CHECKING:
     from laptime.records.event import Listener
     from laptime.records.run import Run
-    from laptime.tuning.session.verify import VerifyRequest
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 
 @click.command("verify")
 @click.argument("recipe", metavar="RECIPE|RUN", type=click.Path(path_type=Path))
-@time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.  [default: 5m]", default=300.0)
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="'NAME: VALUE'",
-    help="Of the requests to a server: values are not stored.",
-)
-@tuning.trial_options
-@store_options
+@asked(VerifyRequest)
 @report_options
 @voice_options
 @click.pass_context
-def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **settings: Any) -> int:
+def command(
+    context: click.Context, /, recipe: Path, outputs: tuple[str, ...], as_json: bool, **given: Any
+) -> int:
     """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
 
     RECIPE is the .laptime.json file that `tune` wrote beside the patch, or the recipe.json of a model's
@@ -56,19 +49,16 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     laptime verify FOLDER/recipe.json
     laptime verify last
     """
-    from laptime.tuning.session import verify as verb
-
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    settings["headers"] = typed.headers(settings["headers"])
-    request = verb.VerifyRequest(**settings, origins=flags(context, settings))
-    check, request, items = _check_of(request)
-    recorded = tuning.record(check, request, save=request.save, quiet=voice.quiet, items=items)
-    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
-    code = tuning.exit_code(recorded[0])
+    check, request, items = _check_of(requested(VerifyRequest, context, given, recipe=recipe))
+    ended = output.watched(check, request, voice=voice, save=request.save, describe=Lines(items))
+    code = output.session_code(ended[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
-        code = _CODES[verb.holds(recorded[0])]
-    return code if code == ExitCode.INTERRUPTED else delivered or code
+        code = _CODES[holds(ended[0])]
+    code = output.finish(ended, reports, as_json=as_json, voice=voice, code=code)
+    output.say_failures(ended[0], voice)
+    return code
 
 
 def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
