@@ -147,7 +147,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.script.trial_evaluator import TrialEvaluator
     from laptime.tuning.script.trial_runner import TrialRunner
     from laptime.tuning.search import ranking
-    from laptime.tuning.search.rungs import untried_rung
+    from laptime.tuning.search.race import untried_rung
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))

@@ -23,9 +23,8 @@ from _shown import head, parser, write
 from fixtures.scripted_evaluator import USELESS, Noise, ScriptedEvaluator, landscape, null_world
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.earlier import effects
 from laptime.tuning.search.ladder import search
-from laptime.tuning.search.settings import SearchSettings
+from laptime.tuning.search.settings import SearchSettings, effects
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "tune_search.md"
 BEGIN, END = "<!-- benchmarks/tune_search.py -->", "<!-- end -->"

@@ -28,7 +28,7 @@ from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.gates.tensor_measures import (
+from laptime.tuning.gates.rounding_noise import (
     TINY,
     across,
     over,

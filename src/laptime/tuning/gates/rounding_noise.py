@@ -11,7 +11,8 @@ errors do more than that, they cannot be told from harm.
 Lower precision: the baseline with its activations rounded to a smaller type. Sound bfloat16 turns gradients
 of a fresh ResNet-18 to cosines of 0.94 to 0.96 and changes their norm by 1.1 % (standard deviation of 24
 draws): fixed limits refuse one sound step in ten. Single tensors are judged by what the same simulation does
-to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`TensorNoise`).
+to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`TensorNoise`). How far a tensor is
+off is measured on its row of a comparison.
 """
 
 from __future__ import annotations
@@ -156,3 +157,47 @@ def without_gradient(comparison: NumericsComparison) -> set[str]:
         elif row.rms < 1e-6 * (totals[row.step, "gradients"].rms or 0.0):
             names.add(row.name)
     return names
+
+
+# One tensor
+
+
+TINY = 1e-30
+
+
+def over(value: float | None, scale: float) -> float:
+    """An error as a share of a scale; infinite where it is not known."""
+    return math.inf if value is None else value / scale
+
+
+def relative(row: TensorComparison) -> float:
+    """RMS of the difference over the baseline's RMS."""
+    return over(row.error, max(row.rms or 0.0, TINY))
+
+
+def turn(row: TensorComparison) -> float:
+    """1 - cosine with the baseline's."""
+    return 1 - (row.cosine or 0.0)
+
+
+def stretch(row: TensorComparison) -> float:
+    """Of the part of a tensor along the baseline's: how far it is from as long."""
+    return abs((row.cosine or 0.0) * (row.norm or 0.0) / max(row.base_norm or 0.0, TINY) - 1)
+
+
+def across(row: TensorComparison) -> float:
+    """Length of the part of a tensor across the baseline's, over the baseline's length."""
+    sine = math.sqrt(max(1 - (row.cosine or 0.0) ** 2, 0.0))
+    return sine * (row.norm or 0.0) / max(row.base_norm or 0.0, TINY)
+
+
+def overshoot(value: float, limit: float) -> float:
+    """A value as a share of its limit: above 1 it fails."""
+    if limit > 0:
+        return value / limit
+    return 0.0 if value == 0 else math.inf
+
+
+def totals_of(comparison: NumericsComparison, group: str) -> list[TensorComparison]:
+    """Rows of a whole group, one a step."""
+    return [row for row in comparison.totals if row.group == group]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from statistics import mean
 
 from laptime.records.tuning import Convergence
-from laptime.tuning.gates import convergence
+from laptime.tuning.gates import verdict
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.script.trial_runner import (
     SETTLED,
@@ -87,8 +87,8 @@ def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
     if numerics == "exact" or not pairs:
         return Convergence()
     before = [pair.baseline.losses for pair in pairs]
-    allowed = convergence.margin(before)  # fixed before the other side is looked at
-    return convergence.judged(before, [pair.final.losses for pair in pairs], allowed)
+    allowed = verdict.margin(before)  # fixed before the other side is looked at
+    return verdict.judged(before, [pair.final.losses for pair in pairs], allowed)
 
 
 def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None:

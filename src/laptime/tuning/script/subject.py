@@ -36,9 +36,9 @@ from laptime.tuning.script.request import TuneRequest, choice_of, program_of, re
 from laptime.tuning.script.sides import TRACED_STEPS, convergence_of, final_cost, timed_seconds, visited
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.script.trial_runner import TrialAccounting, TrialPair, TrialRunner
-from laptime.tuning.search.earlier import effects
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.settings import effects
 from laptime.tuning.session.afresh import LEAST, FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.record import Record

@@ -18,7 +18,7 @@ from laptime.tuning.script.sides import cost, same_losses, timed_seconds
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.script.trial_runner import START
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.search.rungs import untried_rung
+from laptime.tuning.search.race import untried_rung
 
 RUN = "suggested, not applied: it was run and has the losses of the script; see the diff"
 

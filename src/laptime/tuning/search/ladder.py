@@ -8,7 +8,7 @@
 
 Every rung is reported when it is decided. One that changes later (replaced by a better option, dropped by
 leave-one-out) is reported again, with the same name, options and ratios; the last report counts. The list of
-the reports, in order, is what `search` takes as `earlier` to go on after a kill.
+the reports, in order, is what `search` takes as `earlier` to go on after a kill (`replay`).
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ from msgspec import structs
 from laptime.kit.text import count
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.bundle import promise, race_together
 from laptime.tuning.search.evaluator import Candidate, Evaluator
-from laptime.tuning.search.leave_one_out import leave_one_out
-from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
-from laptime.tuning.search.replay import replay
-from laptime.tuning.search.rungs import untried_rung
+from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for, untried_rung
+from laptime.tuning.search.ranking import WON, Climb
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.search.space import Climb
 from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
+from laptime.tuning.search.together import leave_one_out, promise, race_together
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -335,3 +332,60 @@ def planned(
         races = min(2, len(ranking.line(candidate)))
         plans.append((candidate, races * (candidate.start + looks[1] * candidate.cost)))
     return plans
+
+
+# Going on after a kill
+
+
+def replay(state: SearchState, rungs: Sequence[Rung]) -> None:
+    """Bring a search to the state in which these rungs were reported; nothing is raced."""
+    adopted = False
+    on_rung, state.on_rung = state.on_rung, lambda rung: None  # all of them were reported before
+    for rung in rungs:
+        if rung.verdict in ("not tried", "suggested"):
+            continue
+        at = _position(state.rungs, rung)
+        if at is not None:
+            state.rungs[at] = rung
+            if rung.dropped and rung.name in state.adopted:
+                state.recipe = state.recipe.without(rung.name)
+                state.adopted.pop(rung.name)
+            continue
+        _take_over(state, _candidate(state, rung), rung)
+        adopted = adopted or rung.kept
+    state.on_rung = on_rung
+    if adopted:
+        state.rediagnose()
+
+
+def _position(rungs: Sequence[Rung], rung: Rung) -> int | None:
+    """Where an earlier report of the same race is: same change, same rounds."""
+    race = (rung.name, rung.options, rung.ratios, rung.bound)
+    return next(
+        (at for at, one in enumerate(rungs) if (one.name, one.options, one.ratios, one.bound) == race), None
+    )
+
+
+def _candidate(state: SearchState, rung: Rung) -> Candidate:
+    """The candidate as it was raced: facts from the catalogue, the bound from the rung."""
+    if rung.kept and rung.name not in state.newest:
+        state.rediagnose()  # candidates on top of the changes kept so far
+    change, bound = Change(rung.name, rung.options), rung.bound or 0.0
+    if rung.name in state.newest:
+        return replace(state.newest[rung.name], change=change, bound=bound)
+    return Candidate(change=change, numerics=rung.numerics, bound=bound)
+
+
+def _take_over(state: SearchState, candidate: Candidate, rung: Rung) -> None:
+    final = rung.kept or rung.dropped or rung.verdict == "failed" or rung.verdict in WON
+    state.mark_raced(candidate, final=final)
+    state.rungs.append(rung)
+    if is_control(candidate):
+        state.control = rung
+        state.calibrate(rung)
+        return
+    state.races += 1
+    if rung.kept:
+        replaced = ranking.rivals(candidate, state.adopted, state.script)
+        target = ranking.joined(candidate, state.recipe, replaced)
+        state.adopt(candidate, target, replaced, rung.speedup)

@@ -9,7 +9,8 @@ A race looks at its rounds a fixed number of times. The chance of error is spent
 looks, and added up (a union bound, so it holds however the looks depend on each other); a race of
 `--certify` gets its part of the session's. The margin is a safety of its own: a change that does nothing has
 to be rounds beyond it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not
-run again, and what gains hugely in every round of the first look is believed at once.
+run again, and what gains hugely in every round of the first look is believed at once. What a race came to
+stands in a rung of the ladder.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
+
+from msgspec import structs
 
 from laptime.analysis.paired import MARGIN, Effect, from_few_rounds
-from laptime.records.tuning import RungWord
+from laptime.records.tuning import Gate, Numerics, Rung, RungWord
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
-from laptime.tuning.search.evaluator import Round
+from laptime.tuning.search.evaluator import Candidate, Round
 
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
@@ -245,3 +249,40 @@ def looks_for(
         if looks[-1] <= rounds:
             return looks
     return (3, 5)
+
+
+# Rungs of the ladder
+
+
+def untried_rung(candidate: Candidate) -> Rung:
+    """The rung of a candidate before it is tried."""
+    return Rung(
+        name=candidate.change.name,
+        label=str(candidate.change),
+        title=candidate.title,
+        options=candidate.change.options,
+        numerics=cast(Numerics, candidate.numerics),
+        bound=candidate.bound,
+    )
+
+
+def race_summary(result: RaceResult) -> str:
+    """The numbers of a race in words."""
+    if result.speedup is None or result.ci95 is None:
+        return result.reason or "no rounds"
+    parts = [f"{result.speedup:.3g}x [{result.ci95[0]:.3g}, {result.ci95[1]:.3g}] in {result.rounds} rounds"]
+    if result.word in ("smaller", "larger") and result.memory:
+        parts.insert(0, f"{result.memory:.3g} times the memory")
+    if result.reason:
+        parts.append(result.reason)
+    return ", ".join(parts)
+
+
+def gated(rung: Rung, gate: Gate) -> Rung:
+    """The rung with its gate; it is kept when the gate passed, and only then."""
+    if gate.word == "passed":
+        return structs.replace(rung, gate=gate, kept=True)
+    why = gate.reason or "nothing could be compared"
+    words = {"failed": "its gate failed", "undecided": "its gate could not decide"}
+    text = f"{rung.reason}; not kept, {words.get(gate.word, 'it was not gated')}: {why}"
+    return structs.replace(rung, gate=gate, kept=False, reason=text)

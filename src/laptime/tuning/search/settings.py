@@ -1,14 +1,135 @@
-"""The settings of a search: budget, error rates, goal, and what is reserved for the time after it."""
+"""The settings of a search: budget, error rates, goal, what is left to the time after it, and what earlier
+sessions have shown of a change.
+
+That decides when a change is raced, and nothing else: each is raced and gated as if nothing were known of it.
+The gain that is
+expected is the mean of a normal distribution: before any session N(0, `EXPECTED`^2) of the log speedup; each
+session adds its own with the variance of its interval and `BETWEEN`^2, by which scripts of one kind differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from laptime.analysis.paired import MARGIN
-from laptime.tuning.search.earlier import EarlierEffect
+from laptime.records.tuning import Rung
 from laptime.tuning.search.evaluator import Candidate
+
+EXPECTED = 0.2
+"""Standard deviation of the log speedup of a change of which nothing is known: most do little."""
+BETWEEN = 0.1
+"""Standard deviation, between scripts of one kind, of the log speedup of the same change."""
+_RACED = ("faster", "slower", "same", "unclear")
+_REFUSED = ("failed", "undecided")
+
+
+@dataclass(frozen=True)
+class EarlierEffect:
+    """What sessions say together of one change.
+
+    Attributes:
+        order: negative: it goes first; -1/k was the k-th that won, as some win only on top of others. 0: its
+            bound decides. 1: it goes last.
+        saved: share of a step that it is expected to save, shrunk; 0 where it is not expected to save any.
+        sentence: why it goes first or last; "" where it does neither.
+    """
+
+    order: float
+    saved: float
+    sentence: str = ""
+
+    def applied(self, candidate: Candidate, step: float) -> Candidate:
+        """The candidate with its place in the order.
+
+        Args:
+            step: seconds of a step now; the bound stays what the diagnosis says.
+        """
+        if self.order == 0:
+            return candidate
+        prior = candidate.prior
+        if self.order < 0 and candidate.bound > 0:
+            prior = min(1.0, self.saved * step / candidate.bound)
+        return replace(candidate, prior=prior, order=self.order, earlier=self.sentence)
+
+
+def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, EarlierEffect]:
+    """What is known of each change, by its name.
+
+    Args:
+        sessions: id of the run and ladder of each, the newest first.
+    """
+    by_name: dict[str, list[tuple[str, Rung]]] = {}
+    order: dict[str, float] = {}
+    for run, ladder in sessions:
+        decided = _decided(ladder)
+        for name, rung in decided.items():
+            by_name.setdefault(name, []).append((run, rung))
+        kept = [name for name, rung in decided.items() if _is_won(rung)]
+        for place, name in enumerate(kept, start=1):
+            order.setdefault(name, -1 / place)
+    return {name: _effect(rungs, order.get(name, 0.0)) for name, rungs in by_name.items()}
+
+
+def _decided(ladder: Iterable[Rung]) -> dict[str, Rung]:
+    """The rung of each name that says most: the first that won, else the first of all.
+
+    Options that won later did so against the first, so that theirs is not the gain over the script as it is.
+    What leave-one-out has dropped says nothing: it won, and was not worth anything.
+    """
+    ladder = list(ladder)
+    dropped = {rung.name for rung in ladder if rung.dropped}
+    decided: dict[str, Rung] = {}
+    for rung in ladder:
+        is_decided = rung.verdict == "failed" or (rung.verdict in _RACED and rung.speedup and rung.ci95)
+        is_first_to_win = _is_won(rung) and not (rung.name in decided and _is_won(decided[rung.name]))
+        if is_decided and rung.name not in dropped and (is_first_to_win or rung.name not in decided):
+            decided[rung.name] = rung
+    return decided
+
+
+def _is_won(rung: Rung) -> bool:
+    return rung.verdict == "faster" and rung.gate.word == "passed"
+
+
+def _effect(rungs: list[tuple[str, Rung]], first: float) -> EarlierEffect:
+    run, newest = rungs[0]
+    if newest.verdict == "failed":
+        return EarlierEffect(1, 0.0, f"last, because {newest.label} failed in {run}")
+    if newest.gate.word in _REFUSED:
+        return EarlierEffect(1, 0.0, f"last, because the gate of {newest.label} {_word(newest)} in {run}")
+    mean, deviation = _shrunk([rung for _, rung in rungs if rung.speedup and rung.ci95])
+    saved = max(0.0, 1 - math.exp(-mean))
+    if first and mean > deviation:
+        return EarlierEffect(
+            first, saved, f"first, because {newest.label} won {newest.speedup:.2g}x in {run}"
+        )
+    if mean < -deviation:
+        return EarlierEffect(
+            1, 0.0, f"last, because {newest.label} came out at {newest.speedup:.2g}x in {run}"
+        )
+    return EarlierEffect(0, saved)
+
+
+def _word(rung: Rung) -> str:
+    return "failed" if rung.gate.word == "failed" else "could not decide"
+
+
+def _shrunk(rungs: list[Rung]) -> tuple[float, float]:
+    """Mean and standard deviation of the log speedup that is to be expected."""
+    weighted, weights = 0.0, EXPECTED**-2
+    for rung in rungs:
+        low, high = rung.ci95 or (0.0, 0.0)
+        error = (math.log(high) - math.log(low)) / (2 * 1.96) if low > 0 else EXPECTED
+        weight = 1 / (error**2 + BETWEEN**2)
+        weighted += weight * math.log(rung.speedup or 1.0)
+        weights += weight
+    return weighted / weights, weights**-0.5
+
+
+# Settings
 
 
 @dataclass(frozen=True, kw_only=True)

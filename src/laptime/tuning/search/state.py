@@ -16,10 +16,19 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
-from laptime.tuning.search.race import CERTIFIED_ALPHA, FAST_ALPHA, RaceResult, RaceTerms, looks_for, race
-from laptime.tuning.search.rungs import gated, race_summary, untried_rung
+from laptime.tuning.search.race import (
+    CERTIFIED_ALPHA,
+    FAST_ALPHA,
+    RaceResult,
+    RaceTerms,
+    gated,
+    looks_for,
+    race,
+    race_summary,
+    untried_rung,
+)
+from laptime.tuning.search.ranking import LOST, WON
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.search.space import LOST, WON
 
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""

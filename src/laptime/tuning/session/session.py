@@ -32,7 +32,7 @@ from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
-from laptime.tuning.search.rungs import untried_rung
+from laptime.tuning.search.race import untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import afresh
 from laptime.tuning.session.afresh import CAUTION, LEAST

@@ -16,10 +16,10 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ranking
-from laptime.tuning.search.earlier import EarlierEffect
 from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
+from laptime.tuning.search.settings import EarlierEffect
 from laptime.tuning.session.afresh import FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.record import Record

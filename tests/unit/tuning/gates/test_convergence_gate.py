@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from laptime.tuning.gates.convergence import final_loss, judged, margin
+from laptime.tuning.gates.verdict import final_loss, judged, margin
 
 
 def curve(end: float, steps: int = 600) -> list[float]:

@@ -9,10 +9,9 @@ import pytest
 from fixtures.scripted_evaluator import Knob, Noise, ScriptedEvaluator
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.optimization import Change
-from laptime.tuning.search.earlier import EarlierEffect, effects
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult, planned, search
-from laptime.tuning.search.settings import SearchSettings
+from laptime.tuning.search.settings import EarlierEffect, SearchSettings, effects
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.tuning.optimization import Change
-from laptime.tuning.search.space import Climb
+from laptime.tuning.search.ranking import Climb
 
 LINE = tuple(Change("num_workers", {"value": value}) for value in (1, 2, 4, 6, 8, 12))
 
