@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch.diff import hunks, lines, relabel, unified
+from laptime.tuning.patch.diff import applies, hunks, lines, patched, relabel, unified
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.patch.verify import applies, patched
 
 SLOW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

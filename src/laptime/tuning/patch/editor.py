@@ -16,19 +16,12 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.edit import (
-    arguments,
-    batches,
-    forward,
-    models,
-    on_device,
-    statements,
-    top_level,
-)
-from laptime.tuning.patch.find import log_statements
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.partials import has_keyword, partial_of
-from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
+from laptime.tuning.patch import arguments, batches, forward, models, statements, top_level
+from laptime.tuning.patch import forward as on_device
+from laptime.tuning.patch import sites as log_statements
+from laptime.tuning.patch.calls import has_keyword, partial_of
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.sites import LocatedSites, Place, noun
 from laptime.tuning.patch.text import Mark
 
 COMMENT = "# laptime: "

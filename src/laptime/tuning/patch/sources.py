@@ -20,9 +20,8 @@ from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import Hunk
 from laptime.tuning.patch.editor import Editor
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.sites import LocatedSites
-from laptime.tuning.patch.find.syntax_tree import BOM
+from laptime.tuning.patch.files import BOM, File
+from laptime.tuning.patch.sites import LocatedSites
 
 
 class Sources(LocatedSites):

@@ -10,7 +10,7 @@ from laptime.kit.text import from_here
 from laptime.records.tuning import Rung, Speedup
 from laptime.store.folder import write_whole
 from laptime.tuning.optimization import CannotEdit, Recipe
-from laptime.tuning.patch import verify as patch_check
+from laptime.tuning.patch import diff as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.script.request import TuneRequest

@@ -11,7 +11,7 @@ from laptime.tuning import optimization
 from laptime.tuning.candidates import suggested
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change, Recipe
-from laptime.tuning.patch import verify as patch_check
+from laptime.tuning.patch import diff as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.script.patching import main_file
 from laptime.tuning.script.sides import cost, same_losses, timed_seconds

@@ -13,8 +13,8 @@ import pytest
 
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch.diff import applies, patched
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.patch.verify import applies, patched
 from laptime.tuning.trial.messages import VARIABLE, Messages, TrialPlan
 from laptime.tuning.wire_format import encode
 

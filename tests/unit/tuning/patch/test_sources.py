@@ -12,8 +12,8 @@ import pytest
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch.diff import applies
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.patch.verify import applies
 
 TEXT = """
 import torch

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from laptime.tuning.patch import verify
-from laptime.tuning.patch.diff import hunks, lines, unified
-from laptime.tuning.patch.verify import DoesNotApply, applies, patched
+from laptime.tuning.patch import diff as verify
+from laptime.tuning.patch.diff import DoesNotApply, applies, hunks, lines, patched, unified
 
 PAIRS = [
     ("a\nb\nc\n", "a\nB\nc\n"),

@@ -1,18 +1,24 @@
-"""What libcst reads in a file, with the place of every node in characters."""
+"""The user's files: which may be edited, what they hold now, what libcst reads in them, node by node."""
 
 from __future__ import annotations
 
+import os
 import re
+import site as site_module
+import sysconfig
+import tokenize
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.text import NEWLINE, flat
+from laptime.tuning.patch import diff
+from laptime.tuning.patch.text import NEWLINE, Text, flat
 
 Function = cst.FunctionDef | cst.Lambda
 Loop = cst.For | cst.While
@@ -206,3 +212,81 @@ class Tree:
         kinds = cst.SimpleString | cst.FormattedString
         ranges = [(self.start(node), self.end(node)) for node in self.nodes if isinstance(node, kinds)]
         return [(start, end) for start, end in ranges if NEWLINE.search(self.text, start, end)]
+
+
+# The user's files
+
+
+class File(Text):
+    """One file of the user's. `why` says why it cannot be edited, "" where it can."""
+
+    def __init__(self, path: Path, shown: str, text: str, why: str = "") -> None:
+        super().__init__(text)
+        self.path = path
+        self.shown = shown
+        self.original = text
+        self.why = why
+        self.labels: list[tuple[str, ...]] = [()] * len(diff.lines(text))
+        self._tree: Tree | None = None
+
+    @property
+    def tree(self) -> Tree:
+        """The text as it is now, parsed.
+
+        Raises:
+            CannotEdit: the file cannot be read or written, or is no Python that libcst knows.
+        """
+        if self.why:
+            raise CannotEdit(self.why)
+        if self._tree is None or self._tree.text is not self.text:
+            is_first = self._tree is None
+            self._tree = Tree(self.text, self.shown)
+            # Places are where libcst writes things: it has to write the file as it is.
+            if is_first and not self.text.endswith(self._tree.module.code):
+                raise CannotEdit(f"{self.shown} is written in a way that libcst does not keep")
+        return self._tree
+
+
+def root_of(main: Path) -> Path:
+    """Of the git repository that the script is in; the current folder; the script's folder."""
+    for folder in main.parents:
+        if (folder / ".git").exists():
+            return folder
+    here = Path.cwd()
+    return here if here in main.parents else main.parent
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a file was installed."""
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return True
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
+        site_module.getusersitepackages()
+    }
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def read(path: Path, root: Path) -> File:
+    """A file, or why it is left alone."""
+    shown = os.path.relpath(path, root).replace(os.sep, "/")
+
+    def without(why: str) -> File:
+        return File(path, shown, "", why)
+
+    if is_foreign(path):
+        return without(f"{path.name} is part of a library")
+    if not path.is_relative_to(root):
+        return without(f"{path} lies outside of {root}")
+    if not os.access(path, os.W_OK):
+        return without(f"{path} cannot be written" if path.exists() else f"there is no file {path}")
+    try:
+        data = path.read_bytes()
+        with path.open("rb") as opened:
+            encoding = tokenize.detect_encoding(opened.readline)[0]
+        if encoding not in ("utf-8", "utf-8-sig"):
+            return without(f"{shown} is written in {encoding}, not in UTF-8")
+        text = data.decode("utf-8")
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return without(f"{shown} is not text in UTF-8: {error}")
+    return File(path, shown, text)

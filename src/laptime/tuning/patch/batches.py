@@ -7,11 +7,10 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.edit import arguments, statements
-from laptime.tuning.patch.find.calls import dotted, last_name
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.sites import LocatedSites, Place
-from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch import arguments, statements
+from laptime.tuning.patch.calls import dotted, last_name
+from laptime.tuning.patch.files import File, Tree
+from laptime.tuning.patch.sites import LocatedSites, Place
 from laptime.tuning.patch.text import Mark, flat
 
 SAME_BATCH = frozenset({

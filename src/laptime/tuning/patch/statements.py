@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.files import File, Tree
 from laptime.tuning.patch.text import NEWLINE, Mark, first_line, flat
 
 

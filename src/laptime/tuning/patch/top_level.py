@@ -9,10 +9,9 @@ from collections.abc import Iterable
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.find.calls import dotted, name_of_import
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.syntax_tree import BOM, Tree
+from laptime.tuning.patch import statements
+from laptime.tuning.patch.calls import dotted, name_of_import
+from laptime.tuning.patch.files import BOM, File, Tree
 from laptime.tuning.patch.text import Mark
 
 

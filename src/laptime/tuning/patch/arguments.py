@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.find.calls import CLASSES, aliases, dotted, resolved
-from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.calls import CLASSES, aliases, dotted, resolved
+from laptime.tuning.patch.files import Tree
 from laptime.tuning.patch.text import NEWLINE, Text, flat
 
 LONG = 100

@@ -7,10 +7,9 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.sites import LocatedSites, Place
-from laptime.tuning.patch.find.syntax_tree import Function, Tree
+from laptime.tuning.patch import statements
+from laptime.tuning.patch.files import File, Function, Tree
+from laptime.tuning.patch.sites import LocatedSites, Place
 from laptime.tuning.patch.text import Mark
 
 REBINDS = re.compile(r"\{model\}\s*=[^=]")
