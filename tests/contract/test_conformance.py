@@ -122,7 +122,7 @@ REPORT = '''
 NAME = "guest"
 SUFFIXES = ({suffix!r},)
 def refuse(run, name, holds):
-    from laptime.reports.only_timings import refusal
+    from laptime.reports.formats import refusal
     raise refusal(run, name, holds)
 def vague(run):
     from laptime.kit.errors import UsageError

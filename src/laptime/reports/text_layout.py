@@ -1,19 +1,27 @@
-"""Lines of text reports: paragraphs under a topic, what rich draws without loose ends, and plain ASCII."""
+"""Lines of text reports: paragraphs under a topic, tables drawn by rich, and plain ASCII.
+
+In tables numbers are never cut, names lose their middle, and columns give way.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import StringIO
+from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports._words import printable
+from laptime.reports.document import Cell, Column, Row, Table, Value
+from laptime.reports.shown import alone
 
 INDENT = 12
 GAP = "  "
@@ -26,6 +34,20 @@ _WORDS = str.maketrans({
     "µ": "u", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "=", "▍": "=", "▎": "-", "▏": "-",
     "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "+", "▇": "#", "\xa0": " ",
 })  # fmt: skip
+TONES = {
+    "strong": "bold",
+    "weak": "dim",
+    "bar": "cyan",
+    **dict.fromkeys(("faster", "smaller"), "green"),
+    **dict.fromkeys(("warn", "undecided", "noisy"), "yellow"),
+    **dict.fromkeys(("slower", "larger", "broken", "invalid", "failed", "skipped", "interrupted"), "red"),
+}
+_SHORTEST_NAME = 16
+_NARROW_NAME = 8
+_STACKED = 60
+"""Lines of a table with a cell a line, at most; beyond that columns are left out."""
+_BAR = 20
+_BARS = 100  # bars give way before every other column
 
 
 def console(*, color: bool) -> Console:
@@ -124,3 +146,141 @@ def in_ascii(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.translate(_WORDS))
     kept = "".join(sign for sign in plain if not unicodedata.combining(sign))
     return kept.encode("ascii", "replace").decode()
+
+
+class _Shown(NamedTuple):
+    """A column as texts; only names may be shortened."""
+
+    title: str
+    texts: list[str]
+    tones: list[str]
+    regime: str = ""
+    kind: Literal["number", "name", "bar"] = "number"
+    priority: int = 0
+
+
+def lines(table: Table, width: int) -> list[Text]:
+    """The table on at most `width` columns; else a cell a line, if that is short."""
+    columns: list[_Shown] = []
+    for columns in _layouts(table):
+        if (fitting := _fitted(columns, width)) is not None:
+            return _grid(table, fitting, width)
+    stacked = _stacked(table, next(_layouts(table)))
+    return stacked if len(stacked) <= _STACKED else _narrowed(table, columns, width) or stacked
+
+
+def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
+    """Without the last numbers, and which they are; nothing where names and the first number do not fit."""
+    kept, left_out = list(columns), list[str]()
+    while (fitting := _fitted(kept, width, shortest=_NARROW_NAME)) is None:
+        numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
+        if not numbers:
+            return []
+        left_out.insert(0, kept.pop(numbers[-1]).title)
+    note = f"a wider terminal also shows {', '.join(filter(None, left_out))}"
+    lines = _grid(table, fitting, width)
+    return [*lines, *(Text(line, style="dim") for line in wrapped("", note, width, indent=len(GAP)))]
+
+
+def _layouts(table: Table) -> Iterator[list[_Shown]]:
+    """From wide to narrow: with the ends of intervals, with half their width, without the least columns."""
+    both = [_columns(table, exact=exact) for exact in (True, False)]
+    priorities = sorted({column.priority for column in both[0] if column.priority}, reverse=True)
+    for least in [_BARS + 1, *priorities]:
+        for columns in both:
+            yield [column for column in columns if column.priority < least]
+
+
+def _columns(table: Table, *, exact: bool) -> list[_Shown]:
+    columns: list[_Shown] = []
+    for index, column in enumerate(table.columns):
+        cells = [row.cells[index] for row in table.rows]
+        columns.append(_column(column, cells))
+        if index == 0:
+            columns[0] = _first(columns[0], table)
+        if column.bar and column.kind == "share":
+            bars = [bar_drawn(cell, _BAR) if isinstance(cell, int | float) else "" for cell in cells]
+            columns.append(_Shown("", bars, ["bar"] * len(bars), kind="bar", priority=_BARS))
+        intervals = [_interval(cell, exact=exact) for cell in cells]
+        if any(intervals) and not any(shown.title.startswith("95 %") for shown in columns):
+            title = "95 % interval" if exact else "95 %"
+            columns.append(_Shown(title, [text or "-" for text in intervals], [""] * len(cells)))
+    return columns
+
+
+def _column(column: Column, cells: list[Value | Cell]) -> _Shown:
+    return _Shown(
+        printable(column.title),
+        [printable(alone(column.kind, cell)) for cell in cells],
+        [cell.tone if isinstance(cell, Cell) else "" for cell in cells],
+        column.regime,
+        "name" if column.kind in ("text", "code") else "number",
+        column.priority,
+    )
+
+
+def _first(column: _Shown, table: Table) -> _Shown:
+    """The first column with the depth of its rows, and how many rows there are."""
+    texts = [f"{GAP * (row.depth or 0)}{text}" for row, text in zip(table.rows, column.texts, strict=True)]
+    some = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
+    return column._replace(title=column.title + some, texts=texts)
+
+
+def _interval(cell: Value | Cell, *, exact: bool) -> str:
+    return (cell.interval if exact else cell.margin) if isinstance(cell, Cell) else ""
+
+
+def _width(column: _Shown) -> int:
+    return max(map(cell_len, (column.title, column.regime, *column.texts)))
+
+
+def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
+    """The columns with names as short as needed; None where they do not fit."""
+    fitting = list(columns)
+    while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
+        names = [at for at, column in enumerate(fitting) if column.kind == "name"]
+        place = max(names, key=lambda at: _width(fitting[at]), default=0)
+        longest = _width(fitting[place])
+        least = max(cell_len(fitting[place].title), cell_len(fitting[place].regime), shortest)
+        if not names or longest <= least:
+            return None
+        most = max(least, longest - over)
+        fitting[place] = fitting[place]._replace(texts=[shortened(t, most) for t in fitting[place].texts])
+        if _width(fitting[place]) >= longest:
+            return None  # characters that are two columns wide do not always get shorter
+    return fitting
+
+
+def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
+    """The drawn table, with the notes of each row under it."""
+    grid = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), show_edge=False)
+    regimes = any(column.regime for column in columns)
+    for column in columns:
+        head = Text.assemble((column.title, "bold"), (f"\n{column.regime}" if regimes else "", "dim"))
+        grid.add_column(head, justify="right" if column.kind == "number" else "left", no_wrap=True)
+    for index, row in enumerate(table.rows):
+        cells = [Text(each.texts[index], style=TONES.get(each.tones[index], "")) for each in columns]
+        grid.add_row(*cells, style=TONES.get(row.tone, ""))
+    lines = [Text(GAP).append(line) for line in drawn(grid)]
+    titles = lines[: len(lines) - len(table.rows)]
+    body = zip(table.rows, lines[len(titles) :], strict=True)
+    return [*titles, *(line for row, text in body for line in (text, *_notes(row, width)))]
+
+
+def _notes(row: Row, width: int) -> list[Text]:
+    notes = [wrapped("", printable(note), width, indent=2 * len(GAP)) for note in row.notes]
+    return [Text(line, style="dim") for note in notes for line in note]
+
+
+def _stacked(table: Table, columns: list[_Shown]) -> list[Text]:
+    """For narrow terminals: a row a block, a cell a line."""
+    names = [f"{each.title} ({each.regime})" if each.regime else each.title for each in columns]
+    wide = max(map(cell_len, names))
+    lines: list[Text] = []
+    for index, row in enumerate(table.rows):
+        texts = [each.texts[index] for each in columns]
+        lines += [
+            Text(f"{GAP}{name}{fill(name, wide)}{GAP}{t}") for name, t in zip(names, texts, strict=True)
+        ]
+        lines += [*_notes(row, 0), Text()]
+    return lines[:-1]

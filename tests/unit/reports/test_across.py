@@ -8,7 +8,7 @@ from laptime.analysis.summary import summarize
 from laptime.kit.registry import load
 from laptime.records.check import Check, Finding
 from laptime.records.run import Run
-from laptime.reports import text_table
+from laptime.reports import text_layout
 from laptime.reports.document import Table
 from laptime.reports.documents.bench.table import table
 
@@ -82,7 +82,7 @@ def many() -> Run:
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 139, 160])
 def test_a_row_stays_a_row_on_a_narrow_terminal(width: int) -> None:
-    drawn = [line.plain for line in text_table.lines(cases(many()), width)]
+    drawn = [line.plain for line in text_layout.lines(cases(many()), width)]
     assert len(drawn) <= 48 + 6
     assert all(len(line) <= width for line in drawn)
     assert sum("20" in line and "ms" in line for line in drawn) == 48
@@ -91,6 +91,6 @@ def test_a_row_stays_a_row_on_a_narrow_terminal(width: int) -> None:
 
 
 def test_a_short_table_that_does_not_fit_is_told_cell_by_cell() -> None:
-    drawn = [line.plain for line in text_table.lines(cases(across()), 30)]
+    drawn = [line.plain for line in text_layout.lines(cases(across()), 30)]
     assert any("cold start" in line for line in drawn)
     assert not any("wider terminal" in line for line in drawn)

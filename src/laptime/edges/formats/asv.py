@@ -18,7 +18,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.only_timings import timings, unix_time
+from laptime.reports.formats import timings, unix_time
 
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)

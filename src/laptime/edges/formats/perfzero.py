@@ -17,7 +17,7 @@ from laptime.edges.perfzero.schema import system_info, text
 from laptime.records.case import Case
 from laptime.records.plan import Constants
 from laptime.records.run import Run
-from laptime.reports.only_timings import refusal, unix_time
+from laptime.reports.formats import refusal, unix_time
 
 NAME = "perfzero"
 SUFFIXES: tuple[str, ...] = (".perfzero",)

@@ -15,7 +15,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports._words import plain
-from laptime.reports.only_timings import timings
+from laptime.reports.formats import timings
 
 NAME = "pytest_benchmark"
 SUFFIXES: tuple[str, ...] = (".pytest-benchmark",)

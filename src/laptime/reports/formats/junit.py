@@ -12,7 +12,7 @@ from laptime.records.run import Run
 from laptime.reports._words import plain
 from laptime.reports.document import Document, Outcome, TestCase
 from laptime.reports.documents import document
-from laptime.reports.only_timings import refusal
+from laptime.reports.formats import refusal
 
 NAME = "junit"
 SUFFIXES: tuple[str, ...] = (".xml",)

@@ -12,7 +12,7 @@ from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports import text_layout as layout
-from laptime.reports import text_table
+from laptime.reports import text_layout as text_table
 from laptime.reports._words import printable
 from laptime.reports.documents import document
 from laptime.reports.shown import blocks, sections

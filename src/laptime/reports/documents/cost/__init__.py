@@ -12,7 +12,7 @@ from laptime.kit.units import usd, usd_interval
 from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports import json_parts
-from laptime.reports.documents.cost import bills, chart, elsewhere, lines, words
+from laptime.reports.documents.cost import elsewhere, lines, words
 
 
 def document(cost: Cost) -> doc.Document:
@@ -23,12 +23,12 @@ def document(cost: Cost) -> doc.Document:
         verdict=_headline(cost),
         conditions=words.conditions(cost),
         warnings=[*cost.warnings, *_refused(cost)],
-        cards=bills.cards(cost),
+        cards=words.cards(cost),
         sections=[
             lines.section(cost),
-            bills.section(cost),
+            words.bill(cost),
             lines.savings(cost),
-            chart.section(cost),
+            lines.chart(cost),
             lines.cores(cost),
             elsewhere.section(cost),
             _prices(cost),

@@ -11,7 +11,7 @@ from laptime.records.overview import RankRow
 from laptime.records.profile import Profile
 from laptime.reports.document import Table
 from laptime.reports.documents.profile import words
-from laptime.reports.documents.profile.fields import Field, table
+from laptime.reports.fields import Field, table
 
 _LITTLE = 0.005  # what explains less of a difference is not among its main reasons
 

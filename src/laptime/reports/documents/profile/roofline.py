@@ -11,7 +11,7 @@ from laptime.records.overview import Ceilings, Roofline, Work
 from laptime.records.profile import Profile
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import words
-from laptime.reports.documents.profile.fields import Field, table
+from laptime.reports.fields import Field, table
 from laptime.reports.page.plot import Axis, Line, Mark, Note, Plot, Spot, Style, decades
 
 _MARKS = {

@@ -16,17 +16,9 @@ from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.document import Advice
-from laptime.reports.documents.profile import (
-    charts,
-    critical_path,
-    facts,
-    jobs,
-    roofline,
-    tables,
-    words,
-)
-from laptime.reports.documents.profile.fields import Field, table
+from laptime.reports.documents.profile import charts, facts, jobs, roofline, tables, words
 from laptime.reports.documents.profile.tables import frames
+from laptime.reports.fields import Field, table
 
 _PRIORITY = (
     "Each instant belongs to the first of these that it has: kernel, copy, communication, runtime call, "
@@ -56,7 +48,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _use(profile),
         _tables("by-operator", "Operators", f"{file} Sums of durations.", tables.operators(profile)),
         roofline.section(profile),
-        critical_path.section(profile),
+        tables.critical_path(profile),
         _tables("by-kernel", "Kernels", file, tables.kernels(profile)),
         _tables("by-module", "Modules", f"{file} Forward, beside backward.", tables.modules(profile)),
         _tables("by-launch", "Launches", _launches(profile), tables.launches(profile)),
