@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from laptime.kit.registry import load, names
-from laptime.rules import _changes, _facts
+from laptime.rules import _evidence, _facts
 from laptime.tuning import optimization
 
 KNOWN = {"compiled", "loader", "cuda", "cpu", "conv"}
@@ -18,11 +18,11 @@ KNOWN = {"compiled", "loader", "cuda", "cpu", "conv"}
 def test_a_rule_asks_for_what_the_catalogue_needs(name: str) -> None:
     needs = optimization.load(name).needs
     told = {need for need in needs if need.removeprefix("!") in KNOWN}
-    assert _changes.NEEDS.get(name, told) == told
+    assert _evidence.NEEDS.get(name, told) == told
 
 
 def test_only_known_optimizations_have_needs() -> None:
-    assert set(_changes.NEEDS) <= set(names("optimizations"))
+    assert set(_evidence.NEEDS) <= set(names("optimizations"))
     assert set(_facts.FACTS) >= KNOWN
 
 
@@ -36,7 +36,7 @@ def test_rules_ask_for_facts_that_there_are(name: str) -> None:
 def test_torch_takes_the_switches_of_optimizers() -> None:
     import torch
 
-    for switch, known in (("fused", _changes.FUSED), ("foreach", _changes.FOREACH)):
+    for switch, known in (("fused", _evidence.FUSED), ("foreach", _evidence.FOREACH)):
         classes = {
             name: each
             for name, each in vars(torch.optim).items()
@@ -47,13 +47,13 @@ def test_torch_takes_the_switches_of_optimizers() -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", _changes.FOREACH)
+@pytest.mark.parametrize("name", _evidence.FOREACH)
 def test_the_advised_switch_can_be_set(name: str) -> None:
     import torch
 
     from fixtures.diagnosed import cpu
 
-    switch = _changes.optimizer_switch(cpu(), name).removesuffix("=True")
+    switch = _evidence.optimizer_switch(cpu(), name).removesuffix("=True")
     optimizer = getattr(torch.optim, name)([torch.nn.Parameter(torch.ones(3))], **{switch: True})
     optimizer.param_groups[0]["params"][0].grad = torch.ones(3)
     optimizer.step()

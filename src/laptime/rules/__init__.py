@@ -4,7 +4,7 @@ Each file has `rule(profile) -> Finding | None`, a pure function on records. Non
 this profile. Its docstring says when it lies and where its thresholds come from. `FRAMEWORKS` names those
 that it has advice for; without it that is torch. `NEEDS` names facts of the workload without which the rule
 is silent (`_facts.py`). `GENERAL` is above 0 for those that speak of what more special rules have left
-(`_claims.py`).
+(`_evidence.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from laptime.kit.registry import load, names
 from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.profile import Profile
-from laptime.rules import _claims, _facts
+from laptime.rules import _evidence, _facts
 from laptime.rules._verdict import verdict
 
 __all__ = ["diagnose", "verdict"]
@@ -46,10 +46,10 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
         findings = [each for each in findings if each.gain is None]
     limit = verdict(profile).bound
     return sorted(
-        _claims.settled(profile, findings, general),
+        _evidence.settled(profile, findings, general),
         key=lambda one: (
             _ORDER[one.severity],
-            _claims.bound(profile, one) != limit,
+            _evidence.bound(profile, one) != limit,
             -(one.gain or 0.0),
             one.kind,
         ),

@@ -6,10 +6,24 @@ A profile without a workload was read by a reader that looks for none of this: n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from laptime.records.profile import HostWork, HostWorkKind, Profile, Workload
-from laptime.rules._reading import idle_seconds, operators, per_step, share
+from laptime.records.tables import Lane, Timeline
+from laptime.rules._reading import (
+    DATA_WAIT,
+    ENOUGH_STEPS,
+    NOTABLE,
+    idle,
+    idle_seconds,
+    marks,
+    operators,
+    per_step,
+    share,
+    step,
+)
 
 BEGINNING: tuple[HostWorkKind, ...] = ("initialisation", "capture", "autotuning")
 """Host work that is no part of a step, however it got into the recording."""
@@ -79,3 +93,124 @@ def unmet(needs: frozenset[str], facts: frozenset[str]) -> str:
     return next(
         (need for need in sorted(needs) if (need.removeprefix("!") in facts) == need.startswith("!")), ""
     )
+
+
+# Waiting for data that no DataLoader range shows: by ranges, by operators, by its place in the step
+
+RANGE = (
+    r"(?i)(?!enumerate\()(.*(load|fetch|get|next|read|prepare|make)\w{0,2}[ _.:]?(batch|data|sample|input)"
+    r"|.*data.?(load|fetch|read)|.*collate)"
+)
+MAKES_BATCHES = re.compile(
+    r"aten::(_?stack|from_file)$|collate|__getitem__|data.?loader|data.?set|decode|(load|next|get)_batch"
+    r"|PIL/|cv2|transforms?[/.]",
+    re.IGNORECASE,
+)
+
+
+PROBABLY = "probably waits"
+
+
+class Wait(NamedTuple):
+    """A wait for data: seconds per step, how it was seen, the operators or ranges that show it, how sure."""
+
+    seconds: float
+    words: str
+    names: list[str]
+    verb: str = "waits"
+
+
+def hidden(profile: Profile) -> Wait | None:
+    """The longest wait for data that hides; None when a DataLoader shows it, or there is none."""
+    loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
+    if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
+        return None
+    seen = (_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
+    longest = max(seen)
+    if share(profile, longest.seconds) <= DATA_WAIT:
+        longest = _before_work(profile)
+    return longest if share(profile, longest.seconds) > DATA_WAIT else None
+
+
+def mistaken(profile: Profile) -> float:
+    """Seconds per step that count as the host's work, and surely are waiting for data."""
+    wait = hidden(profile)
+    known = wait is not None and wait.names and not host_work(profile, "preprocessing")
+    return wait.seconds if wait is not None and known else 0.0
+
+
+def _preprocessing(profile: Profile) -> Wait:
+    """Samples are prepared in the loop itself, by libraries that do nothing else. The verdict counts it."""
+    for row in host_work(profile, "preprocessing"):
+        seconds = per_step(profile, row.idle_ns)
+        names = [name for name, _ in row.names[:2]]
+        return Wait(seconds, f"the host prepares samples in {' and '.join(names)}", names)
+    return Wait(0.0, "", [])
+
+
+def _attributed(profile: Profile) -> Wait:
+    """What is attributed to data already: by the device's idle time, else by the timed loader."""
+    if profile.overview.devices:
+        return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
+    phase = sum(each.host_ns for each in profile.overview.phases if each.name == "data") * 1e-9
+    timed = per_step(profile, sum(each.data_wait_ns for each in profile.steps))
+    return Wait(min(step(profile), max(phase, timed)), "the loader was timed", [])
+
+
+def _in_ranges(profile: Profile) -> Wait:
+    """Ranges of the program's own that are called like a loader."""
+    ranges = marks(profile, RANGE)
+    host = per_step(profile, max((row.host_ns for row in ranges), default=0))
+    names = [row.name for row in ranges[:3]]
+    if profile.overview.devices:
+        host = min(host, idle_seconds(profile, "host"))
+    return Wait(host, f"the host is in {', '.join(names)}", names)
+
+
+def _in_operators(profile: Profile) -> Wait:
+    """Operators and functions that make batches, while the device is idle."""
+    cause = idle(profile, "host")
+    makers = [op for op in (cause.operators if cause is not None else []) if MAKES_BATCHES.search(op[0])]
+    spent = per_step(profile, sum(ns for _, ns in makers) / max(1, len(profile.overview.devices)))
+    names = [name for name, _ in makers[:3]]
+    return Wait(spent, f"the device is idle while the host is in {', '.join(names)}", names)
+
+
+def _before_work(profile: Profile) -> Wait:
+    """Idle time before the first work of the drawn step, when most of it is Python outside of operators."""
+    timeline, empty = profile.timeline, Wait(0.0, "", [])
+    if timeline is None or profile.overview.steps < ENOUGH_STEPS:
+        return empty
+    first_work = (lane.start_ns[0] for lane in timeline.lanes if lane.kind == "device" and lane.start_ns)
+    gap = min(first_work, default=0)
+    silent = gap - _named(timeline, gap)
+    seconds = min(silent * 1e-9, idle_seconds(profile, "host"))
+    if gap <= 0 or silent < gap / 2 or share(profile, seconds) < NOTABLE:
+        return empty
+    return Wait(seconds, "before its first kernel it is in Python outside of all operators", [], PROBABLY)
+
+
+def _named(timeline: Timeline, gap: int) -> int:
+    """ns of the first `gap` in which a host thread is in an operator, a call or a range of the program."""
+    ranges = sorted(
+        (start, min(gap, start + dur))
+        for lane in timeline.lanes
+        if lane.kind == "host"
+        for start, dur in _named_ranges(timeline, lane)
+        if start < gap
+    )
+    covered, reached = 0, 0
+    for start, end in ranges:
+        covered += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def _named_ranges(timeline: Timeline, lane: Lane) -> list[tuple[int, int]]:
+    """(start, duration) of its ranges other than Python functions and the step itself."""
+    columns = zip(lane.start_ns, lane.dur_ns, lane.name_index, lane.category, strict=True)
+    return [
+        (start, dur)
+        for start, dur, name, category in columns
+        if timeline.categories[category] != "python" and not timeline.names[name].startswith("ProfilerStep#")
+    ]

@@ -9,7 +9,7 @@ from laptime.kit.units import percent, show
 from laptime.records.overview import Straggler
 from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.rules import _facts
-from laptime.rules._hidden import mistaken
+from laptime.rules._facts import mistaken
 from laptime.rules._reading import NOTABLE, missing, per_step, share, times, untraced_wait
 
 CONSIDERABLE = 0.25

@@ -11,7 +11,7 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
-from laptime.rules._hidden import PROBABLY, hidden
+from laptime.rules._facts import PROBABLY, hidden
 from laptime.rules._reading import idle, times
 
 NEEDS = frozenset({"!server", "!beginning"})

@@ -14,7 +14,7 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
-from laptime.rules._hidden import mistaken
+from laptime.rules._facts import mistaken
 from laptime.rules._reading import (
     MANY_LAUNCHES,
     NOTABLE,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
-from laptime.rules._claims import Pool
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Pool, finding
 from laptime.rules._reading import idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01

@@ -10,8 +10,7 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
-from laptime.rules._changes import optimizer_switch
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import finding, optimizer_switch
 from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, step, times
 
 MANY = 100

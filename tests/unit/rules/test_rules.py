@@ -17,7 +17,7 @@ from laptime.records.check import Finding
 from laptime.records.overview import Phase, Synchronisation
 from laptime.records.profile import Primitive, Profile
 from laptime.records.tables import Launches
-from laptime.rules import _changes, _evidence, _reading
+from laptime.rules import _evidence, _reading
 from laptime.trace import profile as trace_profile
 from laptime.trace.reading import reader
 
@@ -318,4 +318,4 @@ def test_no_next_command_is_offered_that_the_catalogue_refuses(optimization: str
     bare = made.working(
         with_(cpu(), operators=[operator("aten::addmm", host=60)]), compiled=True, loader=False
     )
-    assert _changes.possible(bare, optimization) == ""
+    assert _evidence.possible(bare, optimization) == ""
