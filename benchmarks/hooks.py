@@ -27,7 +27,7 @@ from typing import Any
 from _shown import head, median, parser, shown, table, write
 from laptime.instrument import step_observer
 from laptime.instrument.hooks import Hooks
-from laptime.instrument.settings import Settings
+from laptime.instrument.messages import Settings
 
 STEP = 10e-3
 LIMIT = 0.01

@@ -19,7 +19,7 @@ from laptime.records.plan import Variant  # noqa: E402
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_a_step_trains_and_has_times_of_the_device(dtype: str) -> None:
     model: Any = backend.open(
-        Variant(target="laptime.probes._workload:network", device="cuda:0", dtype=dtype, train="adamw")
+        Variant(target="laptime.probes.ruler:network", device="cuda:0", dtype=dtype, train="adamw")
     )
     work = model.workload(16)
     with model.scope():

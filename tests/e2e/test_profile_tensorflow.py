@@ -65,7 +65,7 @@ def test_a_script_is_timed_recorded_and_stopped(tmp_path: Path, script: str) -> 
 def test_the_hooks_give_back_the_very_method_that_was_there() -> None:
     import tensorflow as tf
 
-    from laptime.instrument.settings import Settings
+    from laptime.instrument.messages import Settings
     from laptime.instrument.step_observer import StepObserver
     from laptime.instrument.tensorflow import Hooks
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.backends._by_batch import ProgramModel, nothing, refuse_options
+from laptime.backends._shared import ProgramModel, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from laptime.instrument import program, result, sources, tensorflow
-from laptime.instrument.hooks import Hooks
+from laptime.instrument import messages, program, tensorflow
+from laptime.instrument import program as sources
+from laptime.instrument.hooks import Hooks, observe_ranks
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.settings import Settings
-from laptime.instrument.spawned import observe_ranks
+from laptime.instrument.messages import Settings
 from laptime.instrument.step_observer import StepObserver
 
 
@@ -44,8 +44,8 @@ def main() -> int:
         return ended.status
     observer.finish()
     if observer.stopped:
-        ended = result.Ended(how="stopped", status=0)
-    result.write(settings.folder, "ended", observer.observed.rank, ended)
+        ended = messages.Ended(how="stopped", status=0)
+    messages.write(settings.folder, "ended", observer.observed.rank, ended)
     return ended.status
 
 

@@ -22,9 +22,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from laptime.instrument.forking import in_children
-from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
-from laptime.instrument.steps import Steps
+from laptime.instrument.importing import in_children
+from laptime.instrument.messages import Settings
+from laptime.instrument.step_observer import StepObserver, Stop
+from laptime.instrument.steps import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock, Steps
 
 SPAWN = "torch.multiprocessing.spawn"
 """The module that starts ranks."""
@@ -240,3 +241,45 @@ def _batches(iterator: Any) -> float:
         return len(iterator._index_sampler)
     except (AttributeError, TypeError, NotImplementedError):
         return math.inf
+
+
+# Ranks that a script starts by `torch.multiprocessing.spawn`, each observed as those of torchrun are.
+
+
+ORIGINAL: list[Any] = []
+"""Torch's own, in the process that has replaced it."""
+
+
+def observe_ranks(original: Any) -> Any:
+    """What stands in for torch's own function that starts a rank, which is `original`."""
+    ORIGINAL[:] = [original]
+    return wrap
+
+
+def wrap(function: Any, *rest: Any) -> None:
+    """Stands in for torch's own `_wrap` in the started process: gives it the function with hooks around."""
+    original = getattr(sys.modules[SPAWN], "_wrap", None)
+    if original is None or original is wrap:  # a forked child has ours still
+        original = ORIGINAL[0]
+    settings = Settings.from_environment()
+    original(function if settings is None else _Observed(function, settings), *rest)
+
+
+class _Observed:
+    """A function that runs under hooks."""
+
+    def __init__(self, function: Any, settings: Settings) -> None:
+        self._function = function
+        self._settings = settings
+
+    def __call__(self, *arguments: Any) -> None:
+        observer = StepObserver(self._settings)
+        hooks = Hooks(observer, observe_ranks)
+        hooks.install()
+        try:
+            self._function(*arguments)
+        except Stop:
+            pass
+        finally:
+            hooks.undo()
+            observer.finish()

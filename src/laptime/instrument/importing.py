@@ -1,12 +1,17 @@
-"""Something done as soon as somebody else has imported a module; we must not import it first."""
+"""What is to be done at a moment: when somebody else has imported a module, which we must not do first; in a
+child that is forked.
+"""
 
 from __future__ import annotations
 
 import importlib.abc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
+from weakref import WeakMethod
 
 
 class WhenImported(importlib.abc.MetaPathFinder):
@@ -52,3 +57,18 @@ class WhenImported(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+def in_children(method: Callable[[], Any]) -> None:
+    """Call this bound method in every child that is forked from now on, while its object is there.
+
+    Python keeps such functions for ever, and with them everything that they hold.
+    """
+    weak = WeakMethod(method)
+
+    def call() -> None:
+        alive = weak()
+        if alive is not None:
+            alive()
+
+    os.register_at_fork(after_in_child=call)

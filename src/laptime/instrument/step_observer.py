@@ -16,14 +16,12 @@ from contextlib import suppress
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
-from laptime.instrument import facts, result
+from laptime.instrument import device as facts
+from laptime.instrument import messages
 from laptime.instrument.device import Device
-from laptime.instrument.onednn import Capture
-from laptime.instrument.phases import NAMES, PhaseClock
-from laptime.instrument.recorder import Recorder
-from laptime.instrument.result import Observed, Sample
-from laptime.instrument.settings import Settings, rank, world
-from laptime.instrument.steps import Cut, Steps
+from laptime.instrument.messages import Observed, Sample, Settings, rank, world
+from laptime.instrument.recorder import Capture, Recorder
+from laptime.instrument.steps import NAMES, Cut, PhaseClock, Steps
 
 FEWEST = 5
 """Untraced steps, however long they take."""
@@ -340,7 +338,7 @@ class StepObserver:
         elif "tensorflow" in sys.modules:
             record.tensorflow = True
             record.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}
-        result.write(self.settings.folder, "observed", record.rank, record)
+        messages.write(self.settings.folder, "observed", record.rank, record)
 
     def _unfinished(self) -> None:
         """Keep what a script leaves that ends before all is observed."""

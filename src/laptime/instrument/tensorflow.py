@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from laptime.instrument.phases import FORWARD
+from laptime.instrument.messages import Settings
 from laptime.instrument.recorder import worker_name
-from laptime.instrument.settings import Settings
 from laptime.instrument.step_observer import StepObserver
+from laptime.instrument.steps import FORWARD
 
 STEP = "laptime::step"
 """The name of the ranges that we write around recorded steps; `trace.xplane.steps` knows it."""

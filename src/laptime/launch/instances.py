@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from laptime.kit import system_files
-from laptime.launch.worker_process import CommandFailed, WorkerProcess
+from laptime.launch.worker import CommandFailed, WorkerProcess
 from laptime.measure.protocol import Block, Command, Facts, Load, Loaded, Message, Pass, Samples
 from laptime.probes.cpu import cpu_list
 from laptime.records.series import Label, Series
@@ -45,7 +45,7 @@ def placed(instances: int, threads: int, cpus: Sequence[int], root: str = "/") -
 
 
 class Instances:
-    """A worker that is several processes (`launch.worker_process.Worker`).
+    """A worker that is several processes (`launch.worker.Worker`).
 
     Args:
         start: makes the process of one instance, on these CPUs.

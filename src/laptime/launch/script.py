@@ -13,15 +13,15 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
+from typing import Any
 
 import msgspec
 
 from laptime import targets
-from laptime.instrument.result import Ended, Observed
-from laptime.instrument.settings import VARIABLE, Settings
+from laptime.instrument.messages import VARIABLE, Ended, Observed, Settings
 from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest
-from laptime.launch.hooked_script import start
+from laptime.launch.interpreter import lending_path
 from laptime.probes.others import OthersMeter
 from laptime.process.program import Process, unwound_by_sigterm
 from laptime.records.run import Subject
@@ -201,3 +201,37 @@ def _observed(folder: Path) -> list[Observed]:
     files = folder.glob("observed-*.json")
     processes = [msgspec.json.decode(path.read_bytes(), type=Observed) for path in files]
     return sorted(processes, key=lambda process: (not process.source, not process.complete, process.rank))
+
+
+# The start of a script under hooks; its ranks get them, too.
+
+
+def start(
+    module: str, words: list[str], *, python: str, folder: Path, variables: dict[str, str], **options: Any
+) -> Process:
+    """Start `python -m MODULE WORDS`; the module stands in for the interpreter's own way to run a script.
+
+    Args:
+        python: the script's interpreter.
+        folder: for the files that this takes.
+        variables: of its environment, beside laptime's own.
+        options: as for `subprocess.Popen`.
+    """
+    environ = environment(folder, python, module, variables)
+    return Process([python, "-m", module, *words], keeps_terminal=True, env=environ, **options)
+
+
+def environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
+    """Of such a script: such that `torchrun` starts its ranks by `python -m MODULE`, too."""
+    environ = {**os.environ, **variables}
+    # The profiler's library would print remarks among the script's.
+    environ.setdefault("KINETO_LOG_LEVEL", "99")
+    if python != sys.executable:
+        # Another interpreter finds this package, and none of the packages beside it.
+        environ["PYTHONPATH"] = lending_path()
+    real = os.environ.get("PYTHON_EXEC") or shutil.which(python) or python
+    wrapper = folder / "python"
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(real)} -m {module} "$@"\n')
+    wrapper.chmod(0o755)
+    environ["PYTHON_EXEC"] = str(wrapper)
+    return environ

@@ -13,7 +13,7 @@ from contextlib import suppress
 from msgspec import structs
 
 from laptime.kit.clock import SystemClock
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import (
     Close,
     Command,

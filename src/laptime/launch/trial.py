@@ -4,24 +4,36 @@ with start(words, python=..., plan=plan, timeout=600) as trial:
     for block in trial.blocks():        # as they end
         ...
     outcome = trial.finished()          # stopped, and how it went
+
+A trial starts in a fresh interpreter, or is forked from one that has imported what trials of the script
+import; decision 0020 says where that is sound.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from subprocess import DEVNULL, STDOUT
+from subprocess import DEVNULL, STDOUT, TimeoutExpired
 from typing import TypeVar
 
-from laptime.launch import hooked_script
-from laptime.launch.prepared_interpreter import ForkedProcess, PreparedInterpreter
+from laptime.launch import script
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.process.program import LastWords, Process, deferred_signals, tail, unwound_by_sigterm
 from laptime.tuning import wire_format
-from laptime.tuning.trial.hooks import started_processes
+from laptime.tuning.trial import watched
 from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
+
+PREPARED = "laptime.tuning.trial.prepared"
+LONGEST_START = 120.0
+"""Seconds that importing may take."""
+ANSWER = 10.0
+"""Seconds that a fork may take."""
+
 
 _Document = TypeVar("_Document")
 MODULE = "laptime.tuning.trial"
@@ -102,7 +114,7 @@ class Running(RunningTrial):
 
     @property
     def child_trains(self) -> bool:
-        return (self.folder / started_processes.FILE).exists()
+        return (self.folder / watched.FILE).exists()
 
     def stop(self) -> None:
         """Ask it to end after its current step, and end it."""
@@ -153,7 +165,7 @@ def start(
     with unwound_by_sigterm(), deferred_signals() as release:
         process: Process
         if prepared is not None:
-            environ = hooked_script.environment(folder, python, MODULE, environ)
+            environ = script.environment(folder, python, MODULE, environ)
             process = prepared.fork(words, environ, folder / "output")
         else:
             process = _fresh(words, python, folder, environ)
@@ -167,7 +179,7 @@ def start(
 
 def _fresh(words: list[str], python: str, folder: Path, variables: dict[str, str]) -> Process:
     with (folder / "output").open("wb") as output:
-        return hooked_script.start(
+        return script.start(
             MODULE,
             words,
             python=python,
@@ -186,7 +198,7 @@ def prepare(
     environ = {**variables, **_temporary(folder / "prepared")}
     (folder / "prepared").mkdir(exist_ok=True)
     return PreparedInterpreter(
-        python, modules, hooked_script.environment(folder / "prepared", python, MODULE, environ)
+        python, modules, script.environment(folder / "prepared", python, MODULE, environ)
     )
 
 
@@ -205,3 +217,114 @@ def _temporary(folder: Path) -> dict[str, str]:
         with suppress(OSError):  # it is linked already
             (place / cache.name).symlink_to(cache)
     return {"TMPDIR": str(place), TEMPORARY: usual}
+
+
+# Trials that are forked.
+
+
+class NotPrepared(Exception):
+    """No trial can be forked; the text says why."""
+
+
+class PreparedInterpreter:
+    """The interpreter, started at once; `fork` waits until it has imported."""
+
+    def __init__(self, python: str, modules: Sequence[str], environ: dict[str, str]) -> None:
+        words = [python, "-m", PREPARED, *modules]
+        self._peer = Peer.start(words, keeps_terminal=True, env=environ, stderr=DEVNULL)
+        self._is_ready = False
+        self._statuses: dict[int, int] = {}
+
+    def fork(self, words: list[str], environ: dict[str, str], output: Path) -> ForkedProcess:
+        """Begin a trial.
+
+        Raises:
+            NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
+        """
+        self.get_ready()
+        request = {"words": words, "environ": environ, "output": str(output)}
+        try:
+            self._peer.send(json.dumps(request).encode(), ANSWER)
+        except (Gone, Silent) as error:
+            raise NotPrepared(f"the prepared interpreter is gone: {error}") from error
+        return ForkedProcess(self._awaited("pid", ANSWER), self)
+
+    def status(self, pid: int, wait: float) -> int | None:
+        """The exit status of a trial; None where it has not ended within so many seconds."""
+        until = time.monotonic() + wait
+        while pid not in self._statuses:
+            try:
+                self._read(max(0.0, until - time.monotonic()))
+            except Silent:
+                return None
+            except Gone:
+                self._statuses[pid] = -9  # what was lost with its parent cannot be known
+        return self._statuses[pid]
+
+    def close(self) -> None:
+        """End it; trials that still run are ended by whoever has asked for them."""
+        self._peer.close()
+
+    def get_ready(self) -> None:
+        """Wait until everything is imported.
+
+        Raises:
+            NotPrepared: as of `fork`.
+        """
+        if not self._is_ready:
+            threads = self._awaited("threads", LONGEST_START)
+            if threads > 1:
+                raise NotPrepared(f"{threads} threads run once everything is imported")
+            self._is_ready = True
+
+    def _awaited(self, name: str, seconds: float) -> int:
+        """The value of the next answer that has this name; statuses are kept on the way."""
+        until = time.monotonic() + seconds
+        try:
+            while True:
+                answer = self._read(until - time.monotonic())
+                if name in answer and "status" not in answer:
+                    return answer[name]
+        except (Gone, Silent):
+            raise NotPrepared("the prepared interpreter does not answer") from None
+
+    def _read(self, seconds: float) -> dict[str, int]:
+        """The next answer.
+
+        Raises:
+            Gone: it has ended. Silent: none came within so many seconds.
+        """
+        answer: dict[str, int] = json.loads(self._peer.receive(seconds))
+        if "status" in answer:
+            self._statuses[answer["pid"]] = answer["status"]
+        return answer
+
+
+class ForkedProcess(Process):
+    """A trial that was forked: its parent is the prepared interpreter, which tells how it ended."""
+
+    def __init__(self, pid: int, interpreter: PreparedInterpreter) -> None:
+        self._is_ended, self._mark, self._began = False, "", time.monotonic()
+        self._interpreter = interpreter
+        self.pid, self.returncode = pid, None
+        self.stdin = self.stdout = self.stderr = None
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs."""
+        return self._status(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, when there is one.
+
+        Raises:
+            TimeoutExpired: it still runs.
+        """
+        status = self._status(float("inf") if timeout is None else timeout)
+        if status is None:
+            raise TimeoutExpired(f"trial {self.pid}", timeout or 0.0)
+        return status
+
+    def _status(self, wait: float) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._interpreter.status(self.pid, min(wait, 1e6))
+        return self.returncode

@@ -1,21 +1,200 @@
-"""The program that a worker process runs: `python -m laptime.launch.worker`.
+"""A worker, asked and answered: in a fresh process, or in this one.
 
-Commands come as JSON, messages go as JSON (`process.channel`). The parent keeps what the model prints in a
-file, and shows its end when something fails.
+Commands and messages are JSON (`process.channel`). What a model prints in a process of its own is kept there
+in a file, and its end is shown when something fails.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
-from laptime.measure.protocol import Close, Model
+from laptime.measure.protocol import Close, Command, Done, Failed, Message, Model
 from laptime.process import channel
+from laptime.process.peer import SENDING, Gone, Peer, Silent, received
+from laptime.process.program import LastWords
+from laptime.records.case import Failure
 from laptime.records.plan import Variant
+
+_decode = msgspec.json.Decoder(Message).decode
+_SIGNALS = {
+    "SIGKILL": "the kernel's out-of-memory killer does that, or somebody typed kill -9",
+    "SIGSEGV": "native code (an operator, an extension) accessed memory it does not own",
+    "SIGABRT": "native code gave up; its last words are in the traceback",
+}
+"""What a signal that ended a worker usually means."""
+
+
+class Worker(Protocol):
+    """Measures one variant, as its commands say (`measure.protocol`)."""
+
+    def ask(self, command: Command, *, timeout: float) -> list[Message]:
+        """Send a command and wait for its whole answer, without the closing Done.
+
+        Raises:
+            CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds.
+                After the last two the worker is closed.
+        """
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker can still be asked."""
+        ...
+
+    def close(self) -> None:
+        """End the worker. Safe to call twice."""
+        ...
+
+
+class CommandFailed(Exception):
+    """A command had no good end; `failure` says why, in the words the user will read."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.what)
+        self.failure = failure
+
+
+class InProcessWorker:
+    """The engine in this process: for models that exist only in its memory."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.alive = True
+
+    def ask(self, command: Command, *, timeout: float) -> list[Message]:
+        """As in Worker, but without a timeout: nothing can stop a call in this process."""
+        answer: list[Message] = []
+        for message in self._engine.answer(command):
+            if isinstance(message, Failed):
+                raise CommandFailed(message.failure)
+            if not isinstance(message, Done):
+                answer.append(message)
+        return answer
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
+        if self.alive:
+            self.alive = False
+            self._engine.close()
+
+
+class WorkerProcess:
+    """A fresh process that runs `laptime.launch.worker`.
+
+    Args:
+        name: of the target, for messages.
+        python: interpreter to run it with; another one may have another framework.
+        folder: to start in; None is the current one.
+        environ: environment variables beside laptime's own, or instead of them.
+        cpus: on which it runs; none: on all.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        python: str = sys.executable,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        cpus: Sequence[int] = (),
+    ) -> None:
+        self._name = name
+        self._is_busy = False
+        # `python -m` puts the current folder on the import path; nothing is added that would change speed.
+        self._peer = Peer.start(
+            [python, "-m", "laptime.launch.worker"],
+            cpus=cpus,
+            cwd=folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._peer.is_alive
+
+    @property
+    def pid(self) -> int:
+        """Process id of the worker."""
+        return self._peer.pid
+
+    def start(self, command: Command) -> None:
+        """Send a command without waiting: the answer is fetched with `finish`."""
+        self._is_busy = True
+        with self._failures(SENDING):
+            self._peer.send(msgspec.json.encode(command))
+
+    def finish(self, *, timeout: float) -> list[Message]:
+        """The answer to the command that was started last."""
+        answer: list[Message] = []
+        with self._failures(timeout):
+            for _, message in received([self._peer], timeout):
+                told = _decode(message)
+                self._is_busy = not isinstance(told, Done | Failed)
+                if isinstance(told, Done):
+                    break
+                if isinstance(told, Failed):
+                    raise CommandFailed(told.failure)
+                answer.append(told)
+        return answer
+
+    def ask(self, command: Command, *, timeout: float) -> list[Message]:
+        """As in Worker."""
+        self.start(command)
+        return self.finish(timeout=timeout)
+
+    @contextmanager
+    def _failures(self, timeout: float) -> Iterator[None]:
+        """What a channel raises, in the words the user will read."""
+        try:
+            yield
+        except Silent:
+            self._peer.end()
+            raise CommandFailed(
+                Failure(
+                    kind="hung",
+                    what=f"{self._name} gave no answer within {timeout:g} s",
+                    why="one call may take longer than that, or it waits for something that never comes",
+                    next=f"--timeout {timeout * 5:g}s   if it is only slow",
+                )
+            ) from None
+        except Gone as gone:
+            raise CommandFailed(self._obituary(gone.words)) from None
+
+    def _obituary(self, words: LastWords) -> Failure:
+        """Why the worker is gone: the signal that ended it, or its last words."""
+        advice = "run the model alone with python -X faulthandler"
+        why = _SIGNALS.get(words.signal, "see its last words in the traceback")
+        return Failure(
+            kind="died",
+            what=f"the process that ran {self._name} {words.how}",
+            why=why if words.signal else words.line or "it printed nothing",
+            next=advice if words.signal else "a model must not end the process (sys.exit, os._exit)",
+            traceback=words.output,
+        )
+
+    def close(self) -> None:
+        """End the worker and all it started: politely, or at once when it is in the middle of a command.
+
+        The latter is Ctrl-C; nobody wants to wait then.
+        """
+        if self.alive and not self._is_busy:
+            with suppress(CommandFailed):
+                self.ask(Close(), timeout=5.0)
+                self._peer.ends_within(5.0)
+        self._peer.close()
+
+
+# The program that runs in a worker process: `python -m laptime.launch.worker`.
 
 
 def open_variant(variant: Variant) -> Model:

@@ -17,7 +17,7 @@ import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
-from laptime.measure import loop, passes, peak_block
+from laptime.measure import loop, passes
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
@@ -225,7 +225,7 @@ class Engine:
         work = model.peak_work() if isinstance(model, MeasuresPeak) else None
         if work is None:
             return Facts(batch=batch)
-        series = peak_block.peak_block(work, evidence=self._evidence, clock=self._clock)
+        series = passes.peak_block(work, evidence=self._evidence, clock=self._clock)
         return Facts(batch=batch, series=[series], details=Details(peak=msgspec.convert(work.facts, Peak)))
 
     def _record(self, command: Block, workload: Workload) -> loop.Tape:

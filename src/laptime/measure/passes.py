@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
+from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
-from laptime.measure.energy import energy_of
+from laptime.measure import loop
 from laptime.measure.metrics import PAGE_FAULTS
 from laptime.measure.protocol import (
     ChecksOutputs,
@@ -20,12 +22,14 @@ from laptime.measure.protocol import (
     MeasuresMemory,
     Model,
     Pass,
+    PeakWork,
     TimesCopies,
     Workload,
 )
-from laptime.probes import host_memory
-from laptime.records.details import Details, HostMemory, Memory, Outputs
-from laptime.records.series import Series
+from laptime.probes import energy, host_memory
+from laptime.probes.scheduler import Evidence
+from laptime.records.details import Details, EnergyUse, HostMemory, Memory, Outputs
+from laptime.records.series import Label, Metric, Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
 """Passes of every case, in the order in which they are run: cheap first."""
@@ -34,7 +38,7 @@ RECORD, COMPARE = "record", "compare"
 """Of cases that run one model in several ways: the first one's calls are kept, others' held against them."""
 
 PEAK = "peak"
-"""Not one of them: a block of the device's peak between the blocks of the cases (`measure/peak_block.py`)."""
+"""Not one of them: a block of the device's peak between the blocks of the cases (`peak_block`)."""
 
 _LOOKS = 2
 """A short call may be done by the time its output is looked at; rarely twice."""
@@ -151,3 +155,117 @@ _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
     RECORD: _record,
     COMPARE: _compare,
 }
+
+
+# Energy: idle power first, then a window of calls long enough for the meter.
+#
+#     idle (nothing runs, model loaded)  |  calls back to back, synchronised at the end  |  joules / items
+
+
+def energy_of(workload: Workload, *, devices: list[str], seconds: float) -> tuple[list[Series], Details]:
+    """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
+
+    Args:
+        devices: names of the devices the model runs on; only meters of these enter the series.
+        seconds: length of the window at least; a slow meter asks for more.
+    """
+    meters, absent = energy.survey()
+    covering = [meter for meter in meters if meter.device in devices]
+    if not covering:
+        why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
+        return [], Details(energy=EnergyUse(measured=False, why=why))
+    idle = energy.idle_watts(covering)
+    window = max(seconds, energy.shortest_window(covering))
+    calls = 0
+
+    def work() -> None:
+        nonlocal calls
+        end = SystemClock.now() + window
+        while SystemClock.now() < end:
+            # A device's queue must not run ahead of the window by more than a few calls.
+            for _ in range(4):
+                workload.call()
+            workload.sync()
+            calls += 4
+
+    readings = energy.measure(covering, work)
+    items = calls * workload.batch
+    read = [one for one in readings if one.joules is not None]
+    told = [{**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings]
+    use = EnergyUse(measured=bool(read), items=items, meters=told)
+    return _series(read, idle, items), Details(energy=use)
+
+
+def _series(read: list[energy.Energy], idle: dict[str, float], items: int) -> list[Series]:
+    if not read:
+        return []
+    seconds = max(one.seconds for one in read)
+    gross = sum(one.joules or 0.0 for one in read)
+    method = " and ".join(sorted({one.method for one in read}))
+    note = f"{method}: {', '.join(one.covers for one in read)}"
+    values = {energy.GROSS: gross / items, energy.POWER: gross / seconds}
+    if all(one.meter in idle for one in read):
+        base = sum(idle[one.meter] for one in read)
+        values |= {energy.NET: (gross - base * seconds) / items, energy.IDLE: base}
+    return [
+        Series(metric=metric, samples=[value], probe="energy", note=note) for metric, value in values.items()
+    ]
+
+
+# The device's peak, in short blocks between the blocks of the cases: in their minutes, with their evidence.
+#
+#     call, sync | t0 call call ... sync t1        one sample: FLOP/s over the whole of about `SECONDS`
+
+
+SECONDS = 0.02
+"""Of the timed calls of one block."""
+
+LOST_SHARE = 0.02
+"""Of a block: what others took beyond it is a disturbance, as in `labels`, which workers do not import."""
+
+PEAK_RATE = Metric(
+    tag="evidence/peak",
+    unit="FLOP/s",
+    title="measured peak",
+    better="higher",
+    meaning="Rate of a large matrix product in the model's dtype, in short blocks between the cases'.",
+    lies_when="A product of this size does not fill the device; other threads or dtypes than the model's.",
+)
+
+
+def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Series:
+    """One sample of the peak in FLOP/s, labelled with what disturbed it."""
+    for _ in range(2):
+        began = clock.now()
+        work.call()
+        work.sync()
+        once = max(clock.now() - began, 1e-7)
+    calls = max(1, int(SECONDS / once))
+    if evidence is not None:
+        evidence.refresh_threads()
+    tape = loop.saturated(
+        work, seconds=0.0, min_calls=1, max_calls=calls, evidence=evidence, clock=clock, estimate=once
+    )
+    return Series(
+        metric=PEAK_RATE,
+        samples=[work.flops / max(seconds, 1e-12) for seconds in tape.seconds],
+        at=[round(at, 6) for at in tape.start],
+        label=_labels(tape),
+        calls=tape.calls,
+        probe="wall",
+        clock="perf_counter",
+    )
+
+
+def _labels(tape: loop.Tape) -> list[int]:
+    columns = (
+        (Label.WAITED, tape.waited),
+        (Label.STOLEN, tape.stolen),
+        (Label.STOLEN, tape.missing),
+        (Label.THROTTLED, tape.throttled),
+    )
+    label = [0] * len(tape.seconds)
+    for bit, column in columns:
+        for index, lost in enumerate(column):
+            label[index] |= int(bit) if lost > LOST_SHARE * tape.seconds[index] else 0
+    return label

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from laptime.kit.errors import TargetError
-from laptime.targets import Program, Recipe, _package, unknown_name
+from laptime.targets import Program, Recipe, _shared, unknown_name
 
 FORM = "keras:NAME"
 _NAME = re.compile(r"[A-Za-z0-9_\-]+")
@@ -40,7 +40,7 @@ def resolve(text: str) -> Recipe:
         kind="keras",
         build=lambda batch: _build(name),
         backend="tensorflow",
-        source=_package.source("keras"),
+        source=_shared.source("keras"),
         packages=("keras",),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from laptime.kit.errors import UserCodeError
-from laptime.targets import Program, Recipe, _model_file
+from laptime.targets import Program, Recipe, _shared
 
 FORM = "FILE.keras"
 
@@ -17,7 +17,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a saved model; the file is hashed, not read."""
-    recipe = _model_file.resolve(text, kind="keras_file", backend="tensorflow")
+    recipe = _shared.resolve_file(text, kind="keras_file", backend="tensorflow")
     return replace(recipe, build=lambda batch: _build(recipe.file, text), file="", packages=("keras",))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.targets import Recipe, _model_file
+from laptime.targets import Recipe, _shared
 
 FORM = "FILE.onnx"
 
@@ -14,7 +14,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of an ONNX file, run by ONNX Runtime unless another backend is asked for."""
-    return _model_file.resolve(text, kind="onnx_file", backend="onnxruntime")
+    return _shared.resolve_file(text, kind="onnx_file", backend="onnxruntime")
 
 
 def names() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.targets import Recipe, _model_file
+from laptime.targets import Recipe, _shared
 
 FORM = "FILE.xml"
 
@@ -14,7 +14,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of an OpenVINO model and its weights."""
-    return _model_file.resolve(text, kind="openvino_file", backend="openvino", parts=(".bin",))
+    return _shared.resolve_file(text, kind="openvino_file", backend="openvino", parts=(".bin",))
 
 
 def names() -> list[str]:

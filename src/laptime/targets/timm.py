@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.targets import Program, Recipe, _package, unknown_name
+from laptime.targets import Program, Recipe, _shared, unknown_name
 
 FORM = "timm:NAME"
 
@@ -16,7 +16,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a timm model. Whether the name exists is seen when it is built."""
-    return _package.resolve("timm", text, _build)
+    return _shared.resolve_name("timm", text, _build)
 
 
 def names() -> list[str]:

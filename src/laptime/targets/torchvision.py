@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.kit.errors import TargetError
-from laptime.targets import Program, Recipe, _package, unknown_name
+from laptime.targets import Program, Recipe, _shared, unknown_name
 
 FORM = "torchvision:NAME"
 _FRAMES = 16
@@ -30,7 +30,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a torchvision model. Whether the name exists is seen when it is built."""
-    return _package.resolve("torchvision", text, _build)
+    return _shared.resolve_name("torchvision", text, _build)
 
 
 def names() -> list[str]:

@@ -12,9 +12,9 @@ import math
 import random
 from dataclasses import dataclass, field
 
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.measure.metrics import CPU_TIME, LATENCY
-from laptime.measure.peak_block import PEAK
+from laptime.measure.passes import PEAK_RATE
 from laptime.measure.protocol import (
     Block,
     Command,
@@ -167,7 +167,7 @@ class ScriptedSession:
         machine = self._machine
         lost = machine.waited()
         series = Series(
-            metric=PEAK,
+            metric=PEAK_RATE,
             samples=[machine.peak_now() * (1 - lost)],
             at=[machine.now()],
             label=[int(Label.WAITED) if lost else 0],

@@ -8,7 +8,7 @@ from typing import Any
 from laptime.kit.errors import UsageError
 from laptime.kit.options import requested, takes
 from laptime.kit.registry import load as extension
-from laptime.launch.worker_process import InProcessWorker, Worker
+from laptime.launch.worker import InProcessWorker, Worker
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Model
 from laptime.records.event import Listener

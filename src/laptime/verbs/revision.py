@@ -13,7 +13,7 @@ from msgspec import structs
 
 from laptime.launch import interpreter
 from laptime.launch.git_worktree import Revision, checked_out
-from laptime.launch.worker_process import Worker, WorkerProcess
+from laptime.launch.worker import Worker, WorkerProcess
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process

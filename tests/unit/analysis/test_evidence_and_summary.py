@@ -9,7 +9,7 @@ from msgspec import structs
 from fixtures.runs import LATENCY, case, facts, single, timings
 from laptime.analysis.evidence import select
 from laptime.analysis.summary import headline, main_throughput, quantile_interval, summarize, throughput
-from laptime.measure.peak_block import PEAK
+from laptime.measure.passes import PEAK_RATE
 from laptime.records.series import Label, Series
 
 WAITED, WARM, GC = int(Label.WAITED), int(Label.WARM_UP), int(Label.GC)
@@ -146,7 +146,7 @@ def test_achieved_flops_follow_from_count_and_throughput() -> None:
     measured = case(
         timings(0.010, spread=0.001),
         *facts(batch=2),
-        Series(metric=PEAK, samples=[2e12] * 3),
+        Series(metric=PEAK_RATE, samples=[2e12] * 3),
         axes={"batch": 2},
         details={"physical_cores": 2, "peak": {"flops": 2e12, "source": "measured GEMM"}},
     )

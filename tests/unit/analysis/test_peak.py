@@ -9,7 +9,7 @@ from laptime.analysis.peak import TAG, measured_peak
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import summarize
 from laptime.measure.labels import WAITED_SHARE
-from laptime.measure.peak_block import LOST_SHARE, PEAK
+from laptime.measure.passes import LOST_SHARE, PEAK_RATE
 from laptime.records.case import Case
 from laptime.records.series import Label, Series
 
@@ -18,7 +18,7 @@ WORK = 3.628e9
 
 def beside(rates: list[float], *, label: list[int] | None = None, latency: float = 0.01) -> Case:
     """A case of `WORK` FLOPs with these blocks of the peak."""
-    blocks = Series(metric=PEAK, samples=rates, label=label or [])
+    blocks = Series(metric=PEAK_RATE, samples=rates, label=label or [])
     details = {"peak": {"flops": 1.0, "source": "of the measured float32 GEMM peak"}}
     return case(timings(latency, spread=0.001), *facts(), blocks, details=details)
 
@@ -70,7 +70,7 @@ def test_a_peak_that_was_measured_once_is_not_quoted() -> None:
 
 
 def test_the_series_is_the_one_that_workers_make() -> None:
-    assert PEAK.tag == TAG
+    assert PEAK_RATE.tag == TAG
     assert LOST_SHARE == WAITED_SHARE
 
 

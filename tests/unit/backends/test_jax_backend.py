@@ -14,7 +14,7 @@ import numpy as np  # noqa: E402
 import laptime  # noqa: E402
 from laptime.backends import jax as backend  # noqa: E402
 from laptime.backends import null  # noqa: E402
-from laptime.backends.jax import inputs  # noqa: E402
+from laptime.backends.jax import program  # noqa: E402
 from laptime.backends.jax.model import JaxModel  # noqa: E402
 from laptime.kit.errors import OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError  # noqa: E402
 from laptime.measure import passes  # noqa: E402
@@ -210,10 +210,10 @@ def test_what_a_call_raises_is_the_users_and_only_exhausted_memory_is_not() -> N
 
 def test_the_batch_is_that_of_arguments_and_not_of_what_lies_in_them() -> None:
     deep = {"a": np.ones((512, 512)), "b": np.ones((512, 3))}
-    assert inputs.batch_of((deep, np.ones((4, 3)))) == 4
-    assert inputs.batch_of({"x": np.ones((2, 3)), "y": np.ones(2)}) == 2
-    assert inputs.batch_of(()) is None
-    assert inputs.batch_of((np.ones((2, 3)), np.ones((9, 4)))) is None
+    assert program.batch_of((deep, np.ones((4, 3)))) == 4
+    assert program.batch_of({"x": np.ones((2, 3)), "y": np.ones(2)}) == 2
+    assert program.batch_of(()) is None
+    assert program.batch_of((np.ones((2, 3)), np.ones((9, 4)))) is None
 
 
 def test_what_is_given_is_what_is_measured_and_nothing_is_cut_that_nobody_knows() -> None:

@@ -117,7 +117,7 @@ def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
 def test_a_context_that_is_too_short_is_told() -> None:
     import torch
 
-    from laptime.backends.torch.language import phase_of
+    from laptime.backends.torch.loading import phase_of
     from laptime.targets import Program
 
     module = torch.nn.Sequential(torch.nn.Embedding(9, 2))

@@ -17,9 +17,8 @@ from onnx import helper
 
 from fixtures import exports, onnx_files, runs
 from laptime.backends import onnxruntime, openvino
-from laptime.backends._onnx.dimension_names import dimension_names
-from laptime.launch.worker import open_variant
-from laptime.launch.worker_process import InProcessWorker, Worker
+from laptime.backends._onnx.inputs import dimension_names
+from laptime.launch.worker import InProcessWorker, Worker, open_variant
 from laptime.measure.checks import agreement
 from laptime.measure.engine import Engine
 from laptime.measure.recorded_calls import compared, record

@@ -11,9 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from laptime.backends.torch.count import count  # noqa: E402
+from laptime.backends.torch.count import count, is_light  # noqa: E402
 from laptime.backends.torch.formulas import _FORMULAS, formulas  # noqa: E402
-from laptime.backends.torch.light import is_light  # noqa: E402
 
 nn = torch.nn
 T, B, IN, H = 5, 4, 6, 7

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from laptime.backends.torch.guess import guess  # noqa: E402
+from laptime.backends.torch.setup import guess  # noqa: E402
 
 nn = torch.nn
 

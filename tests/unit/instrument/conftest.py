@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from laptime.instrument.hooks import Hooks
-from laptime.instrument.result import Observed
-from laptime.instrument.settings import Settings
+from laptime.instrument.messages import Observed, Settings
 from laptime.instrument.step_observer import StepObserver, Stop
 
 Observe = Callable[..., Observed]

@@ -6,7 +6,7 @@ import gc
 import os
 import weakref
 
-from laptime.instrument.forking import in_children
+from laptime.instrument.importing import in_children
 
 
 class Owner:

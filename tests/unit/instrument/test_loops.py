@@ -17,8 +17,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
 from laptime.instrument.hooks import Hooks  # noqa: E402
-from laptime.instrument.result import Observed  # noqa: E402
-from laptime.instrument.settings import Settings  # noqa: E402
+from laptime.instrument.messages import Observed, Settings  # noqa: E402
 from laptime.instrument.step_observer import StepObserver, Stop  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.instrument.onednn import primitives
+from laptime.instrument.recorder import primitives
 
 NEW = """
 onednn_verbose,v1,info,oneDNN v3.13.3 (commit b38f97e)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.instrument.settings import VARIABLE, Settings, rank, world
+from laptime.instrument.messages import VARIABLE, Settings, rank, world
 
 LOOK = """
 import sys

@@ -13,7 +13,7 @@ import pytest
 
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.launch import interpreter
-from laptime.launch.worker_process import WorkerProcess
+from laptime.launch.worker import WorkerProcess
 from laptime.measure.protocol import Load, Loaded, Prepare
 from laptime.records.plan import Variant
 

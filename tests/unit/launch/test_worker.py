@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from laptime.launch.worker_process import CommandFailed, WorkerProcess
+from laptime.launch.worker import CommandFailed, WorkerProcess
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Pass, Prepare, Prepared, Samples
 from laptime.records.plan import Variant
 
@@ -268,7 +268,7 @@ def test_a_parent_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
         import time
-        from laptime.launch.worker_process import WorkerProcess
+        from laptime.launch.worker import WorkerProcess
         from laptime.measure.protocol import Load, Prepare
         from laptime.records.plan import Variant
         worker = WorkerProcess(name="x")

@@ -13,7 +13,7 @@ from laptime.analysis.summary import summarize
 from laptime.kit.registry import load, names
 from laptime.measure.checks import run_all
 from laptime.measure.metrics import LATENESS
-from laptime.measure.peak_block import PEAK
+from laptime.measure.passes import PEAK_RATE
 from laptime.probes.scheduler import WAITED
 from laptime.records.case import Case
 from laptime.records.check import Check
@@ -125,7 +125,7 @@ def test_a_measured_peak_alone_may_have_been_spoilt() -> None:
 @pytest.mark.parametrize(("latency", "word"), [(0.0040, "ok"), (0.0035, "fail")])
 def test_the_fastest_block_of_a_swinging_peak_shows_what_the_device_can_do(latency: float, word: str) -> None:
     """3.628 GFLOP a call; 0.85 TFLOP/s and a fifth were seen, the paper says 0.5 TFLOP/s."""
-    blocks = Series(metric=PEAK, samples=[0.3e12, 0.85e12, 0.4e12])
+    blocks = Series(metric=PEAK_RATE, samples=[0.3e12, 0.85e12, 0.4e12])
     found = case(timings(latency), *facts(), blocks, details={"peak": {"flops": 0.4e12, "limit": 0.5e12}})
     assert outcome("faster_than_hardware", found) == word
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laptime.measure.energy import energy_of
+from laptime.measure.passes import energy_of
 from laptime.probes import energy
 from laptime.probes.energy import Absence, CounterMeter
 

@@ -11,8 +11,7 @@ from fixtures.runs import LATENCY, case, timings
 from laptime.analysis.lost_time import unexplained
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
-from laptime.measure.schedule import looks, rounds
-from laptime.measure.stop import printed, reached
+from laptime.measure.schedule import looks, printed, reached, rounds
 from laptime.records.case import Case
 from laptime.records.series import DISTURBED, Label, Metric, Series
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from laptime.measure.engine import Engine
-from laptime.measure.peak_block import PEAK, SECONDS, peak_block
+from laptime.measure.passes import PEAK_RATE, SECONDS, peak_block
 from laptime.measure.protocol import Done, Facts, Load, Pass, PeakWork, Prepare
 from laptime.probes.scheduler import Reading
 from laptime.records.details import Details, Peak
@@ -42,7 +42,7 @@ class Waits:
 
 def test_a_block_is_one_sample_of_about_its_length(clock: Any) -> None:
     block = peak_block(work(clock, [0.003]), evidence=None, clock=clock)
-    assert block.metric == PEAK
+    assert block.metric == PEAK_RATE
     assert block.samples == [pytest.approx(1e9 / 0.003, rel=1e-3)]
     assert block.calls == [int(SECONDS / 0.003)]
     assert not any(block.label)

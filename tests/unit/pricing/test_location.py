@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.fake_root import FakeRoot
 from laptime.pricing.location import detect, is_whole
-from laptime.probes.cloud import AZURE_TAG, cloud
+from laptime.probes.machine import AZURE_TAG, cloud
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.fake_root import FakeRoot
-from laptime.probes import machine, software
+from laptime.probes import machine
+from laptime.probes import machine as software
 from laptime.probes.cpu import cpu, cpu_list
 
 XEON = """processor\t: {n}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fixtures.runs import environment
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.measure.metrics import LATENCY
 from laptime.measure.protocol import (
     Block,

@@ -8,8 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from laptime.launch.worker import open_variant
-from laptime.launch.worker_process import InProcessWorker, Worker
+from laptime.launch.worker import InProcessWorker, Worker, open_variant
 from laptime.measure.engine import Engine
 from laptime.records.case import Case
 from laptime.records.check import Check

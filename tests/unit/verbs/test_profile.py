@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures import diagnosed, profiles
 from laptime import rules
-from laptime.instrument.result import Ended, Observed, Sample
+from laptime.instrument.messages import Ended, Observed, Sample
 from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
 from laptime.launch.script import Outcome, Program, resolve
 from laptime.records.run import Subject

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laptime.backends import torch as torch_backend
-from laptime.backends._onnx.content import content, versions
+from laptime.backends._onnx import content, versions
 from laptime.backends.torch.tensors import arrays, replaced, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls, other_batch, record

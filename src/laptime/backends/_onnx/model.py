@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
-from laptime.backends._by_batch import ByBatch
 from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
+from laptime.backends._shared import ByBatch
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE

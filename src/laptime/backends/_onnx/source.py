@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends._onnx.content import REVISION, versions
+from laptime.backends._onnx import EXPORTS_WITH, REVISION, versions
 from laptime.backends._onnx.inputs import Array
 from laptime.kit import errors
 from laptime.kit.errors import Died, LaptimeError, Unavailable, UsageError

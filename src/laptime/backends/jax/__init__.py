@@ -4,9 +4,8 @@
 
 Nothing here imports jax before `open`, `open_object` or `imports` is called.
 
-    program     what a user's function returned, as a pure function of its parameters
-    inputs      inputs of a batch size, and arrays in words
-    place       devices, and what jax raises as laptime's errors
+    program     what a user's function returned, as a pure function of its parameters; its inputs; devices,
+                and what jax raises as laptime's errors
     model       a loaded target and its workloads
 """
 
@@ -15,10 +14,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import not_a_model, refuse_kind, unknown_dtype
-from laptime.backends._installed import import_framework
-from laptime.backends.jax import place
-from laptime.backends.jax.place import available
+from laptime.backends._shared import import_framework, not_a_model, refuse_kind, unknown_dtype
+from laptime.backends.jax.program import available, explain, resolve
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
@@ -54,14 +51,14 @@ def open(variant: Variant) -> JaxModel:
     refuse_kind(recipe, TARGETS, "jax", instead="a function of your own: model.py:build --backend jax")
     if variant.threads is not None:
         os.environ["NPROC"] = str(variant.threads)  # XLA reads it when it makes the CPU's thread pool
-    device = place.resolve(variant.device)
+    device = resolve(variant.device)
     try:
         _seed(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
         facts = {"source": recipe.source, "sha256": recipe.sha256}
         return JaxModel(variant, recipe.build(1), device=device, facts=facts, rebuild=rebuild)
     except Exception as error:
-        raise place.explain(error, f"{variant.target} could not be loaded") from error
+        raise explain(error, f"{variant.target} could not be loaded") from error
 
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
@@ -85,10 +82,10 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
     make = inputs if callable(inputs) else None
     program = Program(call=subject, inputs=None if make else inputs, make=make, origin="given")
     try:
-        device = place.resolve(variant.device)
+        device = resolve(variant.device)
         return JaxModel(variant, program, device=device, facts={"source": "in memory"}, rebuild=None)
     except Exception as error:
-        raise place.explain(error, f"{variant.target} could not be made ready") from error
+        raise explain(error, f"{variant.target} could not be made ready") from error
 
 
 def _seed(seed: int) -> None:

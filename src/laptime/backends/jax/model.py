@@ -14,10 +14,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from laptime.backends._by_batch import ProgramModel
-from laptime.backends._installed import environment
-from laptime.backends.jax import inputs, place
-from laptime.backends.jax.program import Pure, not_counted, pure
+from laptime.backends._shared import ProgramModel, environment
+from laptime.backends.jax.program import (
+    Pure,
+    arrays,
+    available,
+    batch_is,
+    batch_of,
+    example,
+    explain,
+    items_of,
+    moved,
+    name_of,
+    not_counted,
+    pure,
+    rebatched,
+    words,
+)
 from laptime.kit.errors import LaptimeError
 from laptime.measure.metrics import FLOPS, PARAMETERS
 from laptime.records.environment import Device
@@ -88,7 +101,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
     def __init__(self, variant: Variant, program: Program, **how: Any) -> None:
         super().__init__(variant, program, **how)
         self._shapes: dict[int, str] = {}
-        self._example = inputs.example(program, variant.target)
+        self._example = example(program, variant.target)
         self._pure = self._taken_apart(program, self._example)
 
     def _taken_apart(self, program: Program, given: Any) -> Pure:
@@ -97,7 +110,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return result._replace(parameters=self._moved(result.parameters))
 
     def _moved(self, tree: Any) -> Any:
-        return inputs.moved(tree, self._device, self._variant.dtype)
+        return moved(tree, self._device, self._variant.dtype)
 
     def _bind(self, batch: int) -> JaxWorkload:
         made, program = self._pure, self._program
@@ -105,22 +118,22 @@ class JaxModel(ProgramModel[JaxWorkload]):
             given = program.make(batch)
         elif self._rebuild is None:
             is_own = batch == (self.own_batch() or 1)
-            given = self._example if is_own else inputs.rebatched(self._example, batch)
+            given = self._example if is_own else rebatched(self._example, batch)
         elif batch == 1:
             given = self._example
         else:
             program = self._rebuild(batch)
-            given = inputs.example(program, self._variant.target)
+            given = example(program, self._variant.target)
             made = self._taken_apart(program, given)
         args, kwargs = self._moved(arguments(given))
-        self._shapes[batch] = inputs.words(given)
+        self._shapes[batch] = words(given)
         return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
 
     def own_batch(self) -> int | None:
         """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
-        if self._program.make is not None or self._rebuild is not None or not inputs.items_of(self._example):
+        if self._program.make is not None or self._rebuild is not None or not items_of(self._example):
             return 1
-        return inputs.batch_of(self._example)
+        return batch_of(self._example)
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """See `measure.protocol.TellsInputs`."""
@@ -129,31 +142,31 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return {
             "shapes": self._shapes[batch],
             "origin": self._program.origin,
-            "batch_is": inputs.batch_is(self._example) if is_given else "as large as is asked for",
+            "batch_is": batch_is(self._example) if is_given else "as large as is asked for",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
         }
 
     def facts(self) -> dict[str, Any]:
         """Source, kind of model, parameters by dtype, inputs."""
-        given = inputs.arrays(arguments(self._example))
+        given = arrays(arguments(self._example))
         return self._described(
-            {"kind": self._pure.kind, "device": place.name_of(self._device)},
-            inputs.arrays(self._pure.parameters),
+            {"kind": self._pure.kind, "device": name_of(self._device)},
+            arrays(self._pure.parameters),
             {
-                "shapes": inputs.words(given),
+                "shapes": words(given),
                 "batch": self.own_batch(),
-                "batch_is": inputs.batch_is(self._example),
+                "batch_is": batch_is(self._example),
                 "bytes": sum(int(leaf.nbytes) for leaf in given),
             },
         )
 
     def devices(self) -> list[Device]:
         """The device it runs on."""
-        return [Device(name=place.name_of(self._device), model=self._device.device_kind)]
+        return [Device(name=name_of(self._device), model=self._device.device_kind)]
 
     def libraries(self) -> dict[str, str]:
         """Versions of jax, jaxlib, Flax and Equinox."""
-        return place.available()
+        return available()
 
     def knobs(self) -> dict[str, Any]:
         """Settings of jax and variables of the environment that change speed or results."""
@@ -176,7 +189,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         work = self.workload(batch)
         series = []
         receipt: dict[str, Any] = {"batch": batch, "counter": "XLA cost analysis, before optimisation"}
-        if parameters := inputs.arrays(work.parameters):
+        if parameters := arrays(work.parameters):
             total = float(sum(int(leaf.size) for leaf in parameters))
             series.append(Series(metric=PARAMETERS, samples=[total], probe="jax"))
         else:
@@ -202,11 +215,9 @@ class JaxModel(ProgramModel[JaxWorkload]):
         work = self.workload(batch)
         output = work.call()
         work.sync()
-        floats = [
-            leaf for leaf in inputs.arrays(output) if jnp.issubdtype(leaf.dtype, jnp.inexact) and leaf.size
-        ]
+        floats = [leaf for leaf in arrays(output) if jnp.issubdtype(leaf.dtype, jnp.inexact) and leaf.size]
         finite = all(bool(jnp.isfinite(leaf).all()) for leaf in floats) if floats else None
-        return {"finite": finite, "shape": inputs.words(output)}
+        return {"finite": finite, "shape": words(output)}
 
     def compiles(self) -> int:
         """Batch sizes compiled so far; shapes are fixed, so nothing else is ever compiled."""
@@ -218,4 +229,4 @@ class JaxModel(ProgramModel[JaxWorkload]):
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""
-        return place.explain(error, f"{self._variant.target} failed at batch {batch}")
+        return explain(error, f"{self._variant.target} failed at batch {batch}")

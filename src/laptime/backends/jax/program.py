@@ -1,12 +1,8 @@
-"""What a user's function returned, as a pure function of its parameters: what jax.jit wants.
+"""What a user's function is to JAX: a pure function of its parameters, inputs of a batch size, a device.
 
-    flax.linen module      initialised with the inputs and the seed, or as bound
-    flax.nnx module        split into graph and state, in eval mode
-    Equinox module         and any other callable pytree: its arrays are parameters, the rest stays as it is
-    function               without parameters of its own: what it closes over becomes a constant
+Inputs of a batch size, and trees of arrays: walked, moved, put in words.
 
-Parameters are arguments of the compiled program. As constants XLA would fold them into it, which takes long
-and gives another program than the one that is used.
+Where a model runs, and what JAX raises, as laptime's errors. Only exhausted memory is OutOfMemory.
 """
 
 from __future__ import annotations
@@ -15,7 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from laptime.backends.jax.inputs import is_array
+from laptime.backends._shared import versions
+from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
+from laptime.kit.text import closest
+from laptime.targets import Program
+from laptime.targets._code import line_of, needed
 
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that compute nothing."""
@@ -107,3 +107,168 @@ def not_counted(lowered: Any) -> list[str]:
     calls = {*re.findall(r"stablehlo\.custom_call @([\w.$]+)", text)} - _ANNOTATIONS
     loops = ["while (its inside is counted once)"] if "stablehlo.while" in text else []
     return loops + [f"custom_call {name}" for name in sorted(calls)]
+
+
+# Inputs.
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is an array of JAX's or NumPy's."""
+    import jax
+    import numpy
+
+    return isinstance(leaf, jax.Array | numpy.ndarray)
+
+
+def arrays(tree: Any) -> list[Any]:
+    """All arrays of a tree."""
+    import jax
+
+    return [leaf for leaf in jax.tree.leaves(tree) if is_array(leaf)]
+
+
+def moved(tree: Any, device: Any, dtype: str) -> Any:
+    """Arrays of a tree on a device; floats in the dtype ("auto": their own), everything else as it is."""
+    import jax
+    import jax.numpy as jnp
+
+    def change(leaf: Any) -> Any:
+        if not is_array(leaf):
+            return leaf
+        cast = dtype != "auto" and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jax.device_put(leaf.astype(dtype) if cast else leaf, device)
+
+    return jax.tree.map(change, tree)
+
+
+def example(program: Program, target: str) -> Any:
+    """Inputs as they were given, of whatever batch size; those of batch 1 where they are made.
+
+    Raises:
+        TargetError: there are none, and the model needs some.
+    """
+    if program.make is not None:
+        return program.make(1)
+    if program.inputs is not None:
+        return program.inputs
+    if needed(program.call):
+        raise TargetError(
+            f"{target} came without inputs",
+            why="nothing in a JAX model tells what shapes it takes",
+            next="return (model, inputs) from the function",
+        )
+    return ()
+
+
+def rebatched(given: Any, batch: int) -> Any:
+    """Inputs with another batch size: items repeated from the front, or cut.
+
+    The batch is the first dimension that all arrays passed directly as arguments share: parameters in
+    nested containers are no items. Without such arrays that of all arrays counts.
+
+    Raises:
+        UsageError: they share none, so nothing tells which part is the batch.
+    """
+    import jax
+    import numpy
+
+    old = batch_of(given)
+    if old == batch or (old is None and batch == 1):
+        return given
+    if not old:
+        raise UsageError(
+            f"inputs of batch {batch} cannot be made",
+            why=batch_is(given),
+            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
+        )
+    ours = {id(leaf) for leaf in items_of(given) if leaf.shape[0] == old}
+    order = numpy.arange(batch) % old
+    return jax.tree.map(lambda leaf: leaf[order] if id(leaf) in ours else leaf, given)
+
+
+def items_of(given: Any) -> list[Any]:
+    """The arrays that hold items: arguments themselves, else whatever is nested in them."""
+    parts = given.values() if isinstance(given, dict) else given if isinstance(given, tuple) else [given]
+    direct = [part for part in parts if is_array(part) and part.ndim]
+    return direct or [leaf for leaf in arrays(given) if leaf.ndim]
+
+
+def batch_of(given: Any) -> int | None:
+    """The batch size of inputs; None where nothing tells. See `rebatched`."""
+    lengths = {int(leaf.shape[0]) for leaf in items_of(given)}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def batch_is(given: Any) -> str:
+    """How the batch of inputs is known, or why it is not."""
+    items = items_of(given)
+    if not items:
+        return "no array in the given inputs has a batch"
+    if batch_of(given) is None:
+        return f"the inputs share no first dimension: {words(items)}"
+    return "the first dimension of every array passed as an argument"
+
+
+def words(tree: Any) -> str:
+    """Arrays in words: `float32 (8, 1000), int32 (8)`; the type's name where there is none."""
+    texts = [f"{leaf.dtype} ({', '.join(map(str, leaf.shape))})" for leaf in arrays(tree)]
+    return ", ".join(texts[:8]) + (f" and {len(texts) - 8} more" if len(texts) > 8 else "") or "no array"
+
+
+# Where a model runs.
+
+
+_EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "std::bad_alloc")
+
+
+def available() -> dict[str, str]:
+    """Versions of jax and of what it runs models with; {} without jax."""
+    return versions({name: (name,) for name in ("jax", "jaxlib", "flax", "equinox")}, needs="jax")
+
+
+def resolve(name: str) -> Any:
+    """The device of a name; "auto" is jax's own choice. `cuda` means `cuda:0`.
+
+    Raises:
+        Unavailable: it is not there; those that are there are named.
+    """
+    import jax
+
+    there = {name_of(device): device for device in (*jax.devices(), *jax.devices("cpu")[:1])}
+    if name == "auto":
+        return next(iter(there.values()))
+    full = name if ":" in name or name == "cpu" else f"{name}:0"
+    if full not in there:
+        raise Unavailable(
+            f"there is no device {name!r}",
+            why=f"jax {jax.__version__} sees {', '.join(there)}",
+            next=f"--device {closest(name, [*there]) or next(iter(there))}",
+        )
+    return there[full]
+
+
+def name_of(device: Any) -> str:
+    """As the other frameworks write it: cpu, cuda:0."""
+    if device.platform == "cpu":
+        return "cpu"
+    is_rocm = "rocm" in str(getattr(device.client, "platform_version", "")).lower()
+    kind = {"gpu": "rocm" if is_rocm else "cuda"}.get(device.platform, device.platform)
+    return f"{kind}:{device.id}"
+
+
+def explain(error: BaseException, doing: str) -> LaptimeError:
+    """OutOfMemory for exhausted memory, laptime's own errors as they are, UserCodeError for the rest."""
+    behind = error.__cause__ if isinstance(error, UserCodeError) and error.__cause__ else error
+    text = str(behind).strip().partition("\n")[0]
+    if isinstance(behind, MemoryError) or any(word in text for word in _EXHAUSTED):
+        return OutOfMemory(
+            f"{doing}: memory is exhausted", why=text or type(behind).__name__, next="a smaller --batch"
+        )
+    if isinstance(error, LaptimeError):
+        return error
+    place = line_of(error)
+    return UserCodeError(
+        doing,
+        why=f"{type(error).__name__}: {text}" + (f" ({place})" if place else ""),
+        next="check the model and its inputs: jax.jit(model)(inputs) has to work",
+    )

@@ -5,9 +5,6 @@
 
 A session is made when the target is loaded; sizes that the file leaves open stay open in it. On accelerators
 inputs and outputs stay on the device (IO binding). Nothing here imports onnxruntime before it is asked to.
-
-    options     what can be asked of it, versions, execution providers
-    session     a session as `_onnx.model` asks for it
 """
 
 from __future__ import annotations
@@ -15,10 +12,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._installed import import_framework
 from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends.onnxruntime.options import OPTIONS, available, check, provider_of
-from laptime.kit.errors import UsageError
+from laptime.backends._shared import first, import_framework, refuse_torch_options
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
@@ -28,6 +25,101 @@ if TYPE_CHECKING:
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
 TARGETS = ("onnx_file", "torchvision", "timm", "file", "module")
+OPTIONS = {
+    "provider": "execution provider: cpu, cuda, tensorrt, migraphx, openvino, dnnl, xnnpack, coreml, dml ...",
+    "optimization": "of the graph: off, basic, extended, all",
+    "execution": "sequential or parallel",
+    "inter_threads": "threads among nodes when execution is parallel",
+    "binding": "on or off: inputs and outputs stay on the device; on for accelerators",
+    "opset": "ONNX opset that PyTorch targets are exported with",
+    "session.": "any entry of the session's configuration: session.intra_op.allow_spinning=0",
+}
+DTYPES = ("float32", "float16", "float64")
+_PACKAGES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
+PROVIDERS = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "tensorrt": "Tensorrt",
+    "migraphx": "MIGraphX",
+    "openvino": "OpenVINO",
+    "dnnl": "Dnnl",
+    "xnnpack": "Xnnpack",
+    "coreml": "CoreML",
+    "dml": "Dml",
+}
+ON_CUDA = ("cuda", "tensorrt")
+LEVELS = {
+    "off": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+EXECUTIONS = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
+
+
+def available() -> dict[str, str]:
+    """The version of ONNX Runtime, under the name of the package that brought it; {} without one."""
+    return first(_PACKAGES)
+
+
+def check(variant: Variant) -> None:
+    """Refuse what this backend cannot do.
+
+    Raises:
+        UsageError: the variant asks for such a thing.
+    """
+    refuse_torch_options(
+        variant,
+        "onnxruntime",
+        why="that is PyTorch's; here --option optimization=... is what there is",
+    )
+    if variant.dtype not in (*DTYPES, "auto"):
+        raise UsageError(
+            f"onnxruntime cannot run {variant.dtype} here",
+            why="arrays of Python's have no such dtype, and few of its CPU kernels do",
+            next="--dtype float32, or --backend openvino",
+        )
+    for name, words in (("optimization", LEVELS), ("execution", EXECUTIONS), ("binding", ("on", "off"))):
+        value = variant.options.get(name)
+        if value is not None and value not in words:
+            near = closest(str(value), list(words))
+            raise UsageError(
+                f"--option {name}={value} is not known",
+                why=f"known: {', '.join(words)}",
+                next=f"did you mean {name}={near}?" if near else f"--option {name}={next(iter(words))}",
+            )
+    threads = str(variant.options.get("inter_threads", 1))
+    if not threads.isdecimal() or threads == "0":
+        raise UsageError(
+            f"--option inter_threads={threads} is impossible", why="a number above zero is wanted"
+        )
+
+
+def provider_of(variant: Variant) -> tuple[str, int]:
+    """The short name of the execution provider, and the number of the device.
+
+    Raises:
+        Unavailable: this build of ONNX Runtime does not have it.
+    """
+    import onnxruntime
+
+    kind, _, number = variant.device.partition(":")
+    built = onnxruntime.get_available_providers()
+    there = [short for short, name in PROVIDERS.items() if f"{name}ExecutionProvider" in built]
+    usual = ("cuda" if "cuda" in there else "cpu") if kind == "auto" else kind
+    provider = str(variant.options.get("provider", usual))
+    on_cuda = kind in ("auto", "cuda")
+    is_possible = provider in there and number in ("", *map(str, range(64)))
+    if not is_possible or (kind not in ("auto", "cpu", "cuda")) or (provider in ON_CUDA and not on_cuda):
+        near = closest(provider, there)
+        raise Unavailable(
+            f"onnxruntime has no provider {provider!r} for the device {variant.device!r} here",
+            why=f"this build ({', '.join(available())}) has {', '.join(there)}",
+            next=f"--device cpu --option provider={near or 'cpu'}"
+            if provider not in ON_CUDA
+            else "pip install onnxruntime-gpu, or --device cpu",
+        )
+    return provider, int(number or 0)
 
 
 def imports(variant: Variant) -> None:

@@ -8,12 +8,12 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from laptime.backends._by_batch import nothing
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
 from laptime.backends._onnx.source import Source
-from laptime.backends.onnxruntime.options import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
+from laptime.backends._shared import nothing
+from laptime.backends.onnxruntime import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant

@@ -2,12 +2,9 @@
 
 Nothing here imports tensorflow before `open`, `open_object` or `imports` is called.
 
-    package     versions, options, and how TensorFlow is imported
-    structure   nested inputs and outputs: re-batch, describe, hand over
-    specs       inputs from the shapes and dtypes that a model tells
-    modes       tf.function, XLA, eager, predict: the call that is made of a model
+    modes       tf.function, XLA, eager, predict: the call that is made of a model; nested inputs and outputs
     place       devices, threads, versions and knobs; how to wait
-    prepare     settings, dtype, inputs and running statistics of a program
+    prepare     settings, dtype, inputs (told by the model, too) and running statistics of a program
     model       a loaded target and its workloads
     count       parameters, MACs and FLOPs with receipt
     errors      what TensorFlow raises, as laptime's errors
@@ -16,15 +13,55 @@ Nothing here imports tensorflow before `open`, `open_object` or `imports` is cal
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends.tensorflow.package import OPTIONS, TARGETS, available, import_all
+from laptime.backends._shared import versions
+from laptime.kit.errors import Unavailable
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
     from laptime.backends.tensorflow.model import TensorflowModel
 
 __all__ = ["OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
+
+TARGETS = ("keras", "keras_file", "saved_model", "file", "module")
+"""Kinds of targets that it can run."""
+
+OPTIONS = {
+    "mode": "function (a tf.function; so Keras models run when nothing is said), xla, eager, or predict "
+    "(model.predict, Keras's own loop)",
+    "inter_threads": "operators that may run at once; --threads is for the threads inside one",
+}
+_WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-rocm", "tensorflow-macos", "tf-nightly")
+
+
+def available() -> dict[str, str]:
+    """Versions of TensorFlow and Keras, of those that are installed; {} without TensorFlow."""
+    return versions({"tensorflow": _WHEELS, "keras": ("keras",)}, needs="tensorflow")
+
+
+def import_all(packages: tuple[str, ...] = ()) -> None:
+    """Import TensorFlow and packages beside it.
+
+    Raises:
+        Unavailable: see `imports`.
+    """
+    for package in ("tensorflow", *packages):
+        try:
+            module = import_module(package)
+        except ImportError as error:
+            raise Unavailable(
+                f"{package} cannot be imported",
+                why=str(error).partition("\n")[0],
+                next="pip install 'laptime[tensorflow]'",
+            ) from error
+        if package == "keras" and module.config.backend() != "tensorflow":
+            raise Unavailable(
+                f"Keras runs on {module.config.backend()} here, not on TensorFlow",
+                why="KERAS_BACKEND or ~/.keras/keras.json says so",
+                next="KERAS_BACKEND=tensorflow laptime ...",
+            )
 
 
 def imports(variant: Variant) -> None:

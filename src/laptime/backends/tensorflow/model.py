@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import ProgramModel, not_a_model, refuse_kind
-from laptime.backends.tensorflow import count, errors, modes, place, prepare, structure
-from laptime.backends.tensorflow.package import TARGETS
+from laptime.backends._shared import ProgramModel, not_a_model, refuse_kind
+from laptime.backends.tensorflow import TARGETS, count, errors, modes, place, prepare
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -104,17 +103,17 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
     def own_batch(self) -> int | None:
         """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
         given = self._program.inputs
-        if self._rebuild is not None or given is None or not structure.batched(given):
+        if self._rebuild is not None or given is None or not modes.batched(given):
             return 1
-        return structure.batch_of(given)
+        return modes.batch_of(given)
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """See `measure.protocol.TellsInputs`."""
         is_given = self._program.make is None and self._rebuild is None
         return {
-            "shapes": structure.words(self.workload(batch).inputs),
+            "shapes": modes.words(self.workload(batch).inputs),
             "origin": self._program.origin,
-            "batch_is": structure.batch_is(prepare.sample(self._program))
+            "batch_is": modes.batch_is(prepare.sample(self._program))
             if is_given
             else "as large as is asked for",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
@@ -127,10 +126,10 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
             {"mode": self._mode, "device": self._device},
             self._weights(),
             {
-                "shapes": structure.words(given),
+                "shapes": modes.words(given),
                 "batch": self.own_batch(),
-                "batch_is": structure.batch_is(given),
-                "bytes": structure.size(given),
+                "batch_is": modes.batch_is(given),
+                "bytes": modes.size(given),
             },
         )
 
@@ -170,11 +169,11 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         work = self.workload(batch)
         output = work.call()
         work.sync()
-        return {"finite": structure.finite(output), "shape": structure.words(output)}
+        return {"finite": modes.finite(output), "shape": modes.words(output)}
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
         """See `protocol.GivesOutputs`."""
-        return structure.arrays(self.workload(batch).inputs)
+        return modes.arrays(self.workload(batch).inputs)
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
@@ -195,8 +194,8 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
             tf.cast(tf.convert_to_tensor(array), leaf.dtype) for array, leaf in zip(inputs, flat, strict=True)
         ]
         packed = tf.nest.pack_sequence_as(like, cast)
-        batch = structure.batch_of(packed) or 1
-        return structure.arrays(modes.bound(self._program.call, packed, self._mode, batch).run())
+        batch = modes.batch_of(packed) or 1
+        return modes.arrays(modes.bound(self._program.call, packed, self._mode, batch).run())
 
     def compiles(self) -> int:
         """Graphs traced so far; a tf.function of the user's counts what it traced before, too."""
@@ -211,7 +210,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, with the inputs that it had."""
         work = self._workloads.get(batch)
-        shapes = structure.words(work.inputs) if work else ""
+        shapes = modes.words(work.inputs) if work else ""
         return errors.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)
 
     def _weights(self) -> list[Any]:

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from laptime.backends._by_batch import nothing
-from laptime.backends._installed import environment
-from laptime.backends.tensorflow.package import available
+from laptime.backends._shared import environment, nothing
+from laptime.backends.tensorflow import available
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.text import closest
 from laptime.records.environment import Device

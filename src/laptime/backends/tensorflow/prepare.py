@@ -1,4 +1,9 @@
-"""A program made ready: the settings it can have, its dtype, inputs that it tells, running statistics."""
+"""A program made ready: the settings it can have, its dtype, inputs that it tells, running statistics.
+
+Inputs for a model that tells their shapes and dtypes: Keras inputs, signatures, tf.functions.
+
+Floats are standard normal, integers 0 or 1 (below the size of any vocabulary), booleans likewise.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from laptime.backends._by_batch import unknown_dtype
-from laptime.backends.tensorflow import modes, specs, structure
+from laptime.backends._shared import unknown_dtype
+from laptime.backends.tensorflow import modes
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program
@@ -30,8 +35,8 @@ def with_inputs(program: Program, variant: Variant) -> Program:
                 next="return (model, inputs) from the function",
             )
         if input_specs is not None:
-            make = specs.maker(input_specs, target=variant.target, shapes=variant.options.get("shape", {}))
-            program = replace(program, make=make, inputs=make(specs.batch_of(input_specs)), origin="known")
+            make = maker(input_specs, target=variant.target, shapes=variant.options.get("shape", {}))
+            program = replace(program, make=make, inputs=make(batch_of(input_specs)), origin="known")
     if program.untrained and program.make is not None and settle(call, program.make):
         facts = {**program.facts, "running_statistics": "from one random batch of 2"}
         program = replace(program, facts=facts)
@@ -72,7 +77,7 @@ def settle(model: Any, make: Callable[[int], Any]) -> bool:
     for norm in norms:
         norm.momentum = 0.0
     try:
-        args, kwargs = structure.passed(make(2), is_keras=True)
+        args, kwargs = modes.passed(make(2), is_keras=True)
         model(*args, training=True, **kwargs)
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
@@ -91,7 +96,7 @@ def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
     """Inputs of a batch size; where the program was built for it, those that it brought."""
     if program.make is not None:
         return program.make(batch)
-    return sample(program) if is_for_it else structure.rebatched(sample(program), batch)
+    return sample(program) if is_for_it else modes.rebatched(sample(program), batch)
 
 
 @contextmanager
@@ -133,7 +138,7 @@ def check_dtype(program: Program, variant: Variant) -> None:
     if modes.is_keras(call):
         held = Counter(layer.compute_dtype for layer in layers(call) if layer.weights)
     else:
-        held = Counter(structure.dtype(leaf) for leaf in structure.leaves(sample(program)))
+        held = Counter(modes.dtype(leaf) for leaf in modes.leaves(sample(program)))
     floats = {dtype: number for dtype, number in held.items() if "float" in dtype}
     if floats and wanted not in floats:
         has = max(floats, key=lambda dtype: floats[dtype])
@@ -142,3 +147,95 @@ def check_dtype(program: Program, variant: Variant) -> None:
             why=f"it computes in {has}: a TensorFlow model has its dtype from when it was made",
             next=f"--dtype {has}" if has in DTYPES else "make it in this dtype in a function of file.py",
         )
+
+
+# Inputs that a model tells.
+
+
+def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[[int], Any]:
+    """A maker of inputs for a batch size. Only the first dimension may stay open: it is the batch.
+
+    Args:
+        specs: nested structure of things with `shape` and `dtype`.
+        target: for messages.
+        shapes: sizes without the batch, by name of the input.
+
+    Raises:
+        TargetError: another dimension is open, or the dtype is none that numbers can be drawn for.
+    """
+    import tensorflow as tf
+
+    for spec in tf.nest.flatten(specs):
+        sizes = _sizes(spec, shapes, target)
+        if None in sizes[1:]:
+            raise _open(target, spec, f"{_name(spec)} is {_words(spec, sizes)}")
+        kind = tf.as_dtype(spec.dtype)
+        if not (kind.is_floating or kind.is_integer or kind.is_bool):
+            raise TargetError(
+                f"no inputs of {target} can be made",
+                why=f"{_name(spec)} is of dtype {kind.name}",
+                next="write file.py with a function that returns (model, inputs)",
+            )
+
+    def make(batch: int) -> Any:
+        return tf.nest.map_structure(
+            lambda spec: _drawn(spec, _sizes(spec, shapes, target), batch, target), specs
+        )
+
+    return make
+
+
+def batch_of(specs: Any) -> int:
+    """The batch size that the shapes fix; 1 where they leave it open."""
+    import tensorflow as tf
+
+    for spec in tf.nest.flatten(specs):
+        if getattr(spec.shape, "rank", True) and len(spec.shape) and spec.shape[0] is not None:
+            return int(spec.shape[0])
+    return 1
+
+
+def _drawn(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
+    import numpy as np
+    import tensorflow as tf
+
+    if sizes and sizes[0] not in (None, batch):
+        raise UsageError(
+            f"{target} cannot take batch {batch}",
+            why=f"{_name(spec)} is {_words(spec, sizes)}: its batch is fixed",
+            next=f"--batch {sizes[0]}",
+        )
+    shape = [batch, *(size or 1 for size in sizes[1:])] if sizes else []  # none of them is open: see `maker`
+    kind = tf.as_dtype(spec.dtype)
+    generator = np.random.default_rng(0)
+    if kind.is_floating:
+        return tf.cast(tf.constant(generator.standard_normal(shape, np.float32)), kind)
+    return tf.cast(tf.constant(generator.integers(0, 2, shape)), kind)
+
+
+def _sizes(spec: Any, shapes: dict[str, list[int]], target: str) -> list[int | None]:
+    try:
+        dims: list[int | None] = list(spec.shape)
+    except ValueError:  # a TensorShape of unknown rank
+        dims = []
+        if _name(spec) not in shapes:
+            raise _open(target, spec, f"not even the number of dimensions of {_name(spec)} is told") from None
+    given = shapes.get(_name(spec))
+    return [dims[0] if dims else None, *given] if given else dims
+
+
+def _open(target: str, spec: Any, why: str) -> TargetError:
+    return TargetError(
+        f"the sizes of the inputs of {target} are open",
+        why=why,
+        next=f"--shape {_name(spec)}=224x224x3, say, without the batch",
+    )
+
+
+def _name(spec: Any) -> str:
+    return str(getattr(spec, "name", None) or "input")
+
+
+def _words(spec: Any, sizes: list[int | None]) -> str:
+    shape = ", ".join("?" if length is None else str(length) for length in sizes)
+    return f"{getattr(spec.dtype, 'name', spec.dtype)} ({shape})"

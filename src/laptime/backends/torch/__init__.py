@@ -4,18 +4,16 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
 
     tensors     nested inputs and outputs: walk, move, describe
     batching    which dimension of given inputs is the batch, and how that is known
-    guess       inputs from a model's first layer
     place       devices, how to wait for them, versions and knobs
-    setup       a program made ready as the variant asks, and the way back
-    loading     a target, or an object of this process, as a model
+    setup       a program made ready as the variant asks, and the way back; guessed inputs
+    loading     a target, or an object of this process, as a model; prefill and decode of a language model
     model       a loaded target; workload: its inputs of one batch size
-    language    prefill and decode of a language model, as programs
     training    the same in training mode: a call is a full step
-    count       parameters, MACs and FLOPs with receipt
-    formulas    FLOPs of operators that torch's counter leaves out; light: those that are no work
+    count       parameters, MACs and FLOPs with receipt; which operators are no work; least work
+    formulas    FLOPs of operators that torch's counter leaves out
     cuda        event times, device memory, copies
     errors      what torch raises, as laptime's errors
-    peaks       measured GEMM and copy rates of a device
+    peaks       measured GEMM and copy rates of a device; what torch sees of the machine
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._installed import versions
+from laptime.backends._shared import versions
 from laptime.kit.errors import Unavailable
 from laptime.records.plan import Variant
 

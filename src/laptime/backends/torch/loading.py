@@ -1,18 +1,38 @@
-"""A target, or an object of this process, loaded and made ready as the variant asks."""
+"""A target, or an object of this process, loaded and made ready as the variant asks.
+
+A language model's two phases, each as a program of its own: reading the prompt, and one step of decoding.
+
+The model is called as those of transformers are, which is all that is asked of it:
+
+    model(input_ids=IDS, past_key_values=CACHE or None, use_cache=True) -> .logits, .past_key_values
+
+IDS are (batch, tokens) whole numbers below the size of its first embedding. A cache that a call makes longer
+is cut back with its own `crop(length)`; one of plain tensors, which no call changes, needs nothing.
+
+    prefill   the prompt at once, with an empty cache
+    decode    one token with a cache of prompt + output/2 tokens: the mean of all steps of an answer, as far
+              as a step takes time in proportion to its context
+
+Bytes of a step are the least that has to be moved: every weight once (of an embedding that is looked up, only
+its row), the cache once, and the new token's part of it.
+
+Lies when: experts are chosen by token (weights that no token chose are counted); a step is slowed down by its
+sampling, which is not in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import not_a_model, unknown_dtype
-from laptime.backends.torch import language, place, tensors
+from laptime.backends._shared import not_a_model, unknown_dtype
+from laptime.backends.torch import peaks, place, tensors
 from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
@@ -39,10 +59,10 @@ def load(variant: Variant, inputs: Any = None) -> TorchModel:
     try:
         seed_all(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
-        program = language.phase_of(recipe.build(1), variant.options, device)
+        program = phase_of(recipe.build(1), variant.options, device)
         if inputs is not None:
             program, rebuild = replace(program, inputs=inputs, origin="given"), None
-        ready = language.with_bytes(setup.ready(program))
+        ready = with_bytes(setup.ready(program))
         if inputs is not None:
             ready = replace(
                 ready, make=None
@@ -109,3 +129,182 @@ def home_of(subject: Any, inputs: Any) -> torch.device:
     for tensor in tensors.tensors(inputs):
         return tensor.device
     return torch.device("cpu")
+
+
+# Language models.
+
+
+if TYPE_CHECKING:
+    import torch
+
+PHASES = ("prefill", "decode")
+_BANDWIDTH_SECONDS = 0.5
+
+
+def phase_of(program: Program, options: dict[str, Any], device: torch.device) -> Program:
+    """A program around a language model, not yet made ready; the program itself where no phase is asked for.
+
+    Raises:
+        UsageError: impossible options, or no language model.
+    """
+    if "phase" not in options:
+        return program
+    phase = str(options["phase"])
+    prompt, output = (_whole(options, name, default) for name, default in (("prompt", 128), ("output", 32)))
+    if phase not in PHASES:
+        raise UsageError(f"no phase is called {phase!r}", why=f"known: {', '.join(PHASES)}", next="--llm")
+    vocabulary = _vocabulary(program.call)
+    most = getattr(getattr(program.call, "config", None), "max_position_embeddings", None)
+    if most is not None and prompt + output > most:
+        raise UsageError(
+            f"{prompt} tokens of prompt and {output} of output do not fit",
+            why=f"the model has a context of {most} tokens",
+            next=f"--prompt {max(1, most - output)}",
+        )
+    module = _phase_module()(program.call, phase, prompt if phase == "prefill" else prompt + output // 2)
+
+    def make(batch: int) -> Any:
+        return module.inputs(batch, vocabulary)
+
+    facts = {
+        "phase": phase,
+        "prompt": prompt,
+        "output": output,
+        "context": module.length,
+        "tokens": prompt if phase == "prefill" else 1,
+    }
+    if phase == "decode":
+        facts |= {"bandwidth": peaks.best_copy(device, _BANDWIDTH_SECONDS)}
+    return replace(program, call=module, inputs=None, make=make, origin="known", facts={"llm": facts})
+
+
+def with_bytes(program: Program) -> Program:
+    """The program, made ready, with what a step of decoding has to move in its facts."""
+    llm = program.facts.get("llm")
+    if llm is None or llm["phase"] != "decode":
+        return program
+    module: Any = program.call
+    module.inputs(1, 1)
+    moved = {"weight_bytes": _weight_bytes(module), "cache_bytes": module.cache_bytes(1)}
+    return replace(program, facts={**program.facts, "llm": {**llm, **moved}})
+
+
+def _whole(options: dict[str, Any], name: str, default: int) -> int:
+    text = str(options.get(name, default))
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--{name} {text}", why="it takes a whole number above zero", next=f"--{name} 128")
+    return int(text)
+
+
+def _vocabulary(model: Any) -> int:
+    import torch
+
+    if isinstance(model, torch.nn.Module):
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding):
+                return module.num_embeddings
+    raise _no_language_model(model, "it has no embedding of tokens")
+
+
+def _no_language_model(model: Any, why: str) -> UsageError:
+    return UsageError(
+        f"{type(model).__name__} is no language model that can be driven here",
+        why=why,
+        next="what a model has to have stands in docs/llm.md",
+    )
+
+
+def _phase_module() -> type[Any]:
+    """The class, made here because torch is not imported before it is needed."""
+    import torch
+
+    class Phase(torch.nn.Module):
+        """One phase of a model; `length` tokens of prompt, or of context that the cache holds."""
+
+        def __init__(self, model: torch.nn.Module, phase: str, length: int) -> None:
+            super().__init__()
+            self.model = model
+            self.phase = phase
+            self.length = length
+            self.caches: dict[int, Any] = {}
+
+        def inputs(self, batch: int, vocabulary: int) -> Any:
+            """Random token ids: the prompt, or one token, for which a cache is made."""
+            device = next(self.model.parameters()).device
+            ids = torch.randint(vocabulary, (batch, self.length), device="cpu").to(device)
+            if self.phase == "prefill":
+                return (ids,)
+            if batch not in self.caches:
+                with torch.no_grad():
+                    self.caches[batch] = _called(self.model, ids, None).past_key_values
+            return (ids[:, :1],)
+
+        def cache_bytes(self, batch: int) -> int:
+            """Of the cache for this batch."""
+            return sum(t.numel() * t.element_size() for t in _tensors(self.caches[batch], set()))
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            """Logits (batch, tokens, vocabulary)."""
+            if self.phase == "prefill":
+                logits: torch.Tensor = self.model(input_ids=ids, past_key_values=None, use_cache=True).logits
+                return logits
+            cache = self.caches[ids.shape[0]]
+            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
+            if hasattr(cache, "crop"):
+                cache.crop(self.length)
+            return logits
+
+    return Phase
+
+
+def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
+    """The model's own answer, checked once for what later calls rely on.
+
+    Raises:
+        UsageError: it is not called like this, or gives no logits or no cache.
+        UserCodeError: it fails.
+    """
+    try:
+        result = model(input_ids=ids, past_key_values=cache, use_cache=True)
+    except TypeError as error:
+        raise _no_language_model(
+            model, f"it is not called with input_ids, past_key_values, use_cache: {error}"
+        ) from error
+    except Exception as error:
+        raise UserCodeError(
+            f"{type(model).__name__} failed on a prompt", why=str(error), next="run it alone"
+        ) from error
+    for name in ("logits", "past_key_values"):
+        if getattr(result, name, None) is None:
+            raise _no_language_model(model, f"what it returns has no {name}")
+    return result
+
+
+def _weight_bytes(module: Any) -> int:
+    """Of all weights but tables that are only looked up; one that is the output layer, too, is read whole."""
+    import torch
+
+    counts: dict[int, torch.Tensor] = {}
+    for part in module.modules():
+        if not isinstance(part, torch.nn.Embedding):
+            counts |= {id(weight): weight for weight in part._parameters.values() if weight is not None}
+    return sum(weight.numel() * weight.element_size() for weight in counts.values())
+
+
+def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
+    """Tensors in tuples, lists, mappings and plain objects such as a cache, each once."""
+    import torch
+
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _tensors(each, seen)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each, seen)
+    elif hasattr(value, "__dict__") and not isinstance(value, type | torch.dtype | torch.device):
+        yield from _tensors(vars(value), seen)

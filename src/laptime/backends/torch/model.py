@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import ByBatch
+from laptime.backends._shared import ByBatch
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate

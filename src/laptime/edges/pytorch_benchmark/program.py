@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.kit.errors import UserCodeError
 from laptime.kit.registry import load as extension
-from laptime.launch.worker_process import CommandFailed, InProcessWorker
+from laptime.launch.worker import CommandFailed, InProcessWorker
 from laptime.measure.engine import Engine
 from laptime.measure.labels import relabel
 from laptime.measure.protocol import (

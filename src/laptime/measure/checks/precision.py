@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from laptime.analysis.evidence import MIN_SAMPLES
-from laptime.measure.stop import printed, reached
+from laptime.measure.schedule import printed, reached
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment

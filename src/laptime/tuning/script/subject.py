@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.instrument.settings import Settings
+from laptime.instrument.messages import Settings
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.script import execute
 from laptime.records.case import Axis

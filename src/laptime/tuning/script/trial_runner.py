@@ -22,9 +22,8 @@ from typing import Any
 import psutil
 
 from laptime.launch import trial as trials
-from laptime.launch.prepared_interpreter import NotPrepared, PreparedInterpreter
 from laptime.launch.script import Program
-from laptime.launch.trial import RunningTrial
+from laptime.launch.trial import NotPrepared, PreparedInterpreter, RunningTrial
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Candidate, TrialFailed

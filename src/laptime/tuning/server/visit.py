@@ -15,7 +15,7 @@ from msgspec import structs
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.launch.sender_process import Senders
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.probes import machine
 from laptime.records.case import Case

@@ -7,12 +7,12 @@ and, inside functions, torch.
     loop              what an optimization can attach to: its `apply` is given a `Loop`
     hooks/            torch's functions wrapped; everything that the loop does goes through `LoopHooks` to the
                       callbacks of the changes that are on, and to the trial's mode
-    trial_mode        a mode: what a trial does with the loop
+    TrialMode         there: what a trial does with the loop
       race_runner     race: blocks of steps under alternating arms; block_timing measures one
       diagnosis/      diagnose: steps with parts left out, facts, synchronising calls -> LoopProfile
       numerics/       gate: values of a few steps captured and compared -> NumericsComparison
     batches           tensors in a batch; a cached batch; source_sites: places in the user's source
     sandbox/          the script's writes go to a folder of their own
-    memory_limit, seeds    of the process
-    state_snapshot    a training in this process, restored afterwards: no trial of a Problem is remembered
+    watched           the process, from inside: its memory, processes that train in its place
+    state_snapshot    seeds shifted; a training in this process, restored: no trial of a Problem is remembered
 """

@@ -9,16 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from laptime.instrument import facts, sources
+from laptime.instrument import device, program
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.settings import rank, world
+from laptime.instrument.messages import rank, world
 from laptime.tuning.trial import messages
 from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, LibraryCalls
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
-from laptime.tuning.trial.hooks.started_processes import StartedProcesses
-from laptime.tuning.trial.memory_limit import Watchdog
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
-from laptime.tuning.trial.seeds import SeedShift
+from laptime.tuning.trial.state_snapshot import SeedShift
+from laptime.tuning.trial.watched import StartedProcesses, Watchdog
 
 MODES = {
     "race": "race_runner:RaceRunner",
@@ -69,7 +68,7 @@ class TrialProcess:
     def open(self) -> None:
         """Before the script's first line."""
         self._variables = dict(os.environ)
-        self._undo_sources = sources.install(self.plan.sources)
+        self._undo_sources = program.install(self.plan.sources)
         if self.plan.scratch:
             from laptime.tuning.trial.sandbox import write_sandbox
 
@@ -108,8 +107,8 @@ class TrialProcess:
             self.result.imported = [name for name in messages.LIBRARIES if name in sys.modules]
             with suppress(RuntimeError):
                 self.result.device = self.hooks.device.name
-                self.result.libraries, self.result.devices = facts.libraries(), facts.devices()
-                self.result.knobs = facts.knobs()
+                self.result.libraries, self.result.devices = device.libraries(), device.devices()
+                self.result.knobs = device.knobs()
         self._give_back()
         self._write()
 

@@ -17,12 +17,12 @@ from statistics import multimode
 from time import perf_counter_ns
 from typing import Any
 
-from laptime.instrument.settings import rank, world
-from laptime.tuning.trial import memory_limit, messages
+from laptime.instrument.messages import rank, world
+from laptime.tuning.trial import messages, watched
 from laptime.tuning.trial.block_timing import CompileMonitor, StepCounts, Stopwatch
+from laptime.tuning.trial.hooks.loop_hooks import TrialMode
 from laptime.tuning.trial.loop import Loop
 from laptime.tuning.trial.messages import Block, TrialPlan
-from laptime.tuning.trial.trial_mode import TrialMode
 
 MOST_COMPILING = 40
 """Steps beyond those asked for that may all compile something; then the race ends as `recompiles`."""
@@ -196,7 +196,7 @@ class RaceRunner(TrialMode):
         self._next_arm = None
         self._counts.clear()
         self._compile_seconds = self._monitor.seconds
-        memory_limit.reset_peak(self._hooks.device)
+        watched.reset_peak(self._hooks.device)
         self._watch = Stopwatch(self._hooks.device)
         self._watch.start(self._hooks.epoch_start)
 
@@ -206,7 +206,7 @@ class RaceRunner(TrialMode):
         self._watch = None
         counts, arm = self._counts, self._arm
         assert arm is not None
-        peak = memory_limit.peak(self._hooks.device)
+        peak = watched.peak(self._hooks.device)
         if peak is not None:
             self._peaks[arm] = max(self._peaks.get(arm, 0), peak)
         seconds = watch.seconds()
@@ -238,6 +238,6 @@ class RaceRunner(TrialMode):
         self._result.source = self._source
         self._result.rank, self._result.world = self._rank, self._world
         self._result.batch = max(multimode(self._samples), default=0)
-        self._result.peak = max(self._peaks.values(), default=memory_limit.peak(self._hooks.device))
+        self._result.peak = max(self._peaks.values(), default=watched.peak(self._hooks.device))
         self._result.compile_seconds = self._monitor.seconds
         self._monitor.remove()

@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from laptime.kit.clock import SystemClock
-from laptime.launch.worker_process import CommandFailed, Worker
+from laptime.launch.worker import CommandFailed, Worker
 from laptime.measure.protocol import Block, Facts, Load, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Failure

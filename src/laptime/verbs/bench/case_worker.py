@@ -9,7 +9,7 @@ import msgspec
 
 from laptime.launch import interpreter
 from laptime.launch.instances import Instances
-from laptime.launch.worker_process import CommandFailed, InProcessWorker, Worker, WorkerProcess
+from laptime.launch.worker import CommandFailed, InProcessWorker, Worker, WorkerProcess
 from laptime.measure import metrics
 from laptime.measure.passes import PEAK
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples

@@ -19,8 +19,7 @@ from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
-from laptime.measure.schedule import looks, rounds
-from laptime.measure.stop import compared_enough, is_within
+from laptime.measure.schedule import compared_enough, is_within, looks, rounds
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.details import Details

@@ -13,7 +13,7 @@ from laptime.kit.errors import UsageError
 from laptime.pricing import location
 from laptime.pricing.lookup import find
 from laptime.pricing.machine_table import Table
-from laptime.probes.cloud import cloud
+from laptime.probes.machine import cloud
 from laptime.probes.peaks import accelerator_name
 from laptime.records.cost import Machine, Speed
 from laptime.records.environment import Environment

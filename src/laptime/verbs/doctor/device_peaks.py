@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from laptime.kit.clock import utc_now
 from laptime.launch import fresh_call
-from laptime.probes import software
+from laptime.probes import machine as software
 from laptime.probes.cpu import Cpu
 from laptime.probes.nvml import Gpu
 from laptime.probes.peaks import Peak, cpu_peak, device_peak
@@ -20,7 +20,7 @@ from laptime.store import cache
 SECONDS = 4.0
 """Time for the measured peaks of each device."""
 
-_SURVEY = "laptime.backends.torch.survey:survey"
+_SURVEY = "laptime.backends.torch.peaks:survey"
 _TIMEOUT = 180.0
 
 

@@ -31,8 +31,8 @@ from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 POWER = 0.8
 """Probability of finding a difference of the size named."""
 
-_NETWORK = "laptime.probes._workload:network"
-_PRODUCTS = "laptime.probes._workload:products"
+_NETWORK = "laptime.probes.ruler:network"
+_PRODUCTS = "laptime.probes.ruler:products"
 
 
 def noise_floor(

@@ -11,7 +11,7 @@ from laptime.analysis.load import level_stats
 from laptime.analysis.promises import level_judged, promises
 from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.loadgen import checks
 from laptime.loadgen.messages import Answers, LevelDone
 from laptime.loadgen.messages import Level as Order

@@ -14,7 +14,7 @@ from laptime.analysis.promises import promises
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
-from laptime.launch.worker_process import CommandFailed
+from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.probes import machine

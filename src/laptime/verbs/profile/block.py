@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, ParamSpec, Self, TypeVar
 
-from laptime.instrument.hooks import Hooks
+from laptime.instrument.hooks import Hooks, observe_ranks
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.spawned import observe_ranks
 from laptime.instrument.step_observer import StepObserver
 from laptime.kit.errors import UsageError
 from laptime.launch.script import Outcome, Program

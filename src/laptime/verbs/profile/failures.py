@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.instrument.result import Ended
+from laptime.instrument.messages import Ended
 from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable, UsageError, UserCodeError
 from laptime.launch.script import Outcome, Program
 from laptime.process.program import ending

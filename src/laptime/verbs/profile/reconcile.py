@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime import rules
 from laptime.analysis.quantiles import interval
-from laptime.instrument.result import Observed
+from laptime.instrument.messages import Observed
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.check import Check, Finding

@@ -16,8 +16,7 @@ from pathlib import Path
 from msgspec import structs
 
 from laptime import rules
-from laptime.instrument.result import Observed
-from laptime.instrument.settings import Settings
+from laptime.instrument.messages import Observed, Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import Outcome, Program, execute, resolve
 from laptime.probes import machine

@@ -18,7 +18,7 @@ def test_masks_of_compiled_dropout_are_those_of_eager_code() -> None:
     from torch import nn
     from torch._inductor import config
 
-    from laptime.tuning.trial.numerics import compiled_draws
+    from laptime.tuning.trial.numerics import model_variants
 
     inputs = torch.rand(64, 64)
 
@@ -31,7 +31,7 @@ def test_masks_of_compiled_dropout_are_those_of_eager_code() -> None:
         return result
 
     eager = drawn(is_compiled=False)
-    undo = compiled_draws.as_eager()
+    undo = model_variants.as_eager()
     assert torch.equal(drawn(is_compiled=True), eager)
     undo()
     assert not config.fallback_random

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from laptime.tuning.trial.diagnosis.ablation_blocks import LoopTraits, plan_blocks
-from laptime.tuning.trial.diagnosis.device_time import DeviceTime, covered
+from laptime.tuning.trial.diagnosis.sync_detector import DeviceTime, covered
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 def test_a_mask_is_that_of_the_contiguous_tensor(dtype: str, inplace: bool) -> None:
     import torch
 
-    from laptime.tuning.trial.numerics import dropout_masks
+    from laptime.tuning.trial.numerics import model_variants
 
     values = torch.randn(2, 8, 5, 5).to(getattr(torch, dtype))
     layer = torch.nn.Dropout(0.4, inplace)
@@ -25,7 +25,7 @@ def test_a_mask_is_that_of_the_contiguous_tensor(dtype: str, inplace: bool) -> N
 
     as_it_is = dropped(torch.contiguous_format)
     assert not torch.equal(dropped(torch.channels_last), as_it_is)
-    undo = dropout_masks.independent_of_layout()
+    undo = model_variants.independent_of_layout()
     assert torch.equal(dropped(torch.contiguous_format), as_it_is)
     kept = dropped(torch.channels_last)
     assert torch.equal(kept, as_it_is)

@@ -15,11 +15,10 @@ import pytest
 
 from laptime.tuning.trial.hooks import active_changes
 from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, ConstructorCalls, LibraryCalls
-from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
+from laptime.tuning.trial.hooks.loop_hooks import LoopHooks, TrialMode
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.tuning.trial.loop import ConstructorCall
 from laptime.tuning.trial.messages import TrialPlan
-from laptime.tuning.trial.trial_mode import TrialMode
 
 pytestmark = pytest.mark.torch
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from laptime.instrument import program
-from laptime.tuning.trial import memory_limit
+from laptime.tuning.trial import watched
 from laptime.tuning.trial.messages import FILE, VARIABLE, TrialPlan
 from laptime.tuning.trial.process import TrialProcess
-from laptime.tuning.trial.seeds import SeedShift
+from laptime.tuning.trial.state_snapshot import SeedShift
 from laptime.tuning.wire_format import encode
 
 TRAIN = """
@@ -211,8 +211,8 @@ def test_pages_that_a_child_shares_count_once() -> None:
         os._exit(0)
     try:
         pids = [os.getpid(), child]
-        assert memory_limit.children(os.getpid()).count(child) == 1
-        assert memory_limit.used(pids) - memory_limit.shares(pids) > 0.8 * len(block)
+        assert watched.children(os.getpid()).count(child) == 1
+        assert watched.used(pids) - watched.shares(pids) > 0.8 * len(block)
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)

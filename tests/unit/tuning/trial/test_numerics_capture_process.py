@@ -11,7 +11,7 @@ import pytest
 from laptime.launch.trial import start
 from laptime.tuning.gates.verdict import judge
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison, TrialPlan
-from laptime.tuning.trial.numerics.loader_samples import BATCHES
+from laptime.tuning.trial.numerics.captured_inputs import BATCHES
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

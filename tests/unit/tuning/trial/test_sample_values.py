@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.tuning.trial.numerics.loader_samples import _value
+from laptime.tuning.trial.numerics.captured_inputs import _value
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.tuning.trial.hooks.started_processes import FILE, StartedProcesses
+from laptime.tuning.trial.watched import FILE, StartedProcesses
 
 pytestmark = pytest.mark.torch
 forking = multiprocessing.get_context("fork")

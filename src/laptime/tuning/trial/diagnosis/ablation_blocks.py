@@ -4,7 +4,7 @@
     on_device         kept on the device    no_optimizer      optimizers do not step
     forward_backward  cached, no optimizer  forward           and no backward pass
     half_batch, double_batch                the kept batch cut or doubled
-    synchronised      each part waited for  lint, traced      see `sync_detector`, `device_time`
+    synchronised      each part waited for  lint, traced      see `sync_detector`
 
 Safe variants come first, in rounds of random order; then those in which a script may fail, harmless to risky.
 """

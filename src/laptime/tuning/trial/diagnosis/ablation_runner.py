@@ -17,9 +17,9 @@ from laptime.tuning.trial.batches import CachedBatch, size, tensors
 from laptime.tuning.trial.diagnosis import ablation_blocks, facts, loader_probe
 from laptime.tuning.trial.diagnosis.ablation_blocks import CACHED, CUTS, NO_OPTIMIZER, RISKY, LoopTraits
 from laptime.tuning.trial.diagnosis.observations import Observations, loop_profile
+from laptime.tuning.trial.hooks.loop_hooks import TrialMode
 from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.source_sites import library
-from laptime.tuning.trial.trial_mode import TrialMode
 
 MOST_COMPILING = 20
 """Steps to settle at most while torch.compile goes on."""

@@ -14,8 +14,7 @@ from laptime.tuning.trial import source_sites
 from laptime.tuning.trial.batches import CachedBatch, nbytes, padding
 from laptime.tuning.trial.diagnosis import ablation_blocks, facts
 from laptime.tuning.trial.diagnosis.ablation_blocks import TimedBlock
-from laptime.tuning.trial.diagnosis.device_time import DeviceTime
-from laptime.tuning.trial.diagnosis.sync_detector import SyncDetector
+from laptime.tuning.trial.diagnosis.sync_detector import DeviceTime, SyncDetector
 
 SWITCHES = ("lr", "weight_decay", "momentum", "betas", "eps", "fused", "foreach", "capturable", "amsgrad")
 """Of an optimizer's first group."""

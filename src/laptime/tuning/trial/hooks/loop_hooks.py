@@ -17,16 +17,53 @@ from time import perf_counter
 from typing import Any
 
 from laptime.instrument.device import Device
-from laptime.instrument.forking import in_children
-from laptime.instrument.phases import PhaseClock
+from laptime.instrument.importing import in_children
 from laptime.instrument.step_observer import SWALLOWED, Stop
-from laptime.instrument.steps import Cut, Steps
+from laptime.instrument.steps import Cut, PhaseClock, Steps
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls
 from laptime.tuning.trial.hooks.torch_hooks import TorchHooks
 from laptime.tuning.trial.loop import Loop
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
-from laptime.tuning.trial.trial_mode import TrialMode
+
+
+class TrialMode:
+    """Hears of everything that the loop does, and may stand in between. This one lets everything through.
+
+    All methods are called on the thread of the loop. `hooks.loop_hooks.LoopHooks.stop`, called at a boundary,
+    ends the script.
+    """
+
+    def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
+        """A loader's iterator is asked for a batch; returns the batch, usually `take()`, whose StopIteration
+        is passed on."""
+        return take()
+
+    def forward(self, module: Any, inputs: Any) -> None:
+        """An outermost module is about to be called with (arguments, keywords), gradients enabled or not."""
+
+    def backward(self, root: Any, run: Callable[[], Any]) -> Any:
+        """A backward pass from `root` (a tensor, or what torch.autograd.backward was given); usually
+        `run()`."""
+        return run()
+
+    def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
+        """An optimizer's step; usually `run()`."""
+        return run()
+
+    def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+        """An optimizer or a module is about to zero its gradients."""
+
+    def clip(self, norm: Any) -> None:
+        """Gradients are about to be clipped from this norm, a tensor; None where it is not known."""
+
+    def boundary(self, *, ended: bool, begins: bool) -> None:
+        """Between two steps, before the next fetch. ended: a whole step lies behind; begins: another one
+        follows."""
+
+    def finish(self) -> None:
+        """The script has ended, by us or by itself: write what is known. Called once, whatever happens."""
+
 
 UNDECIDED = 4
 """Fetches without a backward pass after which a loader is none of training."""

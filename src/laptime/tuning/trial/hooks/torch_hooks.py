@@ -24,7 +24,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from laptime.instrument.hooks import SPAWN, Hooks, Listener
-from laptime.instrument.phases import OPTIMIZER
+from laptime.instrument.steps import OPTIMIZER
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls, bind
 from laptime.tuning.trial.messages import TrialResult

@@ -23,17 +23,9 @@ from typing import Any
 
 from laptime.tuning import wire_format
 from laptime.tuning.trial import batches, messages
+from laptime.tuning.trial.hooks.loop_hooks import TrialMode
 from laptime.tuning.trial.messages import NumericsComparison, TrialPlan
-from laptime.tuning.trial.numerics import (
-    captured_inputs,
-    comparison,
-    compiled_draws,
-    dropout_masks,
-    loader_samples,
-    model_variants,
-    tensor_summary,
-)
-from laptime.tuning.trial.trial_mode import TrialMode
+from laptime.tuning.trial.numerics import captured_inputs, comparison, model_variants, tensor_summary
 
 SEED = 20_240_229
 
@@ -87,7 +79,7 @@ class NumericsCapture(TrialMode):
     def forward(self, module: Any, inputs: Any) -> None:
         """Keeps the shapes that reach a model: all that tells the batch of a script without a loader."""
         if self._plan.eager_draws and not self._undo:  # before the first call, which compiles
-            self._undo.append(compiled_draws.as_eager())
+            self._undo.append(model_variants.as_eager())
         if self._state == "capturing" and self._trains_now(module):
             self._step["shapes"].append(batches.shapes(inputs))
 
@@ -186,7 +178,7 @@ class NumericsCapture(TrialMode):
         self._state = "capturing"
         models, optimizers = self._hooks.models, self._hooks.optimizers
         self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._undo.append(dropout_masks.independent_of_layout())
+        self._undo.append(model_variants.independent_of_layout())
         path = self._plan.batches
         if path and Path(path).exists():
             inputs = captured_inputs.read(path)
@@ -259,7 +251,7 @@ class NumericsCapture(TrialMode):
         try:
             for loader in self._hooks.loaders:
                 self._data.append(
-                    loader_samples.epoch(loader, seed=self._seed, most=most, converted=converted)
+                    captured_inputs.epoch(loader, seed=self._seed, most=most, converted=converted)
                 )
         finally:
             self._reads_samples = False

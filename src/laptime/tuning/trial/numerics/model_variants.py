@@ -1,4 +1,16 @@
-"""Models and optimizers changed for a capture: in double precision, rounded."""
+"""Models and optimizers changed for a capture: in double precision, rounded.
+
+Random numbers of compiled code: dropout's masks, a VAE's and a GAN's noise.
+
+Inductor draws them inside its kernels, by another generator than eager code: of the same distribution, but a
+step under other masks cannot be compared with one. For a comparison it can draw as eager code does.
+Source: torch._inductor.config.fallback_random.
+
+Dropout whose mask depends on the seed alone, not on the order in which a tensor lies in memory.
+
+Torch draws a mask in the order of the memory: under `channels_last` the same seed drops other values, and a
+change that computes the same would be compared with a step that dropped others.
+"""
 
 from __future__ import annotations
 
@@ -164,3 +176,53 @@ def _last_bits(dropped: int) -> Callable[[Any], Any]:
 
     apply: Callable[[Any], Any] = LastBits.apply
     return apply
+
+
+# Random numbers of compiled code.
+
+
+def as_eager() -> Callable[[], None]:
+    """Let compiled code draw as eager code does; what was compiled is compiled anew. The result undoes it."""
+    from torch import compiler
+    from torch._inductor import config
+
+    settings: Any = config
+    before = settings.fallback_random
+
+    def switch(value: bool) -> None:
+        settings.fallback_random = value
+        compiler.reset()
+
+    switch(True)
+
+    def undo() -> None:
+        switch(before)
+
+    return undo
+
+
+# Masks of dropout.
+
+
+def independent_of_layout() -> Callable[[], None]:
+    """Let `torch.nn.functional.dropout`, which `nn.Dropout` calls, draw as if its tensor were contiguous.
+
+    The result undoes it. Dropout of whole channels draws one number a channel, in order, anyway.
+    """
+    from torch import ones, strided
+    from torch.nn import functional
+
+    plain: Callable[..., Any] = functional.dropout
+
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if not training or input.layout is not strided or input.is_contiguous():
+            return plain(input, p, training, inplace)
+        factors = plain(ones(input.shape, dtype=input.dtype, device=input.device), p, True)
+        return input.mul_(factors) if inplace else input * factors
+
+    functional.dropout = dropout
+
+    def undo() -> None:
+        functional.dropout = plain
+
+    return undo

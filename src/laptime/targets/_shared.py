@@ -1,16 +1,56 @@
-"""Models that lie in a file of their own: what `FILE.onnx` and `FILE.xml` have in common."""
+"""What targets share: models that a package knows by name (`torchvision:NAME`, `timm:NAME`), and models that
+lie in a file of their own (`FILE.onnx`, `FILE.xml`).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from laptime.kit.errors import TargetError
 from laptime.kit.text import closest
 from laptime.targets import Program, Recipe
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
-def resolve(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:
+
+def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recipe:
+    """The recipe of `kind:NAME`. Whether package and name exist is seen by the interpreter that builds it.
+
+    Raises:
+        TargetError: the name is empty or has characters that no model name has.
+    """
+    name = text.partition(":")[2]
+    if not _NAME.fullmatch(name):
+        raise TargetError(
+            f"{text!r} names no {kind} model",
+            why="a name has letters, digits, '_', '.' and '-'",
+            next=f"for example: laptime bench {kind}:resnet18",
+        )
+    return Recipe(
+        target=text,
+        kind=kind,
+        build=lambda batch: build(name),
+        source=source(kind),
+        packages=("torch", kind),
+    )
+
+
+def source(kind: str) -> str:
+    """Package and version, `torchvision 0.29.2`."""
+    try:
+        return f"{kind} {version(kind)}"
+    except PackageNotFoundError:
+        return kind
+
+
+# A file.
+
+
+def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:
     """The recipe of a model file; whether it is one is seen when a backend reads it.
 
     Args:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from laptime.launch.prepared_interpreter import NotPrepared, PreparedInterpreter
 from laptime.launch.script import Program
+from laptime.launch.trial import NotPrepared, PreparedInterpreter
 from laptime.records.run import Subject
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_runner import TrialRunner
