@@ -7,7 +7,7 @@ import sys
 import _pages
 
 from laptime.kit.registry import load, names
-from laptime.testing import examples
+from laptime.testing import conformance
 from laptime.testing.rules import section
 
 HEADER = """# Rules
@@ -75,7 +75,7 @@ def page() -> str:
     lines = [HEADER + measured()]
     for name in names("rules"):
         module = load("rules", name)
-        finding = module.rule(examples.profiles()[f"fires {name}"])
+        finding = module.rule(conformance.profiles()[f"fires {name}"])
         first = (module.__doc__ or "").strip().partition("\n\n")[0]
         lines += [f"## `{finding.kind}`\n", " ".join(first.split()) + "\n", f"> {finding.sentence}\n"]
         lines.append(

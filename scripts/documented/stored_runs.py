@@ -3,9 +3,9 @@
 from msgspec import structs
 
 from laptime.store import files
-from laptime.testing import examples
+from laptime.testing import conformance
 
-bench = examples.runs(["bench"])["trusted"]
+bench = conformance.runs(["bench"])["trusted"]
 cases = [
     structs.replace(case, target="timm:resnet18", key=case.key.replace("torchvision:", "timm:"))
     for case in bench.cases

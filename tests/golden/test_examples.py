@@ -12,7 +12,7 @@ import pytest
 import laptime.testing
 from fixtures import diagnosed, profiles, runs, tunings
 from laptime.store import encoding
-from laptime.testing import examples
+from laptime.testing import conformance
 
 FOLDER = Path(laptime.testing.__file__).parent / "examples"
 
@@ -43,8 +43,8 @@ def test_the_examples_that_ship_are_those_of_the_fixtures(name: str) -> None:
     if os.environ.get("LAPTIME_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(gzip.compress(encoding.encode(made), mtime=0))
-        examples._decoded.cache_clear()
-    shipped = examples.profiles() if name == "diagnosed" else examples.runs([name])
+        conformance._decoded.cache_clear()
+    shipped = conformance.profiles() if name == "diagnosed" else conformance.runs([name])
     assert list(shipped) == list(made)
     for each, record in made.items():
         as_stored = encoding.decode(encoding.encode(record), type(record))  # 1 of a float field is 1.0 then

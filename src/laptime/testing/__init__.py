@@ -14,10 +14,10 @@ from laptime.testing.backends import check_backend as check_backend
 from laptime.testing.conformance import Broken as Broken
 from laptime.testing.conformance import check_check as check_check
 from laptime.testing.conformance import check_command as check_command
+from laptime.testing.conformance import check_export as check_export
 from laptime.testing.conformance import check_probe as check_probe
 from laptime.testing.conformance import check_report as check_report
 from laptime.testing.conformance import check_target as check_target
 from laptime.testing.conformance import documented as documented
-from laptime.testing.exports import check_export as check_export
 from laptime.testing.optimizations import check_optimization as check_optimization
 from laptime.testing.rules import check_rule as check_rule

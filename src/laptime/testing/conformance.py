@@ -7,26 +7,58 @@
 
 The contracts are written in the rooms themselves: `measure/protocol.py` for backends, `targets/__init__.py`,
 `probes/__init__.py`, `measure/checks/__init__.py`, `reports/__init__.py`.
+
+Example runs and profiles ship with laptime, and reports, checks and rules are tried on them: `runs`,
+`profiles`. `tests/fixtures` makes them; `tests/golden/test_examples.py` fails when a file is stale, and
+rewrites it.
 """
 
 from __future__ import annotations
 
+import gzip
 import inspect
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
+from laptime.edges.exports import Point, Record, opened
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.kit.registry import load, names
 from laptime.probes import TimedBlock
 from laptime.records.check import Check
 from laptime.records.details import Details
+from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.records.series import Metric, Regime
+from laptime.store import encoding
 from laptime.targets import Recipe, parse
-from laptime.testing import examples
+
+KINDS = ("bench", "profile", "tune", "other")
+"""Kinds of example runs: a file `examples/KIND.json.gz` each, a JSON object of runs by name."""
+
+
+def runs(kinds: Iterable[str] = KINDS) -> dict[str, Run]:
+    """Example runs by name: bench runs of every trust, profiles, tuning sessions, trace, check, suite."""
+    return {name: run for kind in kinds for name, run in _decoded(kind, Run).items()}
+
+
+def profiles() -> dict[str, Profile]:
+    """A profile for each of laptime's rules that makes it speak, and two on which every rule is silent."""
+    return dict(_decoded("diagnosed", Profile))
+
+
+@cache
+def _decoded(name: str, record: Any) -> dict[str, Any]:
+    packed = files("laptime.testing").joinpath("examples", f"{name}.json.gz").read_bytes()
+    examples: dict[str, Any] = encoding.decode(gzip.decompress(packed), dict[str, record])
+    return examples
+
 
 ODD_TEXTS = (
     "",
@@ -155,7 +187,7 @@ def check_check(name: str) -> None:
     """A validity check: pure, on records only; one sentence, and a next step when it is not content."""
     module = documented("checks", name)
     takes(module.check, "case", "environment", "plan")
-    for story, run in examples.runs(["bench"]).items():
+    for story, run in runs(["bench"]).items():
         bare = [
             msgspec.structs.replace(case, series=[], checks=[], details=Details(), artifacts=[])
             for case in run.cases
@@ -219,7 +251,7 @@ def check_report(name: str) -> None:
         shared = set(module.SUFFIXES) & set(load("reports", other).SUFFIXES) if other != name else set()
         need(not shared, f"reports/{name} and reports/{other} both want {', '.join(sorted(shared))}")
     takes(module.render, "run")
-    stories = examples.runs()
+    stories = runs()
     stories["no cases"] = _emptied(stories["trusted"])
     rendered = {story: _rendered(name, module, story, run) for story, run in stories.items()}
     _check_hostile(name, module)
@@ -256,7 +288,7 @@ def _rendered(name: str, module: ModuleType, story: str, run: Run) -> str | byte
 def _check_hostile(name: str, module: ModuleType) -> None:
     """Names come from users and from files of strangers: they must stay text."""
     tag, escape = "<img src=x onerror=alert(1)>", "\x1b[2J"
-    trusted = examples.runs(["bench"])["trusted"]
+    trusted = runs(["bench"])["trusted"]
     case = trusted.cases[0]
     evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
     run = msgspec.structs.replace(trusted, name=tag + escape, cases=[evil], comparisons=[], findings=[])
@@ -279,3 +311,26 @@ def raises_target_error(open_variant: Any, variant: object) -> None:
     except Exception as error:
         raise Broken(f"open() let {type(error).__name__} through: a LaptimeError is wanted") from error
     raise Broken(f"open() accepted {variant!r}")
+
+
+def check_export(name: str, folder: Path) -> str:
+    """Write two cases and three steps below an empty folder; what `close` said.
+
+    Raises:
+        Unavailable: its library is not installed.
+    """
+    module = documented("exports", name)
+    need(isinstance(getattr(module, "PLACE", None), str) and module.PLACE, f"exports/{name} has no PLACE")
+    need("://" not in module.PLACE, f"exports/{name} writes to an address unasked")
+    takes(module.open, "place", "title")
+    export = opened(name, str(folder), title="a run: 1/2")
+    for key, step in (("a/batch=1", 0), ("b/batch=8", 0), ("b/batch=8", 1)):
+        points = [
+            Point("latency/isolated/median", 0.25 + step, "s", "latency, median"),
+            Point("flops", 2e9, "FLOP"),
+        ]
+        export.write(Record(key, {"target": key[0], "batch": key[-1]}, points, step))
+    said = export.close()
+    need(said and "\n" not in said, f"exports/{name}: close() must say in one line where the numbers are")
+    need(any(path.is_file() for path in folder.rglob("*")), f"exports/{name} left no file in its place")
+    return said

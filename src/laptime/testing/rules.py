@@ -12,7 +12,7 @@ from laptime.records.check import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.rules._evidence import row_names
-from laptime.testing import examples
+from laptime.testing import conformance as examples
 from laptime.testing.conformance import documented, need, plain, takes
 
 

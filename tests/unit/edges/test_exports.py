@@ -18,7 +18,7 @@ from laptime.edges.exports.prometheus import metric_name
 from laptime.kit import registry
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.quantity import Quantity
-from laptime.testing import examples
+from laptime.testing import conformance
 
 ROOT = Path(__file__).parents[3]
 LIBRARIES = {name: name for name in registry.names("exports")} | {"prometheus": "prometheus_client"}
@@ -67,7 +67,7 @@ def test_a_missing_library_names_its_extra(
 
 def test_a_run_without_cases_is_refused() -> None:
     with pytest.raises(UsageError, match="no numbers to export"):
-        exports.send(next(iter(examples.runs(["profile"]).values())), "prometheus")
+        exports.send(next(iter(conformance.runs(["profile"]).values())), "prometheus")
 
 
 def test_prometheus_names_have_base_units() -> None:

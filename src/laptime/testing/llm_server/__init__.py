@@ -34,13 +34,13 @@ from contextlib import contextmanager
 import msgspec
 
 from laptime.testing import server_process
+from laptime.testing.llm_server.engine import Answer as Answer
 from laptime.testing.llm_server.engine import Cost as Cost
 from laptime.testing.llm_server.engine import Engine as Engine
 from laptime.testing.llm_server.engine import Job as Job
+from laptime.testing.llm_server.engine import Script as Script
 from laptime.testing.llm_server.engine import play as play
 from laptime.testing.llm_server.engine import tokens_per_second as tokens_per_second
-from laptime.testing.llm_server.script import Answer as Answer
-from laptime.testing.llm_server.script import Script as Script
 
 
 class ServerProcess(server_process.ServerProcess):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing.loops import FakeLoop
+from laptime.testing.optimizations import FakeLoop
 from laptime.tuning import optimization
 from laptime.tuning.catalogue import channels_last
 from laptime.tuning.trial.loop import CannotApply

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing.loops import FakeLoop
+from laptime.testing.optimizations import FakeLoop
 from laptime.tuning import optimization
 from laptime.tuning.trial.loop import CannotApply
 
@@ -234,7 +234,7 @@ def test_environment_of_huge_pages_is_put_back(monkeypatch: Any) -> None:
 FAULTS = """
 import resource, sys
 import torch
-from laptime.testing.loops import FakeLoop
+from laptime.testing.optimizations import FakeLoop
 from laptime.tuning import optimization
 torch.set_num_threads(1)
 def faults():

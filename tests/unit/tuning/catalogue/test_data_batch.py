@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing.loops import FakeLoop
-from laptime.testing.optimizations import FakeEditor
+from laptime.testing.optimizations import FakeEditor, FakeLoop
 from laptime.tuning.catalogue import accumulation, batch_size, defer_logging
 from laptime.tuning.loop_profile import LoopProfile, Site
 from laptime.tuning.optimization import CannotEdit

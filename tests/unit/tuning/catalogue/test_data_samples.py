@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing.loops import FakeLoop
+from laptime.testing.optimizations import FakeLoop
 from laptime.tuning.catalogue import batched_fetch, cache_dataset, trim_padding, uint8_transfer
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import load

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing.loops import FakeLoop
+from laptime.testing.optimizations import FakeLoop
 from laptime.tuning.candidates import Choice, Costs, find_candidates, numerics_of
 from laptime.tuning.catalogue import (
     in_order,

@@ -1,6 +1,17 @@
-"""`python -m laptime.testing.http_server PORT SCRIPT`: serves a script (JSON) and prints its address.
+"""A scripted HTTP server: a queue in front of so many slots, whose service times are known.
 
-Flags say the same: `--port 8000 --slots 4`.
+    script = Script(slots=1, service=0.27)
+    with serving(script) as server:
+        ...                      # load server.url ("http://127.0.0.1:PORT/predict")
+        jobs = server.truth()    # each request in order of arrival: arrival, begin, end
+
+Times are those of `time.monotonic` (on Linux also `time.perf_counter`). A request ends when its service
+ends by arithmetic, `max(arrival, a free slot) + service`: one late answer does not make the next one late.
+Faults are data: the n-th request gets the n-th of `Script.answers`, and round again. Needs aiohttp.
+
+`python -m laptime.testing.http_server PORT SCRIPT` serves a script (JSON) and prints its address. Flags say
+the
+same: `--port 8000 --slots 4`.
 """
 
 from __future__ import annotations
@@ -11,12 +22,76 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import msgspec
 from aiohttp import web
+from msgspec import Struct
 
-from laptime.testing.http_server.script import Answer, Job, Script
-from laptime.testing.server_process import arguments
+from laptime.testing import server_process
+
+NAME = "laptime.testing.http_server"
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """How one request is answered.
+
+    Attributes:
+        body: sent in `chunks` pieces.
+        end: whole; cut (the connection breaks in the middle); never (no answer comes); die (the server ends).
+    """
+
+    status: int = 200
+    body: str = '{"ok": true}'
+    content_type: str = "application/json"
+    chunks: int = 0
+    end: Literal["whole", "cut", "never", "die"] = "whole"
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """The server.
+
+    Attributes:
+        slots: requests served at once; 0: any number.
+        service: seconds of each. law: constant, or exponential with this mean.
+        answers: of the requests, in turn.
+    """
+
+    slots: int = 1
+    service: float = 0.0
+    law: Literal["constant", "exponential"] = "constant"
+    seed: int = 0
+    answers: tuple[Answer, ...] = (Answer(),)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One request: when it arrived, when its service began and ended."""
+
+    arrival: float
+    begin: float
+    end: float
+
+
+class ServerProcess(server_process.ServerProcess):
+    """A running scripted HTTP server."""
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        return f"{self.origin}/predict"
+
+    def truth(self) -> list[Job]:
+        """The requests that arrived, in order."""
+        return msgspec.json.decode(self.get("/truth"), type=list[Job])
+
+
+@contextmanager
+def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
+    """A server in a process of its own, ended with the block; see `server_process.started`."""
+    with server_process.started(NAME, script, port=port) as server:
+        yield ServerProcess(server.origin, server.process)
 
 
 class ScriptedApp:
@@ -81,4 +156,4 @@ async def _serve(port: int, script: Script) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(*arguments(sys.argv[1:], Script)))
+    asyncio.run(_serve(*server_process.arguments(sys.argv[1:], Script)))
