@@ -140,10 +140,9 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     """No session: the script is diagnosed, and what the tuner would race first is written as its patch."""
     from laptime.tuning.optimization import Recipe
     from laptime.tuning.patch.sources import Sources
-    from laptime.tuning.script import patching, suggesting
-    from laptime.tuning.script.diagnosis_record import diagnosis
+    from laptime.tuning.script import final_set
+    from laptime.tuning.script.records import diagnosis, with_suggested
     from laptime.tuning.script.request import TuneRequest, choice_of, program_of
-    from laptime.tuning.script.subject import with_suggested
     from laptime.tuning.script.trial_evaluator import TrialEvaluator
     from laptime.tuning.script.trial_runner import TrialRunner
     from laptime.tuning.search import ranking
@@ -156,10 +155,10 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     loop_profile = evaluator.diagnose(Recipe())
     candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
     able = [each for each in candidates if not ranking.missing(each, {}, loop_profile, loop_profile)]
-    suggested, suggestions = suggesting.suggestions(evaluator, loop_profile)
+    suggested, suggestions = final_set.suggestions(evaluator, loop_profile)
     rungs = [untried_rung(each) for each in able if each.change.name != ranking.CONTROL]
     sources = Sources(
-        loop_profile.sites + loop_profile.syncs, patching.main_file(evaluator), loop_profile.device
+        loop_profile.sites + loop_profile.syncs, final_set.main_file(evaluator), loop_profile.device
     )
     first = next(each for each in able if each.change.name != ranking.CONTROL)
     sources.apply(first.change, "ranked first, not raced")

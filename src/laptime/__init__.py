@@ -9,9 +9,9 @@ from laptime.kit import __version__ as __version__
 if TYPE_CHECKING:
     from laptime.apps.notebook import load_ipython_extension as load_ipython_extension
     from laptime.instrument.recorder import trace_handler as trace_handler
-    from laptime.tuning.script.api import Problem as Problem
-    from laptime.tuning.script.api import tune as tune
-    from laptime.tuning.script.apply import apply as apply
+    from laptime.tuning.script.in_process import Problem as Problem
+    from laptime.tuning.script.in_process import apply as apply
+    from laptime.tuning.script.in_process import tune as tune
     from laptime.verbs.api import bench as bench
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from laptime.verbs.public_run import Run as Run
 
 _PUBLIC = {
-    "apply": "laptime.tuning.script.apply",
+    "apply": "laptime.tuning.script.in_process",
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
     "load_ipython_extension": "laptime.apps.notebook",
     "profile": "laptime.verbs.profile.block",
-    "tune": "laptime.tuning.script.api",
-    "Problem": "laptime.tuning.script.api",
+    "tune": "laptime.tuning.script.in_process",
+    "Problem": "laptime.tuning.script.in_process",
     "trace_handler": "laptime.instrument.recorder",
     "Run": "laptime.verbs.public_run",
 }

@@ -9,7 +9,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Speedup
 from laptime.tuning.recipe_file import RecipeFile, encoded, read
-from laptime.tuning.script.apply import changes_of
+from laptime.tuning.script.in_process import changes_of
 
 KEPT = RecipeFile(
     program="train.py",

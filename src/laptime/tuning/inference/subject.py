@@ -37,9 +37,8 @@ from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session.afresh import LEAST, FinalCost, Pair, Visited, in_turns
 from laptime.tuning.session.journal import SessionJournal
-from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
-from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest
 from laptime.verbs.bench.instances import room
 from laptime.verbs.profile.reconcile import STEP

@@ -29,21 +29,34 @@ from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
-from laptime.tuning.script import diagnosis_record, earlier_sessions, suggesting
-from laptime.tuning.script.patching import PatchWriter
-from laptime.tuning.script.refusals import data_parallel, refusal, several_ranks
-from laptime.tuning.script.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
-from laptime.tuning.script.sides import TRACED_STEPS, convergence_of, final_cost, timed_seconds, visited
+from laptime.tuning.script import final_set, records
+from laptime.tuning.script.final_set import (
+    TRACED_STEPS,
+    PatchWriter,
+    convergence_of,
+    final_cost,
+    timed_seconds,
+    visited,
+)
+from laptime.tuning.script.request import (
+    TuneRequest,
+    choice_of,
+    data_parallel,
+    program_of,
+    refusal,
+    resume_terms,
+    several_ranks,
+    trial_limit,
+)
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import TrialAccounting, TrialPair, TrialRunner
+from laptime.tuning.script.trial_runner import TrialPair, TrialRunner
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import effects
 from laptime.tuning.session.afresh import LEAST, FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
-from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
-from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.verbs import trace
@@ -166,7 +179,7 @@ class ScriptSubject(Subject):
 
     def diagnosis(self, recipe: Recipe, profile: LoopProfile) -> Diagnosis:
         choice = None if self._verifies else self.evaluator.choice
-        return diagnosis_record.diagnosis(recipe, profile, choice)
+        return records.diagnosis(recipe, profile, choice)
 
     def diagnosed(self, profile: LoopProfile) -> None:
         if not self._verifies:
@@ -179,7 +192,7 @@ class ScriptSubject(Subject):
         self._runner.prepare()
         if self.request.earlier:
             here = environment(self._runner.newest)
-            self.earlier.update(effects(earlier_sessions.ladders(here, profile.facts, self.request.goal)))
+            self.earlier.update(effects(records.ladders(here, profile.facts, self.request.goal)))
         # No race runs into the time of the gate that follows it.
         self._runner.race_until = self.request.budget - self.cost(Recipe(), profile.step).bare
 
@@ -195,10 +208,10 @@ class ScriptSubject(Subject):
         return final_cost(accounting, script, budget=budget, step=step, changes=map(str, recipe))
 
     def decided(self, rung: Rung) -> Rung:
-        return with_compile_time(rung, self._runner.accounting)
+        return records.with_compile_time(rung, self._runner.accounting)
 
     def planned(self, rungs: list[Rung], profile: LoopProfile) -> list[Rung]:
-        return with_suggested(rungs, suggesting.planned(self.evaluator, profile))
+        return records.with_suggested(rungs, final_set.planned(self.evaluator, profile))
 
     def trying(self, candidate: Candidate, kept: str) -> str:
         would = f"; Ctrl-C ends with a patch of {kept}" if kept else ""
@@ -209,7 +222,7 @@ class ScriptSubject(Subject):
     def chosen(self, record: Record, search: SearchResult) -> SearchResult:
         self._runner.race_until = math.inf
         record.set(breakdown_before=dict(search.before.shares))
-        if diagnosis_record.is_diagnosed(search, self.evaluator):
+        if records.is_diagnosed(search, self.evaluator):
             record.set(breakdown_after=dict(search.after.shares))
         return search
 
@@ -266,7 +279,7 @@ class ScriptSubject(Subject):
     def finish(self, record: Record, search: SearchResult) -> None:
         """What is only suggested is run, too, before it is shown: with the time that is left."""
         record.say("running what is only suggested")
-        self._suggested, diff = suggesting.suggestions(self.evaluator, search.before, end=self.request.budget)
+        self._suggested, diff = final_set.suggestions(self.evaluator, search.before, end=self.request.budget)
         record.set_part("patch", suggestions=diff)
 
     def hand_back_so_far(self, record: Record, search: SearchResult) -> None:
@@ -285,11 +298,11 @@ class ScriptSubject(Subject):
     # The record
 
     def diagnosis_after(self, record: Record, search: SearchResult) -> Diagnosis | None:
-        return diagnosis_record.diagnosis_after(search, self.evaluator, record.tuning.breakdown_after)
+        return records.diagnosis_after(search, self.evaluator, record.tuning.breakdown_after)
 
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
-        told = [with_utilization(self.decided(rung), self.evaluator) for rung in rungs]
-        return [_with_edit(rung, record) for rung in with_suggested(told, self._suggested)]
+        told = [records.with_utilization(self.decided(rung), self.evaluator) for rung in rungs]
+        return [_with_edit(rung, record) for rung in records.with_suggested(told, self._suggested)]
 
     def environment(self) -> Environment:
         return environment(self._runner.newest)
@@ -312,35 +325,6 @@ def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> 
             why="no torch optimizer made a step",
             next=f"laptime profile {name}   tells where its time goes",
         )
-
-
-# Rungs
-
-
-def with_compile_time(rung: Rung, accounting: TrialAccounting) -> Rung:
-    """The rung with the seconds of torch.compile, and the steps after which they are won back."""
-    seconds = accounting.compiled_by.get(rung.label, 0.0)
-    if not seconds:
-        return rung
-    pays_back = None
-    if rung.verdict == "faster" and rung.step and rung.speedup and rung.speedup > 1:
-        pays_back = round(seconds / (rung.step * (rung.speedup - 1)))
-    return structs.replace(rung, compile_seconds=seconds, pays_back=pays_back)
-
-
-def with_utilization(rung: Rung, evaluator: TrialEvaluator) -> Rung:
-    """A kept rung with the device's share of the step, from the first diagnosis that has its change."""
-    for recipe, loop_profile in evaluator.profiles.items():
-        if rung.kept and rung.label in map(str, recipe):
-            return structs.replace(rung, utilization=diagnosis_record.utilization(loop_profile))
-    return rung
-
-
-def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
-    """The ladder with the suggested rungs: those that could save most come first, the others last."""
-    most = max((rung.bound or 0.0 for rung in ladder), default=0.0)
-    first = [rung for rung in suggested if (rung.bound or 0.0) > most]
-    return [*first, *ladder, *(rung for rung in suggested if rung not in first)]
 
 
 def _with_edit(rung: Rung, record: Record) -> Rung:

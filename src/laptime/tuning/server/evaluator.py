@@ -26,7 +26,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
 from laptime.tuning.server import outputs
-from laptime.tuning.server.figure import counts_tokens, figure, limits
+from laptime.tuning.server.outputs import counts_tokens, figure, limits
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Choice, Value
 from laptime.tuning.server.visit import Visit, generators_fault, visiting

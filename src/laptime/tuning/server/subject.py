@@ -31,13 +31,12 @@ from laptime.tuning.recipe_file import recipe_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, built, values_of
-from laptime.tuning.server.figure import TITLES, limits, rate
+from laptime.tuning.server.outputs import TITLES, limits, rate
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.session.afresh import FinalCost, Pair, Visited, in_turns
 from laptime.tuning.session.journal import SessionJournal
-from laptime.tuning.session.record import Record
 from laptime.tuning.session.session import run_session, run_verification
-from laptime.tuning.session.subject import Subject
+from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
 from laptime.verbs.load.request import shown, typed_command
 

@@ -1,8 +1,11 @@
-"""The journal of a session: its decisions in order, from which `tune --resume` goes on.
+"""A session on disk: its decisions in order, from which `tune --resume` goes on, and its temporary folder.
 
 .laptime/tuning/KEY.jsonl     one `RungDecided` a line, as in the journal of a run, and what else a session
-                              keeps; KEY is a hash of the terms: of a script the command, its text and the
-                              options that decide what is tried; of a model its name, its files, the options
+                              keeps; KEY is a hash of the terms: what decides what is tried, and on what
+
+The work folder holds captured batches and states, gigabytes for a large model. It is gone when the session
+ends; that of one that was killed, when the next one begins: the session holds a lock on a file in it, and the
+system releases that lock when the process ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -10,7 +13,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from contextlib import suppress
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -131,3 +138,36 @@ def _rung(line: bytes) -> Rung | None:
     with suppress(*DAMAGE):  # before 0.2 a line was a rung
         return decode(line, Rung)
     return None
+
+
+# The work folder
+
+
+_LOCK = "lock"
+_YOUNG = 60.0
+"""Age in seconds below which a folder may not be locked yet."""
+
+
+@contextmanager
+def work_folder(verb: str) -> Iterator[Path]:
+    """A new folder for a session of this verb; folders of killed sessions are removed first."""
+    prefix = f"laptime-{verb}-"
+    _sweep(prefix)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as work,
+        (Path(work) / _LOCK).open("wb") as lock,
+    ):
+        with suppress(OSError):  # a file system without locks: nobody can take it, either
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield Path(work)
+
+
+def _sweep(prefix: str) -> None:
+    """Remove folders whose lock is nobody's. Those of others cannot be opened, and stay."""
+    for path in Path(tempfile.gettempdir()).glob(f"{prefix}*/{_LOCK}"):
+        with suppress(OSError):
+            if path.parent.is_symlink() or time.time() - path.stat().st_mtime < _YOUNG:
+                continue
+            with path.open("r+b") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)

@@ -36,10 +36,8 @@ from laptime.tuning.search.race import untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import afresh
 from laptime.tuning.session.afresh import CAUTION, LEAST
-from laptime.tuning.session.journal import SessionJournal, is_over
-from laptime.tuning.session.record import Record
-from laptime.tuning.session.subject import Subject
-from laptime.tuning.session.work_folder import work_folder
+from laptime.tuning.session.journal import SessionJournal, is_over, work_folder
+from laptime.tuning.session.subject import Record, Subject
 
 BETWEEN = 0.25
 """Share of the budget at most for what is chosen between the search and the pairs."""

@@ -16,7 +16,7 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.session.record import Record
+from laptime.tuning.session.subject import Record
 
 SEARCH: Any = SimpleNamespace(recipe=Recipe((Change("onnxruntime"),)))
 

@@ -15,7 +15,7 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.script import subject
 from laptime.tuning.script.request import TuneRequest
-from laptime.tuning.session.record import Record
+from laptime.tuning.session.subject import Record
 
 
 def test_a_model_in_memory_has_no_patch(monkeypatch: pytest.MonkeyPatch) -> None:

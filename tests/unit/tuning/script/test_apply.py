@@ -16,7 +16,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Tuning
 from laptime.tuning import recipe_file
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.script.apply import changes_of
+from laptime.tuning.script.in_process import changes_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -11,9 +11,9 @@ import pytest
 from fixtures.played_trials import LAST, PlayedRunner
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.script import diagnosis_record
+from laptime.tuning.script import records as diagnosis_record
+from laptime.tuning.script.records import with_utilization
 from laptime.tuning.script.request import TuneRequest, choice_of
-from laptime.tuning.script.subject import with_utilization
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 
 

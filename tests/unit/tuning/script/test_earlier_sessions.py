@@ -12,7 +12,7 @@ from laptime.records.environment import Device
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Rung, Tuning
 from laptime.store import files
-from laptime.tuning.script.earlier_sessions import ladders
+from laptime.tuning.script.records import ladders
 
 FACTS = ["conv", "cpu", "loader", "sgd"]
 WON = Rung(name="bf16_autocast", label="bf16_autocast", verdict="faster", speedup=1.7, ci95=(1.6, 1.8))

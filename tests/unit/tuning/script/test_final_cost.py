@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.script import sides as of_scripts
-from laptime.tuning.script.sides import final_cost
+from laptime.tuning.script import final_set as of_scripts
+from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.trial_runner import START, TrialAccounting
 from laptime.tuning.session.afresh import CAUTION, LEAST, MOST_RESERVED, FinalCost, shortfall
 

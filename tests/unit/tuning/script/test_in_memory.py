@@ -16,7 +16,7 @@ import laptime
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.script.in_memory import InMemoryTrialRunner, copy_loader, generators
+from laptime.tuning.script.in_process import InMemoryTrialRunner, copy_loader, generators
 from laptime.tuning.script.request import TuneRequest, choice_of
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.search.evaluator import TrialFailed

@@ -13,7 +13,7 @@ import pytest
 from fixtures.played_trials import PlayedRunner, PlayedTrial, evaluating
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile, Site
-from laptime.tuning.script import patching, suggesting
+from laptime.tuning.script import final_set
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 SCRIPT = """import torch
@@ -47,8 +47,8 @@ def suggest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Rung, diff and runner of a chatty script whose `other` share of a step could be saved."""
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
-    monkeypatch.setattr(patching, "main_file", lambda evaluator: str(path))
-    monkeypatch.setattr(suggesting, "main_file", lambda evaluator: str(path))
+    monkeypatch.setattr(final_set, "main_file", lambda evaluator: str(path))
+    monkeypatch.setattr(final_set, "main_file", lambda evaluator: str(path))
     profile = LoopProfile(
         step=0.1,
         batch=4,
@@ -63,7 +63,7 @@ def suggest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         for name, value in ends.items():
             setattr(runner, name, value)
         loop_profile = replace(profile, shares={"forward": 0.1 - other, "other": other})
-        rungs, diff = suggesting.suggestions(evaluating(runner, loop_profile), loop_profile, end=end)
+        rungs, diff = final_set.suggestions(evaluating(runner, loop_profile), loop_profile, end=end)
         return rungs, diff, runner
 
     return made

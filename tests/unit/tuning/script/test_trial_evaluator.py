@@ -12,8 +12,8 @@ import pytest
 from fixtures.played_trials import LAST, WORKERS, PlayedRunner, evaluating
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.records import with_compile_time
 from laptime.tuning.script.request import TuneRequest, choice_of
-from laptime.tuning.script.subject import with_compile_time
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.script.trial_runner import TimedTrial
 from laptime.tuning.search.evaluator import Round, TrialFailed

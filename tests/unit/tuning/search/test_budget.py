@@ -9,7 +9,7 @@ import pytest
 from fixtures.scripted_evaluator import Knob, ScriptedEvaluator
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.script.sides import final_cost
+from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.subject import ScriptSubject
 from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search.ladder import search

@@ -12,7 +12,7 @@ from laptime.records.case import Case
 from laptime.records.requests import Requests
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.figure import figure, limits, pooled, rate
+from laptime.tuning.server.outputs import figure, limits, pooled, rate
 
 P90 = math.log(10) / 25
 """Of an M/M/1 queue with 50/s of service and 25/s of arrivals: latencies are exponential with 25/s."""

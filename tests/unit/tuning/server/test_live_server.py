@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.live_server import LiveServer, answers, free_port, last_words
+from laptime.tuning.server.visit import LiveServer, answers, free_port, last_words
 
 SERVER = """
 import http.server, os, sys, time

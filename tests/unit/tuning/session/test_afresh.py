@@ -8,7 +8,7 @@ import random
 import pytest
 
 from laptime.records.tuning import Measured, Speedup
-from laptime.tuning.script.sides import convergence_of, same_losses, visited
+from laptime.tuning.script.final_set import convergence_of, same_losses, visited
 from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.session import afresh
 from laptime.tuning.trial.messages import Block, TrialResult

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from laptime.records.tuning import Rung
-from laptime.tuning.script.subject import with_suggested
-from laptime.tuning.session.record import quiet_check
+from laptime.tuning.script.records import with_suggested
+from laptime.tuning.session.subject import quiet_check
 
 SUGGESTED = Rung(name="defer_logging", verdict="suggested", bound=0.005)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from laptime.tuning.session.work_folder import work_folder
+from laptime.tuning.session.journal import work_folder
 
 KILLED = """
 import os, signal
-from laptime.tuning.session.work_folder import work_folder
+from laptime.tuning.session.journal import work_folder
 with work_folder("tune") as work:
     print(work, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,350 @@
+"""After the search of a script: pairs of trials in fresh processes, the patch, what is only suggested.
+
+Pairs: how long they are timed, what they cost, what else they show. The patch is the recipe as an edit of the
+user's source: written, checked, run. Changes that are never applied on their own are shown as one diff: each
+was run by us before.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from statistics import mean
+
+from msgspec import structs
+
+from laptime.kit.text import from_here
+from laptime.records.tuning import Convergence, Rung, Speedup
+from laptime.store.folder import write_whole
+from laptime.tuning import optimization
+from laptime.tuning.candidates import suggested
+from laptime.tuning.gates import verdict
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import CannotEdit, Change, Recipe
+from laptime.tuning.patch import diff as patch_check
+from laptime.tuning.patch.sources import Sources
+from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.script.request import TuneRequest
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import (
+    SETTLED,
+    START,
+    TimedTrial,
+    TrialAccounting,
+    TrialPair,
+    settled,
+)
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.race import untried_rung
+from laptime.tuning.session.afresh import LEAST, FinalCost, Visited, gain, ratios
+from laptime.tuning.session.subject import Record
+from laptime.verbs.profile.run import environment
+
+LONG, LONG_SHARE = 4.0, 1 / 60
+"""Seconds of timed steps in a process, about, and their share of the budget, at most."""
+SAME_LOSS = 1e-3
+"""Largest difference of two losses that are called the same, as a share of their size."""
+GATE_TRIALS, MORE_GATE_TRIALS = 4, 2
+"""Trials of the first gate, about: the script twice, what rounding does to it, the change; of a later one."""
+CAPTURED = 4
+"""Steps of a trial of a gate, about."""
+TRACED_STEPS = 1
+"""Steps of each side that a profile has."""
+PROFILING = 5.0
+"""Seconds that tracing a side and reading its trace take beside its steps, about."""
+
+
+def visited(side: TimedTrial) -> Visited:
+    """A trial as one side of a pair whose gain is measured."""
+    return Visited(side.per_sample, side.seconds, 1.0 / side.per_sample, side.result.peak)
+
+
+def timed_seconds(budget: float) -> float:
+    """Seconds of timed steps in a process of a session with this budget, about."""
+    return min(LONG, LONG_SHARE * budget)
+
+
+def cost(start: float, step: float, budget: float) -> float:
+    """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
+    return start + settled(step, SETTLED) * step + max(2 * step, timed_seconds(budget))
+
+
+def final_cost(
+    accounting: TrialAccounting,
+    script: LoopProfile,
+    *,
+    budget: float,
+    step: float,
+    changes: Iterable[str] = (),
+) -> FinalCost:
+    """What follows the search if it ended now: with the gate of one more change.
+
+    Args:
+        accounting: of the session. script: the loop profile of the script as it is. step: the final set's
+            seconds a step. changes: labels of the final set.
+    """
+    start = accounting.first_step or START  # these are fresh interpreters
+    compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
+    baseline = cost(start, script.step, budget) + accounting.ending
+    final = cost(start, step, budget) + accounting.ending + compiling
+    profiles = sum(start + (3 + 2 * TRACED_STEPS) * each + PROFILING for each in (script.step, step))
+    return FinalCost(
+        gate=_gate_seconds(accounting, script) + compiling,
+        pair=baseline + final,
+        check=final,
+        record=profiles + compiling,
+    )
+
+
+def _gate_seconds(accounting: TrialAccounting, script: LoopProfile) -> float:
+    """Seconds of the next gate: of one after others, what their trials took."""
+    if accounting.gate_trial is not None:
+        return MORE_GATE_TRIALS * accounting.gate_trial
+    start = accounting.forked_step or accounting.first_step or START
+    return GATE_TRIALS * (start + CAPTURED * script.step + accounting.ending)
+
+
+def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
+    """A free, short look at convergence: the losses of the pairs, which share their seeds and data."""
+    if numerics == "exact" or not pairs:
+        return Convergence()
+    before = [pair.baseline.losses for pair in pairs]
+    allowed = verdict.margin(before)  # fixed before the other side is looked at
+    return verdict.judged(before, [pair.final.losses for pair in pairs], allowed)
+
+
+def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None:
+    """Whether the patched script's losses are those of the recipe, seed by seed; None: not comparable."""
+    losses = [
+        (patched, original)
+        for pair, side in zip(pairs, recipe, strict=False)
+        for patched, original in zip(pair.final.losses, side.losses, strict=False)
+    ]
+    if not losses:
+        return None
+    scale = mean(abs(original) for _, original in losses) or 1.0
+    return all(abs(patched - original) <= SAME_LOSS * scale for patched, original in losses)
+
+
+# The patch
+
+
+UNTIMED = "the patched script was not timed: it does not run, or the budget was spent"
+
+
+def main_file(evaluator: TrialEvaluator) -> str:
+    """The script's main file. Behind a command such as torchrun, and for a module, the file with the loop."""
+    source = evaluator.runner.program.subject.source
+    if source.endswith(".py") and Path(source).is_file():
+        return str(Path(source).resolve())
+    sites = evaluator.loop_profile.sites if evaluator.loop_profile else ()
+    kinds = ("fetch", "step", "backward", "forward", "optimizer")
+    return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
+
+
+class PatchWriter:
+    """The patch and the recipe file of one session: written, checked, run, timed."""
+
+    def __init__(
+        self, request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, record: Record
+    ) -> None:
+        """`record` takes what comes of it."""
+        self._request, self._evaluator, self._search, self._record = request, evaluator, search, record
+
+    def write(self) -> dict[str, str]:
+        """Write the patch beside the script, or where the request says.
+
+        Returns:
+            Copies of the edited files, by the path that each stands in for; none when nothing was edited.
+        """
+        sources, hunks, left_out = self._edited()
+        text = sources.diff()
+        self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out)
+        if not text:
+            return {}
+        self._record.set_part("patch", applies=patch_check.applies(text, sources.root))
+        path = self._patch_path()
+        if self._is_written(path, text.encode()):
+            self._record.set_part("patch", path=from_here(path))
+        # What runs is the very diff that the user gets; one that does not apply cannot run.
+        with suppress(patch_check.DoesNotApply):
+            return patch_check.patched(text, sources.root, self._evaluator.runner.folder / "patched")
+        return {}
+
+    def write_recipe(self) -> None:
+        """Write the file for `laptime verify` and `laptime.apply` beside the patch."""
+        patch, request, runner = self._patch_path(), self._request, self._evaluator.runner
+        path = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
+        file = RecipeFile(
+            program=request.program,
+            arguments=request.arguments,
+            module=request.module,
+            sha256=runner.program.subject.sha256,
+            recipe=applied(self._search.recipe),
+            speedup=self._record.tuning.speedup,
+            environment=environment_of(environment(runner.newest)),
+            run=self._record.live.id,
+        )
+        if self._is_written(path, encoded(file)):
+            self._record.set(recipe_path=from_here(path))
+
+    def _is_written(self, path: Path, content: bytes) -> bool:
+        """Write a file; where that fails, the record says so."""
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            sentence = f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
+            self._record.set_part("patch", sentence=sentence)
+            return False
+        return True
+
+    def _edited(self) -> tuple[Sources, list[str], dict[str, str]]:
+        """The edited sources, names of the changes in them, and of those that are not, with the reason."""
+        loop_profile = self._search.before
+        sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
+        hunks, left_out = [], {}
+        kept = {(rung.name, str(rung.options)): rung for rung in self._search.ladder if rung.kept}
+        for change in self._search.recipe:
+            try:
+                sources.apply(change, _comment(str(change), kept.get((change.name, str(change.options)))))
+                hunks.append(change.name)
+            except CannotEdit as error:
+                left_out[change.name] = str(error)
+        return sources, hunks, left_out
+
+    def _patch_path(self) -> Path:
+        """Where the patch goes: as requested, beside the script, or here where that cannot be written."""
+        if self._request.patch is not None:
+            return Path(self._request.patch)
+        main = main_file(self._evaluator)
+        script = Path(main) if main else Path(self._request.program.rpartition(".")[2])
+        home = script.parent if os.access(script.parent, os.W_OK) else Path()
+        return home / f"{script.stem}.laptime.patch"
+
+    def verify(
+        self, pairs: list[TrialPair], sources: dict[str, str], *, is_whole: bool, is_time: bool = True
+    ) -> None:
+        """Run the patched script without a recipe: does it have the gain, does it train as with the recipe?
+
+        Args:
+            pairs: by which the gain was measured; of the patched script itself if `is_whole`.
+            is_time: something may still be run; without, the pairs are all that there is.
+        """
+        same: bool | None = None
+        runner, search = self._evaluator.runner, self._search
+        seconds = timed_seconds(self._request.budget)
+        try:
+            with runner.accounting.spent_on("patch"):
+                if is_whole and pairs and is_time:
+                    recipe = runner.timed(search.recipe, 0, seconds=seconds)
+                    same = same_losses(pairs, [recipe])
+                elif not is_whole:
+                    pairs = []
+                if not is_whole and is_time:
+                    as_it_is = Recipe()
+                    pairs = [
+                        runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
+                        for seed in range(LEAST)
+                    ]
+        except TrialFailed as failed:
+            if failed.kind == "budget":
+                self._record.set_part("patch", sentence=UNTIMED)
+                return
+            sentence = f"the patched script does not run: {failed.why}"
+            self._record.set_part("patch", sentence=sentence, same_losses=False)
+            return
+        measured = gain(ratios([(visited(each.baseline), visited(each.final)) for each in pairs]))
+        # A patch that could not be written matters more than what it would have done.
+        sentence = self._record.tuning.patch.sentence or _sentence(measured, same)
+        self._record.set_part("patch", speedup=measured, same_losses=same, sentence=sentence)
+
+
+def _comment(label: str, rung: Rung | None) -> str:
+    if rung is None or rung.speedup is None or rung.ci95 is None:
+        return label
+    low, high = rung.ci95
+    return f"{label}, {rung.speedup:.2f}x [{low:.2f}, {high:.2f}]"
+
+
+def _sentence(gain: Speedup | None, same: bool | None) -> str:
+    if gain is None:
+        return UNTIMED
+    low, high = gain.ci95
+    words = f"the patched script itself, without hooks: {gain.value:.2f}x [{low:.2f}, {high:.2f}]"
+    if same is not None:
+        words += ", with the losses of the recipe" if same else ", but with other losses than the recipe's"
+    return words
+
+
+# What is only suggested
+
+
+RUN = "suggested, not applied: it was run and has the losses of the script; see the diff"
+
+
+def suggestions(
+    evaluator: TrialEvaluator, loop_profile: LoopProfile, *, end: float = math.inf
+) -> tuple[list[Rung], str]:
+    """What can be suggested and what cannot, as rungs; the diff of what can.
+
+    Args:
+        end: second of the session after which nothing is run, and so nothing suggested.
+    """
+    rungs: list[Rung] = []
+    shown: list[Change] = []
+    diff = ""
+    for change in suggested(loop_profile, evaluator.choice):
+        why, text = _tried(evaluator, loop_profile, [*shown, change], end)
+        rung = _rung(change, loop_profile)
+        if why:
+            rungs.append(structs.replace(rung, reason=f"nothing to suggest: {why}"))
+            continue
+        shown.append(change)
+        diff = text
+        rungs.append(structs.replace(rung, verdict="suggested", reason=RUN, suggestion=text))
+    return rungs, diff
+
+
+def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
+    """What would be run and then suggested, as rungs of a dry run."""
+    changes = suggested(loop_profile, evaluator.choice)
+    reason = "would be run, and shown as a diff if the losses stay the same"
+    return [
+        structs.replace(_rung(change, loop_profile), verdict="suggested", reason=reason) for change in changes
+    ]
+
+
+def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
+    own = optimization.load(change.name)
+    bound = own.bound(loop_profile, change.options)
+    return untried_rung(Candidate(change, own.title, own.numerics, bound))
+
+
+def _tried(
+    evaluator: TrialEvaluator, loop_profile: LoopProfile, changes: list[Change], end: float
+) -> tuple[str, str]:
+    """Why these changes of the source cannot be shown, "" where they can; and their diff."""
+    runner = evaluator.runner
+    sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
+    try:
+        for change in changes:
+            sources.apply(change, f"suggested, {optimization.load(change.name).title}")
+        diff = sources.diff()
+        copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
+    except (CannotEdit, patch_check.DoesNotApply) as error:
+        return str(error), ""
+    seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step, end)
+    if runner.elapsed() + seconds > end:
+        return "no time was left to run it", ""
+    try:
+        with runner.accounting.spent_on("patch"):
+            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=timed_seconds(end))
+    except TrialFailed as failed:
+        return f"with it the script does not run: {failed.why}", ""
+    if same_losses([pair], [pair.baseline]) is False:
+        return "with it the script has other losses", ""
+    return "", diff

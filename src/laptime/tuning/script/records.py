@@ -1,0 +1,186 @@
+"""What a script's session records: diagnoses and rungs; what earlier sessions on this machine recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from msgspec import structs
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import from_here
+from laptime.kit.units import show
+from laptime.records.environment import Environment
+from laptime.records.run import Run
+from laptime.records.tuning import Diagnosis, Rung, Suspect
+from laptime.store import files, folder, index
+from laptime.tuning.candidates import Choice, suspects
+from laptime.tuning.loop_profile import SHARES, LoopProfile
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_runner import TrialAccounting
+from laptime.tuning.search import ranking
+from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.race import LONGEST
+
+SUSPECTS = 3
+"""Suspects that a diagnosis names at most."""
+PROFILED = "the step under what was kept is that of the profiled script: it was not diagnosed again"
+_BOTTLENECKS = {
+    "data": "waiting for data",
+    "transfer": "copies to the device",
+    "compute": "the model's own computing",
+    "other": "what the script does beside the model",
+}
+
+
+def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None = None) -> Diagnosis:
+    """The record of a loop profile; with a choice, it names what could save most."""
+    likely = suspects(loop_profile, recipe, choice)[:SUSPECTS] if choice is not None else []
+    return Diagnosis(
+        recipe=applied(recipe),
+        step=loop_profile.step,
+        shares=loop_profile.shares,
+        what_if=loop_profile.what_if,
+        bound=loop_profile.bound,
+        sentence=bound_by(loop_profile),
+        syncs=[
+            {"what": site.detail, "where": f"{from_here(site.file)}:{site.line}", "count": site.count}
+            for site in loop_profile.syncs
+        ],
+        noise=loop_profile.noise,
+        detectable=ranking.detectable(loop_profile.noise, LONGEST[-1]),
+        batch=loop_profile.batch,
+        peak=loop_profile.peak,
+        utilization=utilization(loop_profile),
+        facts=sorted(loop_profile.facts),
+        notes=list(loop_profile.notes),
+        suspects=[
+            Suspect(
+                label=str(candidate.change),
+                title=candidate.title,
+                saves=candidate.bound,
+                suggests=is_only_suggested,
+            )
+            for candidate, is_only_suggested in likely
+        ],
+    )
+
+
+def bound_by(loop_profile: LoopProfile) -> str:
+    """What bounds the step, in words."""
+    seconds = loop_profile.bottlenecks[loop_profile.bound]
+    share = seconds / loop_profile.step if loop_profile.step else 0.0
+    bottleneck = _BOTTLENECKS[loop_profile.bound]
+    return f"{share:.0%} of a step of {show(loop_profile.step, 's')} is {bottleneck}"
+
+
+def utilization(loop_profile: LoopProfile) -> float | None:
+    """Share of the step that the device works, 0 to 1; None without an accelerator."""
+    busy = loop_profile.details.get("busy")
+    return min(1.0, busy / loop_profile.step) if busy is not None and loop_profile.step else None
+
+
+def is_diagnosed(search: SearchResult, evaluator: TrialEvaluator) -> bool:
+    """Whether the final set was diagnosed; a long diagnosis that cannot tell anything new is skipped."""
+    return len(search.recipe) > 0 and search.recipe in evaluator.profiles
+
+
+def diagnosis_after(
+    search: SearchResult, evaluator: TrialEvaluator, profiled: dict[str, float]
+) -> Diagnosis | None:
+    """The step under the final set: as diagnosed or, if the diagnosis was skipped, as profiled.
+
+    Args:
+        profiled: seconds of the patched script's step by part; other parts than SHARES cannot be used.
+    """
+    if is_diagnosed(search, evaluator):
+        return diagnosis(search.recipe, search.after, evaluator.choice)
+    if not profiled or not profiled.keys() <= set(SHARES):
+        return None
+    step = sum(profiled.values())
+    loop_profile = replace(search.after, step=step, shares=profiled, what_if={}, notes=(PROFILED,))
+    return diagnosis(search.recipe, loop_profile)
+
+
+# Rungs
+
+
+def with_compile_time(rung: Rung, accounting: TrialAccounting) -> Rung:
+    """The rung with the seconds of torch.compile, and the steps after which they are won back."""
+    seconds = accounting.compiled_by.get(rung.label, 0.0)
+    if not seconds:
+        return rung
+    pays_back = None
+    if rung.verdict == "faster" and rung.step and rung.speedup and rung.speedup > 1:
+        pays_back = round(seconds / (rung.step * (rung.speedup - 1)))
+    return structs.replace(rung, compile_seconds=seconds, pays_back=pays_back)
+
+
+def with_utilization(rung: Rung, evaluator: TrialEvaluator) -> Rung:
+    """A kept rung with the device's share of the step, from the first diagnosis that has its change."""
+    for recipe, loop_profile in evaluator.profiles.items():
+        if rung.kept and rung.label in map(str, recipe):
+            return structs.replace(rung, utilization=utilization(loop_profile))
+    return rung
+
+
+def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
+    """The ladder with the suggested rungs: those that could save most come first, the others last."""
+    most = max((rung.bound or 0.0 for rung in ladder), default=0.0)
+    first = [rung for rung in suggested if (rung.bound or 0.0) > most]
+    return [*first, *ladder, *(rung for rung in suggested if rung not in first)]
+
+
+# Earlier sessions
+
+
+MOST = 20
+"""Sessions that are read at most, the newest: each is a file of its own."""
+
+KIND = frozenset(
+    {
+        *("cpu", "cuda", "mps", "xpu"),
+        *("conv", "attention", "embedding", "batchnorm"),
+        *("loader", "in_library", "workers"),
+        *("autocast", "grad_scaler", "compiled"),
+    }
+)
+"""Facts that two scripts must have in common to be of one kind: device, modules, batches, precision."""
+
+
+def ladders(
+    environment: Environment, facts: Collection[str], goal: str, root: Path | None = None
+) -> Iterator[tuple[str, list[Rung]]]:
+    """Id and ladder of earlier sessions, the newest first; a run that cannot be read is left out.
+
+    Args:
+        environment: this machine, with the devices of the script. facts: of the script as it is.
+        goal: of the session. root: the store; None for the usual one.
+    """
+    base = root or folder.home()
+    lines = (line for line in index.listing(base)[0] if line.verb == "tune" and line.status != "running")
+    for line in islice(lines, MOST):
+        with suppress(UsageError):
+            run = files.read(base / line.path)
+            if _is_alike(run, environment, facts, goal) and run.tuning is not None:
+                yield run.id, run.tuning.ladder
+
+
+def _is_alike(run: Run, environment: Environment, facts: Collection[str], goal: str) -> bool:
+    tuning = run.tuning
+    if tuning is None or tuning.goal != goal or tuning.before is None or not tuning.before.facts:
+        return False
+    return _machine(run.environment) == _machine(environment) and KIND.isdisjoint(
+        set(tuning.before.facts) ^ set(facts)
+    )
+
+
+def _machine(environment: Environment) -> tuple[object, ...]:
+    """What tells machines apart: name, processors, and the models of the devices."""
+    devices = sorted({device.model for device in environment.devices})
+    return environment.machine, environment.cpu, environment.usable_cpus, devices
