@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from markupsafe import Markup
 from msgspec import Struct
 
+from laptime.kit.units import show, show_interval
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.tables import Timeline as Ranges
@@ -143,6 +144,12 @@ class Cell(Struct, frozen=True, kw_only=True):
 def measured(quantity: Quantity) -> Cell:
     """A quantity with its interval."""
     return Cell(text=quantity.text, value=quantity.value, interval=quantity.interval_text)
+
+
+def number(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> Cell:
+    """A number with its unit, and its interval where it has one."""
+    interval = show_interval(ci95, value, unit) if ci95 and value is not None else ""
+    return Cell(text=show(value, unit, ci95), value=value, interval=interval)
 
 
 class Extra(Struct, frozen=True, kw_only=True):

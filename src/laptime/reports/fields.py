@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from laptime.reports.document import Column, Extra, Kind, Row, Table
+from laptime.reports.document import Column, Detail, Extra, Kind, Row, Table
 
 
 class Field(NamedTuple):
@@ -16,7 +16,8 @@ class Field(NamedTuple):
         value: of a row's cell: the name of an attribute, or a function of the row.
         note: what it means, on hover.
         bar: with bars that show it against the largest.
-        brief: on terminals and in Markdown, too.
+        brief: of a table with rows and columns that only the page has: on terminals and in Markdown, too.
+        regime, priority, detail: as those of a `Column`, of a table that is shown whole.
     """
 
     title: str
@@ -25,6 +26,44 @@ class Field(NamedTuple):
     note: str = ""
     bar: bool = False
     brief: bool = False
+    regime: str = ""
+    priority: int = 0
+    detail: Detail = "brief"
+
+    def of(self, row: Any) -> Any:
+        """Its cell of a row."""
+        return attrgetter(self.value)(row) if isinstance(self.value, str) else self.value(row)
+
+
+def listed(
+    id: str,
+    fields: Iterable[Field | Literal[False]],
+    rows: Iterable[Any],
+    *,
+    row: Callable[[Any], Mapping[str, Any]] = lambda row: {},
+    **settings: Any,
+) -> Table:
+    """A table that is shown whole; a field that is False is left out.
+
+    Args:
+        row: what a row of the document has besides its cells.
+        settings: of the table.
+    """
+    shown = [field for field in fields if field]
+    columns = [
+        Column(
+            title=field.title,
+            kind=field.kind,
+            note=field.note,
+            bar=field.bar,
+            regime=field.regime,
+            priority=field.priority,
+            detail=field.detail,
+        )
+        for field in shown
+    ]
+    made = [Row(cells=[field.of(each) for field in shown], **row(each)) for each in rows]
+    return Table(id=id, columns=columns, rows=made, **settings)
 
 
 def table(
@@ -50,7 +89,6 @@ def table(
         extras: of a row and its number, shown when it is opened.
         brief: the number of first rows, or whether a row is one.
     """
-    values = [attrgetter(each.value) if isinstance(each.value, str) else each.value for each in fields]
     is_brief = brief if callable(brief) else lambda row: False
     first = 0 if callable(brief) else brief
     return Table(
@@ -69,7 +107,7 @@ def table(
         ],
         rows=[
             Row(
-                cells=[value(row) for value in values],
+                cells=[field.of(row) for field in fields],
                 key=(key or _key)(row),
                 full=full(row),
                 depth=row.depth if tree else None,

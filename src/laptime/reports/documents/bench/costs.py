@@ -14,20 +14,19 @@ from laptime.reports.document import (
     Bars,
     Block,
     Cell,
-    Column,
     Facts,
     Folded,
     Group,
-    Row,
     Section,
-    Table,
     Text,
     measured,
+    number,
 )
 from laptime.reports.documents.bench.lines import memory, memory_name, models, startup, startups
 from laptime.reports.documents.bench.machine import flat
 from laptime.reports.documents.bench.reasons import unmeasured
 from laptime.reports.documents.bench.table import Stats
+from laptime.reports.fields import Field, listed
 
 
 def section(run: Run, stats: list[Stats]) -> Section:
@@ -113,36 +112,25 @@ def cores(run: Run) -> Section:
     """A row a number of threads and instances, fewest first; nothing where there is one number alone."""
     cores = run.environment.physical_cores
     rows = scaling(run.cases, run.constants, None if cores is None else float(cores))
-    several = any(row.instances > 1 for row in rows)
-    columns = [
-        Column(title="threads", kind="count"),
-        *([Column(title="instances", kind="count")] if several else []),
-        Column(title="throughput", kind="number", note="of all instances together"),
-        Column(title="a thread", kind="number", note="throughput over threads of all instances"),
-        Column(title="efficiency", kind="share", note="of a thread, against the fewest"),
-        Column(title="cores", note="physical ones that are kept busy"),
+    fields = [
+        Field("threads", "threads", "count"),
+        any(row.instances > 1 for row in rows) and Field("instances", "instances", "count"),
+        Field("throughput", lambda row: measured(row.rate), "number", "of all instances together"),
+        Field("a thread", _of_a_thread, "number", "throughput over threads of all instances"),
+        Field("efficiency", "efficiency", "share", "of a thread, against the fewest"),
+        Field("cores", _busy, note="physical ones that are kept busy"),
     ]
-    table = (
-        [Table(id="core", columns=columns, rows=[_row(row, several=several) for row in rows])] if rows else []
-    )
+    table = [listed("core", fields, rows, row=lambda row: {"key": row.case})] if rows else []
     facts = [Facts(rows=_facts(run, rows))] if rows else []
     return Section(id="cores", title="Cores", blocks=[*table, *facts])
 
 
-def _row(row: Scaled, *, several: bool) -> Row:
-    busy = "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
-    each = row.rate.value / row.workers
-    return Row(
-        cells=[
-            row.threads,
-            *([row.instances] if several else []),
-            measured(row.rate),
-            Cell(text=show(each, "1/s"), value=each),
-            row.efficiency,
-            busy,
-        ],
-        key=row.case,
-    )
+def _of_a_thread(row: Scaled) -> Cell:
+    return number(row.rate.value / row.workers, "1/s")
+
+
+def _busy(row: Scaled) -> str:
+    return "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
 
 
 def _facts(run: Run, rows: list[Scaled]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.records.cost import Cost, Elsewhere
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
+from laptime.reports.fields import Field, listed
 
 _BRIEF = 12
 """Rows on a terminal."""
@@ -71,48 +72,43 @@ def _quality(cost: Cost) -> str:
     return f"from {', '.join(quality.machines)}; each left out and predicted from the others: {wrong}"
 
 
-def _table(id: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: int) -> doc.Table:
-    unit = words.units(cost)
-    columns = [
-        doc.Column(title="machine", kind="code"),
-        doc.Column(title="kind"),
-        doc.Column(title=f"USD per 1 M {unit}", kind="number"),
-        doc.Column(title="throughput", kind="number", priority=1),
-        doc.Column(title="a call", kind="number", priority=2),
-        doc.Column(title="limit", priority=3),
-        doc.Column(title="USD/h", kind="number"),
-        doc.Column(title="price seen", priority=1),
-        doc.Column(title="what is in it", detail="page"),
-        doc.Column(title="why", detail="page"),
-        doc.Column(title="source", detail="page"),
+def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: int) -> doc.Table:
+    fields = [
+        Field("machine", "machine.name", "code"),
+        Field("kind", _kind),
+        Field(f"USD per 1 M {words.units(cost)}", _price, "number"),
+        Field("throughput", _rate, "number", priority=1),
+        Field("a call", _call, "number", priority=2),
+        Field("limit", lambda row: row.limit or "-", priority=3),
+        Field("USD/h", words.money("machine.usd_per_hour"), "number"),
+        Field("price seen", lambda row: row.machine.seen or "-", priority=1),
+        Field("what is in it", lambda row: words.machine(row.machine) or "-", detail="page"),
+        Field("why", lambda row: row.reason or "-", detail="page"),
+        Field("source", lambda row: row.machine.source or "-", detail="page"),
     ]
-    drawn = [_row(row, detail="brief" if at < brief else "page") for at, row in enumerate(rows)]
-    return doc.Table(id=id, title=title, columns=columns, rows=drawn, total=len(rows), most=_MOST)
+    first = {id(row) for row in rows[:brief]}
+    detail = lambda row: {"detail": "brief" if id(row) in first else "page"}  # noqa: E731
+    return listed(name, fields, rows, row=detail, title=title, total=len(rows), most=_MOST)
 
 
-def _row(row: Elsewhere, *, detail: doc.Detail) -> doc.Row:
-    is_bound = row.kind == "bounded"
-    kind = "bound" if is_bound else "prediction"
-    known = row.usd_per_million is not None
-    kind = kind if known else row.word
-    least, most = ("at least ", "at most ") if is_bound else ("", "")
-    return doc.Row(
-        cells=[
-            row.machine.name,
-            doc.Cell(text=kind, tone="" if is_bound else "unclear"),
-            doc.Cell(
-                text=f"{least}{usd(row.usd_per_million, row.ci95)}" if known else "-",
-                value=row.usd_per_million,
-                interval=usd_interval(row.ci95),
-            ),
-            doc.Cell(text=f"{most}{show(row.rate, '1/s')}" if row.rate else "-", value=row.rate),
-            doc.Cell(text=f"{least}{show(row.latency, 's')}" if row.latency else "-", value=row.latency),
-            row.limit or "-",
-            doc.Cell(text=usd(row.machine.usd_per_hour), value=row.machine.usd_per_hour),
-            row.machine.seen or "-",
-            words.machine(row.machine) or "-",
-            row.reason or "-",
-            row.machine.source or "-",
-        ],
-        detail=detail,
-    )
+def _kind(row: Elsewhere) -> doc.Cell:
+    kind = row.word if row.usd_per_million is None else "bound" if row.kind == "bounded" else "prediction"
+    return doc.Cell(text=kind, tone="" if row.kind == "bounded" else "unclear")
+
+
+def _price(row: Elsewhere) -> doc.Cell:
+    text = "-" if row.usd_per_million is None else _least(row) + usd(row.usd_per_million, row.ci95)
+    return doc.Cell(text=text, value=row.usd_per_million, interval=usd_interval(row.ci95))
+
+
+def _rate(row: Elsewhere) -> doc.Cell:
+    most = "at most " if row.kind == "bounded" else ""
+    return doc.Cell(text=f"{most}{show(row.rate, '1/s')}" if row.rate else "-", value=row.rate)
+
+
+def _call(row: Elsewhere) -> doc.Cell:
+    return doc.Cell(text=_least(row) + show(row.latency, "s") if row.latency else "-", value=row.latency)
+
+
+def _least(row: Elsewhere) -> str:
+    return "at least " if row.kind == "bounded" else ""

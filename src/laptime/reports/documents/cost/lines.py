@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
-from laptime.kit.units import percent, show, show_interval, usd, usd_interval
+from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.kit.units import scale as unit_of
-from laptime.records.cost import Cores, Cost, Elsewhere, Line, Saving
+from laptime.records.cost import Cores, Cost, Elsewhere, Line, Saving, Speed
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
+from laptime.reports.fields import Field, listed
 from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
+_TONES = {"cheaper": "faster", "dearer": "slower"}
+_HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
 def section(cost: Cost) -> doc.Section:
     """A row a measured speed, the cheapest of each run standing out."""
-    several_runs, several_machines = len(cost.runs) > 1, len({line.machine for line in cost.lines}) > 1
-    unit = words.units(cost)
-    columns = [
-        *([doc.Column(title="run", kind="code")] if several_runs else []),
-        doc.Column(title="case"),
-        *([doc.Column(title="machine", kind="code")] if several_machines else []),
-        doc.Column(title=f"USD per 1 M {unit}", kind="number"),
-        doc.Column(title="throughput", kind="number", note=f"{unit} per second"),
-        doc.Column(title="latency", kind="number", regime="median", priority=2),
-        *([doc.Column(title="at", priority=1)] if _varies(cost) else []),
-        doc.Column(title=f"{unit} per USD", kind="number", priority=3),
-        doc.Column(title="verdict"),
+    unit, names = words.units(cost), {run.id: run.name or run.id for run in cost.runs}
+    fields = [
+        len(cost.runs) > 1 and Field("run", lambda line: names.get(line.speed.run, line.speed.run), "code"),
+        Field("case", "speed.label"),
+        len({line.machine for line in cost.lines}) > 1 and Field("machine", "machine", "code"),
+        Field(f"USD per 1 M {unit}", _price, "number"),
+        Field("throughput", lambda line: _rate(line.speed), "number", f"{unit} per second"),
+        Field("latency", _latency, "number", regime="median", priority=2),
+        # What holds for all lines stands in the verdict.
+        len({line.speed.at for line in cost.lines}) > 1 and Field("at", "speed.at", priority=1),
+        Field(f"{unit} per USD", _per_usd, "number", priority=3),
+        Field("verdict", lambda line: doc.Cell(text=line.speed.verdict, tone=line.speed.verdict)),
     ]
-    rows = [
-        _row(line, cost, several_runs=several_runs, several_machines=several_machines) for line in cost.lines
-    ]
+    costs = listed("cost", fields, cost.lines, row=partial(_row, several=len(cost.lines) > 1))
     excluded = [doc.Notice(level="left out", text=f"{each.case}: {each.reason}") for each in cost.excluded]
     note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
-    costs = doc.Table(id="cost", columns=columns, rows=rows)
     if costs.has_intervals:
         note += " In brackets: the 95 % interval, which is that of the throughput."
     return doc.Section(
@@ -47,50 +49,39 @@ def section(cost: Cost) -> doc.Section:
     )
 
 
-def _varies(cost: Cost) -> bool:
-    """Whether lines hold under different conditions; one that all share stands in the verdict."""
-    return len({line.speed.at for line in cost.lines}) > 1
-
-
-def _row(line: Line, cost: Cost, *, several_runs: bool, several_machines: bool) -> doc.Row:
-    speed = line.speed
-    names = {run.id: run.name or run.id for run in cost.runs}
-    cells: list[doc.Value | doc.Cell] = [
-        *([names.get(speed.run, speed.run)] if several_runs else []),
-        speed.label,
-        *([line.machine] if several_machines else []),
-        doc.Cell(
-            text=usd(line.usd_per_million, line.ci95),
-            value=line.usd_per_million,
-            interval=usd_interval(line.ci95),
-        ),
-        doc.Cell(
-            text=show(speed.rate, "1/s", speed.ci95),
-            value=speed.rate,
-            interval=show_interval(speed.ci95, speed.rate, "1/s") if speed.ci95 else "",
-        ),
-        doc.Cell(text=show(speed.latency, "s", speed.latency_ci95), value=speed.latency),
-        *([speed.at] if _varies(cost) else []),
-        doc.Cell(text=f"{line.units_per_usd:,.0f}", value=line.units_per_usd),
-        doc.Cell(text=speed.verdict, tone=speed.verdict),
-    ]
-    several = len(cost.lines) > 1
+def _row(line: Line, *, several: bool) -> dict[str, Any]:
     notes = [f"its price is that of {line.share:.3g} of {line.machine}"] if line.share < 1 else []
-    return doc.Row(cells=cells, tone="strong" if line.cheapest and several else "", notes=notes)
+    return {"tone": "strong" if line.cheapest and several else "", "notes": notes}
+
+
+def _price(line: Line) -> doc.Cell:
+    text = usd(line.usd_per_million, line.ci95)
+    return doc.Cell(text=text, value=line.usd_per_million, interval=usd_interval(line.ci95))
+
+
+def _rate(each: Speed | Cores) -> doc.Cell:
+    return doc.number(each.rate, "1/s", each.ci95)
+
+
+def _latency(line: Line) -> doc.Cell:
+    return doc.Cell(text=show(line.speed.latency, "s", line.speed.latency_ci95), value=line.speed.latency)
+
+
+def _per_usd(line: Line) -> doc.Cell:
+    return doc.Cell(text=f"{line.units_per_usd:,.0f}", value=line.units_per_usd)
 
 
 def savings(cost: Cost) -> doc.Section:
     """Before and after, with what that is a month and a training."""
-    rows = [_saving(each) for each in cost.savings]
-    columns = [
-        doc.Column(title="before", kind="code"),
-        doc.Column(title="after", kind="code"),
-        doc.Column(title="USD per 1 M", kind="number", regime="before"),
-        doc.Column(title="USD per 1 M", kind="number", regime="after"),
-        doc.Column(title="cheaper by", kind="number"),
-        doc.Column(title="saved a month", kind="number", note="at the rate that was asked about"),
-        doc.Column(title="saved a training", kind="number"),
-        doc.Column(title="word"),
+    fields = [
+        Field("before", "before", "code"),
+        Field("after", "after", "code"),
+        Field("USD per 1 M", words.money("usd_before"), "number", regime="before"),
+        Field("USD per 1 M", words.money("usd_after"), "number", regime="after"),
+        Field("cheaper by", _factor, "number"),
+        Field("saved a month", words.money("usd_per_month"), "number", "at the rate that was asked about"),
+        Field("saved a training", words.money("usd_per_training"), "number"),
+        Field("word", lambda each: doc.Cell(text=each.word, tone=_TONES.get(each.word, "unclear"))),
     ]
     apart = [
         doc.Text(
@@ -98,69 +89,42 @@ def savings(cost: Cost) -> doc.Section:
             "laptime compare measures them side by side."
         )
     ]
-    blocks = [doc.Table(id="saving", columns=columns, rows=rows)] if rows else []
+    blocks = [listed("saving", fields, cost.savings)] if cost.savings else []
     is_apart = any(not each.paired for each in cost.savings)
     return doc.Section(id="savings", title="Before and after", blocks=[*blocks, *(apart if is_apart else [])])
 
 
-def _saving(each: Saving) -> doc.Row:
-    def money(value: float | None) -> doc.Cell:
-        return doc.Cell(text=usd(value), value=value)
-
-    interval = usd_interval(each.ci95)
-    factor = doc.Cell(text=f"{each.ratio:.2f}x", value=each.ratio, interval=interval)
-    ends = [money(each.usd_before), money(each.usd_after)]
-    more = [money(each.usd_per_month), money(each.usd_per_training)]
-    tone = {"cheaper": "faster", "dearer": "slower"}.get(each.word, "unclear")
-    word = doc.Cell(text=each.word, tone=tone)
-    return doc.Row(cells=[each.before, each.after, *ends, factor, *more, word])
+def _factor(each: Saving) -> doc.Cell:
+    return doc.Cell(text=f"{each.ratio:.2f}x", value=each.ratio, interval=usd_interval(each.ci95))
 
 
 def cores(cost: Cost) -> doc.Section:
     """Threads and instances, and what each number costs on the smallest machine with the cores for it."""
-    columns = [
-        doc.Column(title="threads", kind="count"),
-        *([doc.Column(title="instances", kind="count")] if _has_instances(cost) else []),
-        doc.Column(title="throughput", kind="number"),
-        doc.Column(title="efficiency", kind="share", note="of a thread, against one alone"),
-        doc.Column(title="cores", priority=2, note="physical ones that it keeps busy"),
-        doc.Column(title="machine", kind="code", note="sized down to these cores and the measured memory"),
-        doc.Column(title="USD/h", kind="number", priority=1),
-        doc.Column(title="USD per 1 M", kind="number"),
-        doc.Column(title="promise"),
+    fields = [
+        Field("threads", "threads", "count"),
+        any(row.instances > 1 for row in cost.cores) and Field("instances", "instances", "count"),
+        Field("throughput", _rate, "number"),
+        Field("efficiency", "efficiency", "share", "of a thread, against one alone"),
+        Field("cores", _busy, note="physical ones that it keeps busy", priority=2),
+        Field(
+            "machine",
+            lambda row: row.machine or "-",
+            "code",
+            "sized down to these cores and the measured memory",
+        ),
+        Field("USD/h", words.money("usd_per_hour"), "number", priority=1),
+        Field("USD per 1 M", words.money("usd_per_million"), "number"),
+        Field("promise", lambda row: _HOLDS[row.holds]),
     ]
-    rows = [_cores(row, several=_has_instances(cost)) for row in cost.cores]
     sentence = _cheapest(cost)
     said = [doc.Text(text=sentence)] if sentence else []
-    table = [doc.Table(id="cores", columns=columns, rows=rows)] if rows else []
+    strong = lambda row: {"tone": "strong" if row.cheapest else ""}  # noqa: E731
+    table = [listed("cores", fields, cost.cores, row=strong)] if cost.cores else []
     return doc.Section(id="cores", title="Cores", blocks=[*said, *table])
 
 
-def _has_instances(cost: Cost) -> bool:
-    return any(row.instances > 1 for row in cost.cores)
-
-
-def _cores(row: Cores, *, several: bool) -> doc.Row:
-    busy = "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
-    promise = {True: "kept", False: "not kept", None: ""}[row.holds]
-    return doc.Row(
-        cells=[
-            row.threads,
-            *([row.instances] if several else []),
-            doc.Cell(
-                text=show(row.rate, "1/s", row.ci95),
-                value=row.rate,
-                interval=show_interval(row.ci95, row.rate, "1/s") if row.ci95 else "",
-            ),
-            row.efficiency,
-            busy,
-            row.machine or "-",
-            doc.Cell(text=usd(row.usd_per_hour), value=row.usd_per_hour),
-            doc.Cell(text=usd(row.usd_per_million), value=row.usd_per_million),
-            promise,
-        ],
-        tone="strong" if row.cheapest else "",
-    )
+def _busy(row: Cores) -> str:
+    return "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
 
 
 def _cheapest(cost: Cost) -> str:

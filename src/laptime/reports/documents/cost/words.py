@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 from laptime.kit.text import count
 from laptime.kit.units import percent, show, usd, usd_interval
@@ -27,6 +30,12 @@ def units(cost: Cost) -> str:
     """What is counted, in the plural; items where a run counts calls and another items."""
     names = {line.speed.unit for line in cost.lines}
     return f"{names.pop()}s" if len(names) == 1 else "items" if names <= {"call", "item"} else "units"
+
+
+def money(name: str) -> Callable[[Any], doc.Cell]:
+    """The cell of an amount, by its attribute."""
+    amount = attrgetter(name)
+    return lambda row: doc.Cell(text=usd(amount(row)), value=amount(row))
 
 
 def at(speed: Speed) -> str:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 from laptime.analysis.load import LevelStats, Tokens, level_stats
 from laptime.analysis.stat import Stat
 from laptime.kit.text import count
-from laptime.kit.units import percent, show, show_interval, usd
+from laptime.kit.units import percent, show_interval, usd
 from laptime.records.case import Case
 from laptime.records.load import AT_ONCE, AT_SLO, Level, seen_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
+from laptime.reports.fields import Field, listed
 
+_LATE = "99 of 100 requests less: the generator's own fault."
 COLUMNS = ("mean", "median", "p95", "p99")
-_COUNTED = ("requests", "prompt tokens", "output tokens", "mean TTFT")
+_COUNTED = {
+    "requests": "requests",
+    "prompt tokens": "prompt",
+    "output tokens": "output",
+    "mean TTFT": "ttft",
+}
 
 
 class Measured(NamedTuple):
@@ -36,47 +43,32 @@ def measured(run: Run) -> list[Measured]:
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """A row a level."""
     has_slo = any(each.facts.slo for each in rows)
-    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), None)
     has_failed = any(each.facts.failed for each in rows)
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
-    columns = [
-        doc.Column(title="offered"),
-        doc.Column(title="answered", kind="number", note="Whole answers per second."),
+    fields = [
+        Field("offered", lambda each: offered(each.facts)),
+        Field("answered", _of(lambda stats: _cell(stats.answered)), "number", "Whole answers per second."),
         *(
-            doc.Column(title=name, kind="number", regime="latency", priority=3 if name == "mean" else 0)
+            Field(name, _latency(name), "number", regime="latency", priority=3 if name == "mean" else 0)
             for name in COLUMNS
         ),
-        *(
-            [doc.Column(title="of it in turn", kind="number", note="Waiting for --concurrency, on average.")]
-            if has_turns
-            else []
+        has_turns
+        and Field(
+            "of it in turn",
+            _of(lambda stats: doc.number(stats.turn, "s")),
+            "number",
+            "Waiting for --concurrency, on average.",
         ),
-        doc.Column(
-            title="sent late",
-            kind="number",
-            note="99 of 100 requests less: the generator's own fault.",
-            priority=2,
+        Field(
+            "sent late", _late, "number", "99 of 100 requests less: the generator's own fault.", priority=2
         ),
-        *([doc.Column(title="failed", kind="count")] if has_failed else []),
-        *(
-            [
-                doc.Column(title="goodput", kind="number", note="Requests per second that kept the promise."),
-                doc.Column(title="promise"),
-            ]
-            if has_slo
-            else []
-        ),
-        *([doc.Column(title="USD per 1 M", kind="number", regime="calls")] if price else []),
-        doc.Column(title="verdict"),
+        has_failed and Field("failed", "facts.failed", "count"),
+        has_slo and Field("goodput", _goodput, "number", "Requests per second that kept the promise."),
+        has_slo and Field("promise", lambda each: doc.Cell(text=each.facts.kept)),
+        _price(rows, "calls", lambda each: each.stats.answered.value if each.stats else None),
+        Field("verdict", lambda each: doc.Cell(text=word(each), tone=each.case.trust)),
     ]
-    table = doc.Table(
-        id="levels",
-        columns=columns,
-        rows=[
-            _row(each, has_failed=has_failed, has_turns=has_turns, has_slo=has_slo, price=price)
-            for each in rows
-        ],
-    )
+    table = listed("levels", fields, rows, row=lambda each: {"key": each.case.key})
     note = "Latency counts from when a request was due."
     note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
     lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
@@ -95,29 +87,28 @@ def _lasted(facts: Level) -> str:
     return f"{offered(facts)} {facts.window:.0f} s: {_ENDED[facts.ended]}"
 
 
-def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, price: float | None) -> doc.Row:
-    stats = each.stats
-    empty = doc.Cell(text="-")
-    return doc.Row(
-        cells=[
-            offered(each.facts),
-            _cell(stats.answered) if stats else empty,
-            *(_cell(stats.latency[name]) if stats else empty for name in COLUMNS),
-            *(
-                [doc.Cell(text=show(stats.turn, "s"), value=stats.turn) if stats else empty]
-                if has_turns
-                else []
-            ),
-            doc.Cell(text=show(stats.late, "s"), value=stats.late)
-            if stats and each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
-            else empty,
-            *([each.facts.failed] if has_failed else []),
-            *([_goodput(each.facts), doc.Cell(text=each.facts.kept)] if has_slo else []),
-            *([dollars(price, stats.answered.value if stats else None)] if price else []),
-            doc.Cell(text=word(each), tone=each.case.trust),
-        ],
-        key=each.case.key,
-    )
+def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
+    """What numbers give, `-` without any."""
+    return lambda each: cell(each.stats) if each.stats else doc.Cell(text="-")
+
+
+def _latency(name: str) -> Callable[[Measured], doc.Cell]:
+    return _of(lambda stats: _cell(stats.latency[name]))
+
+
+def _late(each: Measured) -> doc.Cell:
+    """Only requests that were due at a time can be late."""
+    is_timed = each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
+    return doc.number(each.stats.late, "s") if each.stats and is_timed else doc.Cell(text="-")
+
+
+def _price(
+    rows: Sequence[Measured], of: str, per_second: Callable[[Measured], float | None]
+) -> Field | Literal[False]:
+    """The column of prices, where a machine has one."""
+    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), 0.0)
+    cell = lambda each: dollars(price, per_second(each))  # noqa: E731
+    return price > 0 and Field("USD per 1 M", cell, "number", regime=of)
 
 
 def _cell(stat: Stat | None) -> doc.Cell:
@@ -127,12 +118,11 @@ def _cell(stat: Stat | None) -> doc.Cell:
     return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
 
 
-def _goodput(facts: Level) -> doc.Cell:
-    if facts.goodput is None:
+def _goodput(each: Measured) -> doc.Cell:
+    if each.facts.goodput is None:
         return doc.Cell(text="-")
-    value, *ends = facts.goodput
-    ci95 = (ends[0], ends[1])
-    return doc.Cell(text=show(value, "1/s", ci95), value=value, interval=show_interval(ci95, value, "1/s"))
+    value, low, high = each.facts.goodput
+    return doc.number(value, "1/s", (low, high))
 
 
 def dollars(usd_per_hour: float, per_second: float | None) -> doc.Cell:
@@ -206,25 +196,18 @@ def token_section(rows: Sequence[Measured]) -> doc.Section:
     made = [
         (each, each.stats.tokens) for each in rows if each.stats is not None and each.stats.tokens is not None
     ]
-    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), None)
     exact = all(tokens.exact for _, tokens in made)
     gap = "ITL" if exact else "between chunks"
-    columns = [
-        doc.Column(title="offered"),
-        *(
-            doc.Column(title=title, kind="number", regime=name)
-            for title in ("TTFT",)
-            for name in ("median", "p95")
-        ),
-        *(doc.Column(title=gap, kind="number", regime=name) for name in ("median", "p99")),
-        doc.Column(title="TPOT", kind="number", regime="median"),
-        doc.Column(title="tokens/s in", kind="number"),
-        doc.Column(title="tokens/s out", kind="number"),
-        *([doc.Column(title="USD per 1 M", kind="number", regime="tokens out")] if price else []),
+    fields = [
+        Field("offered", lambda each: offered(each.facts)),
+        *(Field("TTFT", _first(name), "number", regime=name) for name in ("median", "p95")),
+        *(Field(gap, _tokens("gap", name), "number", regime=name) for name in ("median", "p99")),
+        Field("TPOT", _tokens("tpot", "median"), "number", regime="median"),
+        Field("tokens/s in", lambda each: _whole(_told(each).sent), "number"),
+        Field("tokens/s out", lambda each: _whole(_told(each).got), "number"),
+        _price(rows, "tokens out", lambda each: _told(each).got),
     ]
-    table = doc.Table(
-        id="tokens", columns=columns, rows=[_token_row(each, tokens, price) for each, tokens in made]
-    )
+    table = listed("tokens", fields, [each for each, _ in made], row=lambda each: {"key": each.case.key})
     words = (
         "TTFT ends at the first token; TPOT is (last - first) / (tokens - 1); tokens are the server's usage."
     )
@@ -235,23 +218,24 @@ def token_section(rows: Sequence[Measured]) -> doc.Section:
     return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
 
 
-def _token_row(each: Measured, tokens: Tokens, price: float | None) -> doc.Row:
-    unstable = each.stats is not None and each.stats.balance.grows
-    first = (
-        [doc.Cell(text="-")] * 2 if unstable else [_cell(tokens.ttft.get(name)) for name in ("median", "p95")]
-    )
-    return doc.Row(
-        cells=[
-            offered(each.facts),
-            *first,
-            *(_cell(tokens.gap.get(name)) for name in ("median", "p99")),
-            _cell(tokens.tpot.get("median")),
-            doc.Cell(text=f"{tokens.sent:,.0f}", value=tokens.sent),
-            doc.Cell(text=f"{tokens.got:,.0f}", value=tokens.got),
-            *([dollars(price, tokens.got)] if price else []),
-        ],
-        key=each.case.key,
-    )
+def _told(each: Measured) -> Tokens:
+    assert each.stats is not None
+    assert each.stats.tokens is not None
+    return each.stats.tokens
+
+
+def _tokens(name: str, quantile: str) -> Callable[[Measured], doc.Cell]:
+    return lambda each: _cell(getattr(_told(each), name).get(quantile))
+
+
+def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
+    """None of a level whose queue grew: it would only tell how long that was watched."""
+    cell = _tokens("ttft", quantile)
+    return lambda each: doc.Cell(text="-") if each.stats and each.stats.balance.grows else cell(each)
+
+
+def _whole(value: float) -> doc.Cell:
+    return doc.Cell(text=f"{value:,.0f}", value=value)
 
 
 def _turns(each: Measured, tokens: Tokens) -> str:
@@ -265,23 +249,23 @@ def _turns(each: Measured, tokens: Tokens) -> str:
 
 def server_section(rows: Sequence[Measured]) -> doc.Section:
     """Pairs of columns: here, and by the server's `/metrics`."""
-    columns = [doc.Column(title="offered")]
-    for title in _COUNTED:
-        columns += [doc.Column(title=title, kind="number", regime=side) for side in ("here", "server")]
     told = [each for each in rows if each.facts.server is not None]
-    table = doc.Table(id="server", columns=columns, rows=[_server_row(each) for each in told])
+    fields = [Field("offered", lambda each: offered(each.facts))]
+    fields += [
+        Field(title, _counted(name, side), "number", regime=side)
+        for title, name in _COUNTED.items()
+        for side in ("here", "server")
+    ]
+    table = listed("server", fields, told, row=lambda each: {"key": each.case.key})
     words = "What the server's /metrics counted beside what was seen here; TTFT counts from sending."
     blocks = [doc.Text(text=words), table] if told else []
     return doc.Section(id="server", title="By the server's own count", headed=False, blocks=blocks)
 
 
-def _server_row(each: Measured) -> doc.Row:
-    ours, theirs = seen_here(each.case.requests, each.facts), each.facts.server
-    assert theirs is not None
-    counts = [
-        doc.Cell(text=f"{count:,}", value=count)
-        for name in ("requests", "prompt", "output")
-        for count in (getattr(ours, name), getattr(theirs, name))
-    ]
-    first = [doc.Cell(text=show(side.ttft, "s"), value=side.ttft) for side in (ours, theirs)]
-    return doc.Row(cells=[offered(each.facts), *counts, *first], key=each.case.key)
+def _counted(name: str, side: str) -> Callable[[Measured], doc.Cell]:
+    def cell(each: Measured) -> doc.Cell:
+        counts = seen_here(each.case.requests, each.facts) if side == "here" else each.facts.server
+        value = getattr(counts, name)
+        return doc.number(value, "s") if name == "ttft" else doc.Cell(text=f"{value:,}", value=value)
+
+    return cell
