@@ -1,7 +1,7 @@
 """Does `laptime tune` name the planted cause of a slow script first, and take the gain of a fix by hand?
 
-Every script under examples/slow/ is slow in one planted way; slow_fixed/ has the same script with the fix of
-somebody who knows. `laptime tune` gets each as a user would start it, with nothing left out. Then the script
+Every script under examples/slow/ is slow in one planted way; slow_fixed/ has the fix of somebody who
+knows, as a patch. `laptime tune` gets each as a user would start it, with nothing left out. Then the script
 as it is, as the tuner's patch makes it, as its suggestion makes it, and as fixed by hand run side by side:
 each in a process of its own, in random order in every round. A second table has the CPU time of a step, which
 neighbours on the same cores disturb less; that of loader workers is not in it.
@@ -101,6 +101,11 @@ def patched(script: Path, diff: str, folder: Path) -> Path | None:
     return copy if ended.returncode == 0 and copy.read_text() != script.read_text() else None
 
 
+def fix_by_hand(name: str) -> str:
+    """The patch of somebody who knows, for a copy of the script in a folder of its own."""
+    return (FIXED / f"{name}.patch").read_text().replace("/examples/slow/", "/")
+
+
 def first_named(found: Mapping[str, Any]) -> str:
     """The first suspect of the diagnosis, without its options."""
     suspects = found["diagnosis"]["before"].get("suspects", [])
@@ -196,10 +201,10 @@ def judged(name: str, budget: str, rounds: int, kept: Path | None) -> dict[str, 
         folder = Path(work)
         found = session(name, folder, budget, kept)
         before = os.getloadavg()[0]
-        sides = {"slow": script, "by hand": FIXED / script.name}
+        sides = {"slow": script}
         text, suggestion = found["patch"]["text"], found["patch"]["suggestions"]
-        for side, base, diff in (("tuner", script, text), ("suggestion", script, suggestion)):
-            edited = patched(base, diff, folder / side)
+        for side, diff in (("by hand", fix_by_hand(name)), ("tuner", text), ("suggestion", suggestion)):
+            edited = patched(script, diff, folder / side)
             if edited is not None:
                 sides[side] = edited
         measured = side_by_side(sides, cause, folder, rounds, random.Random(name))

@@ -34,6 +34,14 @@ def losses(script: Path, folder: Path, **options: Any) -> list[float]:
     return blocks[0].losses
 
 
+def fixed_by_hand(name: str, folder: Path) -> Path:
+    """The script as the benchmark patches it."""
+    slow = benchmark()
+    script: Path | None = slow.patched(SLOW / f"{name}.py", slow.fix_by_hand(name), folder)
+    assert script is not None, f"{name}.patch does not apply"
+    return script
+
+
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +50,7 @@ def test_the_fix_by_hand_trains_as_the_slow_script_does(name: str, tmp_path: Pat
     if name == "tiny_ops" and importlib.util.find_spec("torch._inductor") is None:
         pytest.skip("nothing to compile with")
     slow = losses(SLOW / f"{name}.py", tmp_path / "slow")
-    fixed = losses(FIXED / f"{name}.py", tmp_path / "fixed")
+    fixed = losses(fixed_by_hand(name, tmp_path / "by hand"), tmp_path / "fixed")
     assert len(slow) == len(fixed) == 3
     assert all(map(math.isfinite, slow))
     if name in SAME_BITS:
@@ -52,12 +60,13 @@ def test_the_fix_by_hand_trains_as_the_slow_script_does(name: str, tmp_path: Pat
         assert fixed == pytest.approx(slow, rel=allowed)
 
 
-def test_every_script_has_a_fix_that_is_small() -> None:
-    assert sorted(path.stem for path in FIXED.glob("*.py")) == NAMES == sorted(benchmark().CAUSES)
+def test_every_script_has_a_fix_that_is_small(tmp_path: Path) -> None:
+    assert sorted(path.stem for path in FIXED.glob("*.patch")) == NAMES == sorted(benchmark().CAUSES)
     for name in NAMES:
-        before, after = ((folder / f"{name}.py").read_text().splitlines() for folder in (SLOW, FIXED))
+        scripts = (SLOW / f"{name}.py", fixed_by_hand(name, tmp_path / name))
+        before, after = (script.read_text().splitlines() for script in scripts)
         changed = [line for line in difflib.ndiff(before, after) if line.startswith("+ ")]
-        assert 1 < len(changed) <= 10, name
+        assert 0 < len(changed) <= 9, name
 
 
 # What the benchmark concludes.
