@@ -23,10 +23,10 @@ from typing import TypeVar
 
 from laptime.launch import script
 from laptime.process.peer import Gone, Peer, Silent
-from laptime.process.program import LastWords, Process, deferred_signals, tail, unwound_by_sigterm
+from laptime.process.program import FileWatch, LastWords, Process, deferred_signals, tail, unwound_by_sigterm
 from laptime.tuning import wire_format
 from laptime.tuning.trial import watched
-from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
+from laptime.tuning.trial.messages import FILE, TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
 PREPARED = "laptime.tuning.trial.prepared"
 LONGEST_START = 120.0
@@ -39,7 +39,7 @@ _Document = TypeVar("_Document")
 MODULE = "laptime.tuning.trial"
 """Runs the script."""
 LOOK = 0.02
-"""Seconds between two looks for new blocks."""
+"""Seconds between two looks for new blocks, on systems that do not tell of them."""
 GRACE = 10.0
 """Seconds that a script gets to end by itself."""
 LONGEST_SOCKET, SOCKET = 100, 35
@@ -99,9 +99,12 @@ class Running(RunningTrial):
         self.is_forked = isinstance(process, ForkedProcess)
         self.process, self.folder, self.timeout = process, folder, timeout
         self.status: int | None = None
+        (folder / FILE).touch()
+        self._watch = FileWatch(folder / FILE)
 
     def blocks(self) -> Iterator[Block]:
         while True:
+            self._watch.heard()
             yield from self._messages.new_blocks()
             if self.process.poll() is not None:
                 yield from self._messages.new_blocks()
@@ -110,7 +113,8 @@ class Running(RunningTrial):
             if self.hung or self.child_trains:
                 self._end()
                 return
-            self.process.ends_within(LOOK)
+            left = self.timeout - self.process.seconds
+            self.process.ends_within(LOOK if self._watch.descriptor is None else left, self._watch)
 
     @property
     def child_trains(self) -> bool:
@@ -125,6 +129,7 @@ class Running(RunningTrial):
 
     def _end(self) -> None:
         self.status = self.process.end(grace=1.0)
+        self._watch.close()
 
     def finished(self) -> TrialResult:
         """The result of the trial, which is stopped; of one that left none, how its process ended."""

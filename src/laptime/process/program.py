@@ -47,8 +47,12 @@ class Process(subprocess.Popen[bytes]):
         """Seconds since it was started."""
         return time.monotonic() - self._began
 
-    def ends_within(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second."""
+    def ends_within(self, seconds: float, watch: FileWatch | None = None) -> bool:
+        """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second.
+
+        Args:
+            watch: waiting ends when it has something to tell, too.
+        """
         if self.poll() is not None:  # its number may be somebody else's by now
             return True
         seconds = max(0.0, seconds)
@@ -59,6 +63,8 @@ class Process(subprocess.Popen[bytes]):
         else:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
+            if watch is not None and watch.descriptor is not None:
+                poll.register(watch.descriptor, select.POLLIN)
             try:
                 poll.poll(seconds * 1000)
             finally:
@@ -117,6 +123,46 @@ def _end_marked(mark: str) -> None:
         if not marked:
             return
         psutil.wait_procs(marked, timeout=0.2)
+
+
+class FileWatch:
+    """Wakes whoever waits when a file grows, or another one is made in its folder (inotify, Linux).
+
+    Attributes:
+        descriptor: can be read from when that has happened since `heard`; None: this system does not tell.
+    """
+
+    _MODIFIED, _CREATED = 0x2, 0x100  # inotify(7)
+
+    def __init__(self, path: Path) -> None:
+        import ctypes
+
+        self.descriptor: int | None = None
+        try:
+            library = ctypes.CDLL(None)
+            descriptor = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        except (AttributeError, OSError):
+            return
+        watched = ((path, self._MODIFIED), (path.parent, self._CREATED))
+        if descriptor >= 0:
+            self.descriptor = descriptor
+            if any(
+                library.inotify_add_watch(descriptor, os.fsencode(of), event) < 0 for of, event in watched
+            ):
+                self.close()
+
+    def heard(self) -> None:
+        """What has happened so far is known."""
+        if self.descriptor is not None:
+            with suppress(BlockingIOError):
+                while os.read(self.descriptor, 1 << 16):
+                    pass
+
+    def close(self) -> None:
+        """Watch no longer. Safe to call twice."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
 
 
 class LastWords(NamedTuple):

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from laptime.process.program import (
+    FileWatch,
     Process,
     deferred_signals,
     ending,
@@ -147,3 +148,45 @@ def test_without_a_signal_nothing_is_deferred() -> None:
         release()
         assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_whoever_waits_for_a_file_is_woken_when_it_grows(tmp_path: Path) -> None:
+    file = tmp_path / "messages"
+    file.touch()
+    grows = f"import time; time.sleep(0.5); open({str(file)!r}, 'a').write('x'); " + SLEEP
+    watch = FileWatch(file)
+    assert watch.descriptor is not None or sys.platform != "linux"
+    with Process([sys.executable, "-c", grows]) as process:
+        began = time.monotonic()
+        assert not process.ends_within(30, watch)
+        assert time.monotonic() - began < 20
+        assert file.read_text() == "x"
+        watch.heard()
+        assert not process.ends_within(0.05, watch)
+        (tmp_path / "another").touch()
+        began = time.monotonic()
+        assert not process.ends_within(30, watch)
+        assert time.monotonic() - began < 10
+        watch.close()
+        watch.close()
+        process.end()
+
+
+def test_without_word_of_files_waiting_is_for_the_program_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ctypes
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    watch = FileWatch(tmp_path / "messages")
+    assert watch.descriptor is None
+    watch.heard()
+    with Process([sys.executable, "-c", "pass"]) as process:
+        assert process.ends_within(30, watch)
+        process.end()
+
+
+def test_a_file_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
+    before = psutil.Process().num_fds()
+    assert FileWatch(tmp_path / "missing").descriptor is None
+    assert psutil.Process().num_fds() == before
