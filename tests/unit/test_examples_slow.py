@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from laptime.launch import trial as trials
+from laptime.tuning.script import trial_process as trials
 from laptime.tuning.trial.messages import TrialPlan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,6 @@ from laptime.instrument.step_observer import Stop
 from laptime.kit.errors import UsageError
 from laptime.kit.options import requested, takes
 from laptime.launch.script import Program
-from laptime.launch.trial import RunningTrial
 from laptime.records.event import Listener
 from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.tuning import optimization, recipe_file
@@ -30,6 +29,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.script import subject
 from laptime.tuning.script.request import TuneRequest, choice_of, trial_limit
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_process import RunningTrial
 from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.session.journal import SessionJournal

@@ -21,11 +21,11 @@ from typing import Any
 
 import psutil
 
-from laptime.launch import trial as trials
 from laptime.launch.script import Program
-from laptime.launch.trial import NotPrepared, PreparedInterpreter, RunningTrial
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script import trial_process as trials
+from laptime.tuning.script.trial_process import NotPrepared, PreparedInterpreter, RunningTrial
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult

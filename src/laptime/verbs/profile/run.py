@@ -12,6 +12,7 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import structs
 
@@ -29,7 +30,6 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.store import folder as store
 from laptime.store.live_run import LiveRun
-from laptime.tuning.trial.messages import TrialResult
 from laptime.verbs import trace
 from laptime.verbs.ceilings import beside_ceilings
 from laptime.verbs.profile import reconcile
@@ -177,7 +177,15 @@ def _artifact(path: Path) -> Artifact:
     return Artifact(kind="trace", path=str(path), size=path.stat().st_size, sha256=digest)
 
 
-def environment(observed: Observed | TrialResult) -> Environment:
+class Told(Protocol):
+    """What a script's process says of itself."""
+
+    libraries: dict[str, str]
+    knobs: dict[str, Any]
+    devices: list[dict[str, Any]]
+
+
+def environment(observed: Told) -> Environment:
     """This machine, with what the script's torch says of itself; its devices come first."""
     here = machine.environment().extended((), observed.libraries, observed.knobs)
     return structs.replace(here, devices=[*(Device(**device) for device in observed.devices), *here.devices])

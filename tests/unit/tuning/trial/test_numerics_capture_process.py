@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from laptime.launch.trial import start
 from laptime.tuning.gates.verdict import judge
+from laptime.tuning.script.trial_process import start
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics.captured_inputs import BATCHES
 

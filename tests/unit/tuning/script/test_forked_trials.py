@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from laptime.launch.script import Program
-from laptime.launch.trial import NotPrepared, PreparedInterpreter
 from laptime.records.run import Subject
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.trial_process import NotPrepared, PreparedInterpreter
 from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 

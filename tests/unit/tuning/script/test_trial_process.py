@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.launch import trial as trials
+from laptime.tuning.script import trial_process as trials
 from laptime.tuning.trial.messages import TrialPlan
 
 LOOP = """
