@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from laptime.analysis import shifting_level, tuned
 from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
-from laptime.kit.units import percent, show, show_interval
+from laptime.kit.units import percent, show
 from laptime.records.bounds import CallBounds, ClassBound
 from laptime.records.overview import Ceilings, Work
 from laptime.records.quantity import BROKEN, UNDECIDED, Judgement
-from laptime.records.tuning import Measured, TunedModel, Tuning
+from laptime.records.tuning import Measured, OutputSameness, TunedModel, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.profile import roofline
 from laptime.reports.documents.tuning import ladder
 from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
+from laptime.reports.fields import Field, listed
 
 FORMS = {
     "as_is": "PyTorch, as it is",
@@ -36,18 +38,6 @@ _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
 _LEAST = 0.05
 """Shares of a call that a line names, where none has half of it."""
-_COLUMNS: tuple[tuple[str, doc.Kind, int], ...] = (
-    ("call", "text", 0),
-    ("class", "text", 0),
-    ("operators", "number", 4),
-    ("time", "number", 1),
-    ("share", "number", 0),
-    ("FLOP/s", "number", 3),
-    ("bytes/s", "number", 5),
-    ("bound", "text", 0),
-    ("largest part", "text", 2),
-)
-"""Titles, kinds, and which a narrow terminal leaves out first."""
 
 
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
@@ -86,18 +76,18 @@ def calls(tuning: Tuning, model: TunedModel) -> doc.Section:
 def _latencies(before: Measured | None, after: Measured | None) -> doc.Table:
     """Quantiles with intervals; one that the samples cannot support is not told."""
     sides = [(name, side) for name, side in (("as it is", before), ("tuned", after)) if side is not None]
-    rows = [
-        doc.Row(cells=[name, *(_quantile(side, q) for q in _QUANTILES), _peak(side)]) for name, side in sides
+    fields = [
+        Field("call", lambda each: each[0]),
+        *(Field(f"p{round(100 * q)}", partial(_quantile, q), "number") for q in _QUANTILES),
+        Field("peak memory", lambda each: doc.number(each[1].peak, "B"), "number"),
     ]
-    heads = [doc.Column(title=f"p{round(100 * q)}", kind="number") for q in _QUANTILES]
-    columns = [doc.Column(title="call"), *heads, doc.Column(title="peak memory", kind="number")]
-    return doc.Table(id="latencies", columns=columns, rows=rows)
+    return listed("latencies", fields, sides)
 
 
-def _quantile(side: Measured, q: float) -> doc.Cell:
+def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
     import numpy as np  # not for `laptime --help`
 
-    samples = np.array([seconds for process in side.samples for seconds in process])
+    samples = np.array([seconds for process in each[1].samples for seconds in process])
     ends = shifting_level.interval(samples, q)
     if ends is None:
         needed = f"{samples_needed(q)} independent calls are needed"
@@ -107,40 +97,33 @@ def _quantile(side: Measured, q: float) -> doc.Cell:
     return doc.Cell(text=show(value, "s", ends), value=value, interval=f"[{low}, {high}]")
 
 
-def _peak(side: Measured) -> doc.Cell:
-    return doc.Cell(text="-" if side.peak is None else show(side.peak, "B"), value=side.peak)
-
-
 def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
     """The gate with its questions, and the errors of each output."""
-    gate = tuning.gate
-    kinds: dict[str, doc.Kind] = {"output": "text"}
-    kinds |= dict.fromkeys(("RMS error", "largest error", "absolute", "cosine"), "number")
-    columns = [*doc.columns(kinds), doc.Column(title="top-1 the same", kind="number")]
-    columns += doc.columns({"worst input": "text"})
-    rows = [
-        doc.Row(
-            cells=[
-                str(each.output + 1),
-                *(
-                    doc.Cell(text=f"{value:.2g}", value=value)
-                    for value in (each.rms, each.largest, each.absolute)
-                ),
-                doc.Cell(text=f"{each.cosine:.6f}", value=each.cosine),
-                doc.Cell(text="-" if each.top1 is None else _words.percent(each.top1), value=each.top1),
-                "-" if each.worst is None else f"call {each.worst} of {model.calls}",
-            ]
-        )
-        for each in model.outputs
+    fields = [
+        Field("output", lambda each: str(each.output + 1)),
+        Field("RMS error", _figure("rms"), "number"),
+        Field("largest error", _figure("largest"), "number"),
+        Field("absolute", _figure("absolute"), "number"),
+        Field("cosine", _figure("cosine", ".6f"), "number"),
+        Field("top-1 the same", _top1, "number"),
+        Field("worst input", lambda each: f"call {each.worst} of {model.calls}" if each.worst else "-"),
     ]
     note = "Errors over the root mean square of the model's own output; the worst of all recorded calls."
-    table = doc.Table(id="outputs", columns=columns, rows=rows)
+    gate, table = tuning.gate, listed("outputs", fields, model.outputs)
     return doc.Section(
         id="same",
         title="Does it compute the same?",
-        note=note if rows else "",
+        note=note if model.outputs else "",
         blocks=[doc.Facts(rows=gate_facts(gate, _COMPARED)), table, questions(gate, "questions")],
     )
+
+
+def _figure(name: str, digits: str = ".2g") -> Callable[[OutputSameness], doc.Cell]:
+    return lambda each: doc.Cell(text=format(getattr(each, name), digits), value=getattr(each, name))
+
+
+def _top1(each: OutputSameness) -> doc.Cell:
+    return doc.Cell(text="-" if each.top1 is None else _words.percent(each.top1), value=each.top1)
 
 
 def served(model: TunedModel) -> doc.Section:
@@ -148,47 +131,28 @@ def served(model: TunedModel) -> doc.Section:
     facts = [
         (_LIMITS.get(check.name, "limit"), f"{check.outcome}: {check.sentence}") for check in model.limits
     ]
-    many = any(point.instances > 1 or point.batch != model.batch for point in model.points)
-    kinds: dict[str, doc.Kind] = {"changes": "text"}
-    kinds |= dict.fromkeys(("instances", "batch") if many else (), "number")
-    kinds |= dict.fromkeys(("a call", "per second", "memory"), "number")
-    energy = any(point.energy is not None for point in model.points)
-    kinds |= dict.fromkeys(("energy",) if energy else (), "number")
-    kinds |= dict.fromkeys((*(("limits",) if model.limits else ()), "front"), "text")
+    points = model.points if len(model.points) > 1 else []
+    many = any(point.instances > 1 or point.batch != model.batch for point in points)
+    energy = any(point.energy is not None for point in points)
+    fields = [
+        Field("changes", "label"),
+        many and Field("instances", lambda point: str(point.instances), "number"),
+        many and Field("batch", lambda point: str(point.batch), "number"),
+        Field("a call", lambda point: doc.number(point.latency, "s", point.ci95), "number"),
+        Field("per second", lambda point: doc.number(point.throughput, "1/s"), "number"),
+        Field("memory", lambda point: doc.number(point.peak, "B"), "number"),
+        energy and Field("energy", lambda point: doc.number(point.energy, "J"), "number"),
+        bool(model.limits) and Field("limits", lambda point: point.limits or "-"),
+        Field("front", lambda point: ("yes" if point.front else "no") + ", chosen" * point.chosen),
+    ]
+    better = f"a call's median, throughput{', energy' * energy} or memory"
+    note = f"Front: no other one is better in {better} without being worse in another."
     return doc.Section(
         id="points",
         title="What was measured on the way",
-        note=f"Front: no other one is better in a call's median, throughput{', energy' if energy else ''} or "
-        "memory without being worse in another."
-        if len(model.points) > 1
-        else "",
-        blocks=[
-            doc.Facts(rows=facts),
-            doc.Table(id="front", columns=doc.columns(kinds), rows=_points(model, many, energy)),
-        ],
+        note=note if points else "",
+        blocks=[doc.Facts(rows=facts), listed("front", fields, points)],
     )
-
-
-def _points(model: TunedModel, many: bool, energy: bool) -> list[doc.Row]:
-    rows = []
-    for point in model.points if len(model.points) > 1 else []:
-        cells: list[doc.Cell | str] = [point.label]
-        cells += [str(point.instances), str(point.batch)] if many else []
-        cells += [
-            doc.Cell(
-                text=show(point.latency, "s", point.ci95),
-                value=point.latency,
-                interval=show_interval(point.ci95, point.latency, "s") if point.ci95 else "",
-            ),
-            doc.Cell(text=show(point.throughput, "1/s"), value=point.throughput),
-            doc.Cell(text=show(point.peak, "B"), value=point.peak),
-        ]
-        joules = doc.Cell(text=show(point.energy, "J"), value=point.energy) if point.energy else "-"
-        cells += [joules] if energy else []
-        cells += [point.limits or "-"] if model.limits else []
-        front = "yes" if point.front else "no"
-        rows.append(doc.Row(cells=[*cells, f"{front}, chosen" if point.chosen else front]))
-    return rows
 
 
 def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
@@ -239,8 +203,23 @@ def bound(model: TunedModel) -> list[tuple[str, str]]:
 def bounds(model: TunedModel) -> doc.Section:
     """Each side in words, its classes of operators, and its roofline."""
     sides = _sides(model)
-    columns = [doc.Column(title=title, kind=kind, priority=last) for title, kind, last in _COLUMNS]
-    rows = [_row(title, each, side) for title, side in sides.items() for each in side.classes]
+    fields = [
+        Field("call", lambda row: row[0]),
+        Field("class", lambda row: row[1].kind),
+        Field(
+            "operators",
+            lambda row: doc.Cell(text=f"{row[1].operators:g}", value=row[1].operators),
+            "number",
+            priority=4,
+        ),
+        Field("time", lambda row: doc.number(row[1].seconds, "s"), "number", priority=1),
+        Field("share", lambda row: doc.Cell(text=percent(row[1].share), value=row[1].share), "number"),
+        Field("FLOP/s", lambda row: _rate(row[2] and row[2].flops, "FLOP/s"), "number", priority=3),
+        Field("bytes/s", lambda row: _rate(row[2] and row[2].bandwidth, "B/s"), "number", priority=5),
+        Field("bound", lambda row: row[1].word),
+        Field("largest part", lambda row: _largest(row[1].reasons), priority=2),
+    ]
+    rows = [(title, each, _work(side, each)) for title, side in sides.items() for each in side.classes]
     drawn = {title: side.roofline for title, side in sides.items() if side.roofline is not None}
     known = next((each.ceilings for each in drawn.values() if each.ceilings is not None), None)
     facts = [
@@ -260,7 +239,7 @@ def bounds(model: TunedModel) -> doc.Section:
         note=note if rows else "",
         blocks=[
             doc.Facts(rows=facts),
-            doc.Table(id="by_class", columns=columns, rows=rows),
+            listed("by_class", fields, rows),
             *roofline.charts({f"Roofline, {title}": each for title, each in drawn.items()}, detail="page"),
         ],
     )
@@ -297,23 +276,6 @@ def _lines(side: CallBounds) -> Iterator[str]:
     busy = f"{side.busy:.1f} of {side.cores:g} cores at work; " if side.busy is not None else ""
     times = f"{show(side.recorded, 's')} a call, {show(side.call, 's')} unrecorded"
     yield f"{threads}{busy}{count(side.calls, 'call')} recorded by {side.recorder}: {times}"
-
-
-def _row(title: str, bound: ClassBound, side: CallBounds) -> doc.Row:
-    work = _work(side, bound)
-    return doc.Row(
-        cells=[
-            title,
-            bound.kind,
-            doc.Cell(text=f"{bound.operators:g}", value=bound.operators),
-            doc.Cell(text=show(bound.seconds, "s"), value=bound.seconds),
-            doc.Cell(text=percent(bound.share), value=bound.share),
-            _rate(work.flops if work else None, "FLOP/s"),
-            _rate(work.bandwidth if work else None, "B/s"),
-            bound.word,
-            _largest(bound.reasons),
-        ]
-    )
 
 
 def _largest(reasons: Mapping[str, float]) -> str:

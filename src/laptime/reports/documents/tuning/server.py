@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.tuning import TunedServer, Tuning
+from laptime.records.tuning import Measured, TunedServer, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import ladder, words
 from laptime.reports.documents.tuning.ladder import questions
+from laptime.reports.fields import Field, listed
 
 _SIDES = {"baseline": "as it is", "final": "tuned"}
 
@@ -58,18 +59,22 @@ def section(tuning: Tuning, server: TunedServer) -> doc.Section:
 def _sides(tuning: Tuning, server: TunedServer) -> doc.Table:
     """Each side afresh: the figure, what was answered, and how much its starts differ."""
     sides = [(name, side) for name, side in (("as it is", tuning.baseline), ("tuned", tuning.final)) if side]
-    kinds: dict[str, doc.Kind] = {"server": "text"}
-    latency = tuning.goal == "latency"
-    kinds |= {server.figure: "number"} if latency else {}
-    kinds |= dict.fromkeys((f"{server.unit} per second", "starts", "blocks"), "number")
-    rows = []
-    for name, side in sides:
-        cells: list[doc.Cell | str] = [name]
-        if latency:
-            cells.append(doc.Cell(text=show(side.step, "s", side.ci95), value=side.step))
-        cells.append(doc.Cell(text=words.rate(side), value=side.throughput))
-        rows.append(doc.Row(cells=[*cells, str(side.processes), str(side.steps)]))
-    return doc.Table(id="sides", columns=doc.columns(kinds), rows=rows)
+    fields = [
+        Field("server", lambda each: each[0]),
+        tuning.goal == "latency" and Field(server.figure, _figure, "number"),
+        Field(f"{server.unit} per second", _rate, "number"),
+        Field("starts", lambda each: str(each[1].processes), "number"),
+        Field("blocks", lambda each: str(each[1].steps), "number"),
+    ]
+    return listed("sides", fields, sides)
+
+
+def _figure(each: tuple[str, Measured]) -> doc.Cell:
+    return doc.Cell(text=show(each[1].step, "s", each[1].ci95), value=each[1].step)
+
+
+def _rate(each: tuple[str, Measured]) -> doc.Cell:
+    return doc.Cell(text=words.rate(each[1]), value=each[1].throughput)
 
 
 def sameness(tuning: Tuning, server: TunedServer) -> doc.Section:
