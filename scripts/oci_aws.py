@@ -11,7 +11,7 @@ from laptime.kit.units import usd
 from laptime.pricing import machine_table
 from laptime.pricing.bounds import bound
 from laptime.pricing.formulas import HOURS_PER_MONTH, per_month
-from laptime.pricing.lookup import find
+from laptime.pricing.location import find
 from laptime.records.cost import Machine, Work
 
 SIXTEEN = (

@@ -1,13 +1,108 @@
-"""What a program makes of its device: FLOP/s, per core, and as a share of the measured peak."""
+"""What a program makes of its device: FLOP/s, per core, as a share of the measured peak; tokens and bytes of
+a language model.
+
+A step of decoding reads every weight and the whole cache for one token of each sequence, so that memory, not
+arithmetic, bounds it (Pope et al., Efficiently Scaling Transformer Inference, MLSys 2023, section 2).
+
+    tokens/s      tokens of one item x items/s
+    bytes/token   (weights + cache of all sequences + their new entries) / sequences
+    bytes/s       bytes of a step x steps/s, beside the copy bandwidth that was measured in the same process
+"""
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+import numpy as np
 from msgspec import structs
 
-from laptime.analysis.peak import Peak, measured_peak
+from laptime.analysis.evidence import CROWDED, select
+from laptime.analysis.quantiles import effective_size
 from laptime.analysis.stat import Stat
+from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.plan import TODAY, Constants
+from laptime.records.quantity import Quantity
+from laptime.records.series import DISTURBED
+
+TAG = "evidence/peak"
+
+FEWEST = 3
+"""Undisturbed blocks that a peak needs: two always agree well enough."""
+
+WIDEST = 0.15
+"""Half the distance between the tenth and the ninetieth of a hundred blocks, as a share: beyond it the
+machine has no peak to be a share of, whatever the interval of its mean."""
+
+
+class Peak(NamedTuple):
+    """The level of a peak.
+
+    Attributes:
+        quantity: FLOP/s, the geometric mean of the undisturbed blocks, Student's t on the logarithms; None
+            when it must not be quoted.
+        why_not: the reason in words; "" when it may be quoted.
+    """
+
+    quantity: Quantity | None
+    why_not: str = ""
+
+
+def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
+    """The peak of this case's device beside its samples; None where nobody measured any."""
+    series = case.find(TAG)
+    if series is None or not series.samples:
+        is_known = bool(case.details.peak and case.details.peak.flops)
+        return Peak(None, why_not="the peak was measured once, apart from the samples") if is_known else None
+    evidence = select(series, constants)
+    label = np.asarray(series.label or [0] * len(series.samples), dtype=int)
+    quiet = int(((label & int(DISTURBED)) == 0).sum())
+    needed = max(FEWEST, math.ceil((1 - CROWDED) * len(series.samples)))
+    if quiet < needed or evidence.basis not in ("undisturbed", "few"):
+        have = f"{quiet} of {len(series.samples)} blocks of the peak were undisturbed"
+        return Peak(None, why_not=f"{have}, {needed} are needed")
+    logs = np.log(evidence.values)
+    low, high = np.quantile(logs, [0.1, 0.9])
+    spread = math.expm1(float(high - low) / 2)
+    if spread > WIDEST:
+        return Peak(None, why_not=f"the measured peak itself swings by ±{spread:.0%}")
+    worth = max(2.0, min(len(logs), effective_size(evidence.values)))
+    reach = t_quantile(0.975, worth - 1) * float(logs.std(ddof=1)) / math.sqrt(worth)
+    mean = float(logs.mean())
+    return Peak(Quantity(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), len(logs), "FLOP/s"))
+
+
+def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
+    """What there is to say of a language model's case; nothing of others.
+
+    Args:
+        rate: items per second.
+    """
+    llm = case.details.known_model.llm
+    if llm is None or rate is None or rate.value is None:
+        return []
+    stats = [rate.scaled("tokens/rate", f"{llm.phase} tokens", llm.tokens, unit="1/s")]
+    if llm.weight_bytes is None:
+        return stats
+    per_sequence = llm.cache_bytes * (1 + 1 / llm.context)
+    per_token = llm.weight_bytes / case.batch + per_sequence
+    note = f"at least: {llm.weight_bytes:,} B of weights, {llm.cache_bytes:,} B of cache a sequence"
+    moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
+    stats += [
+        Stat(
+            tag="bytes/token",
+            title="bytes moved per token",
+            unit="B",
+            quantity=Quantity(per_token, unit="B", exact=True),
+            note=note,
+        ),
+        moved,
+    ]
+    if llm.bandwidth:
+        share = per_token / llm.bandwidth
+        stats.append(rate.scaled("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
+    return stats
 
 
 def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Constants = TODAY) -> list[Stat]:

@@ -1,4 +1,6 @@
-"""Which samples a statistic may use, decided by what is known about them and never by their size."""
+"""Which samples a statistic may use, decided by what is known about them and never by their size; and how
+much of each sample's time the outside took, from the evidence beside it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.quantiles import Floats
+from laptime.analysis.quantiles import Floats, median, quantile
+from laptime.records.case import Case
 from laptime.records.plan import TODAY, Constants
 from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Regime, Series
 
@@ -80,3 +83,71 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
         causes=causes,
         warm_up=int((label & int(Label.WARM_UP) != 0).sum()),
     )
+
+
+# Lost time.
+
+BEST = 0.1
+"""Quantile of the ruler that is its best: neighbours of a guest may be there for most of the time."""
+SLOW_RUN = 0.2
+"""Above its best in earlier runs: the whole run was slow. Less may be the clock of another hour."""
+
+
+def best_of_ruler(case: Case) -> float | None:
+    """Seconds of the known work at its best beside this case; None where no ruler was read."""
+    columns = [series.samples for series in case.series if series.metric.tag == "disturbance/ruler"]
+    return min((quantile(np.asarray(samples), BEST) for samples in columns if samples), default=None)
+
+
+def slowdown(case: Case, series: Series) -> Floats:
+    """How many times as long as at its best known work took beside each sample, shape (n,)."""
+    ruler, best = case.find("disturbance/ruler", series.regime), best_of_ruler(case)
+    if ruler is None or best is None or len(ruler.samples) != len(series.samples):
+        return np.ones(len(series.samples))
+    known = case.details.known_work  # at its best in earlier runs
+    reference = known if known and best > (1 + SLOW_RUN) * known else best
+    return np.asarray(ruler.samples, dtype=float) / reference
+
+
+def lost_time(case: Case, series: Series) -> Floats:
+    """Seconds of each sample that it would have been spared at most, shape (n,).
+
+    What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
+    leaves: waiting is a sum over threads. A slower CPU lengthens the rest by as much as known arithmetic, or
+    less: by nothing where a program waits for memory.
+    """
+    seconds = np.asarray(series.samples, dtype=float)
+
+    def column(name: str) -> Floats:
+        evidence = case.find(f"disturbance/{name}", series.regime)
+        if evidence is None or len(evidence.samples) != len(seconds):
+            return np.zeros(len(seconds))
+        return np.asarray(evidence.samples, dtype=float)
+
+    away = np.max([column(name) for name in ("waited", "stolen", "missing", "throttled")], axis=0)
+    busy = column("cpu") / (case.details.usable_cpus or np.inf)
+    away = np.minimum(away, np.maximum(0.0, seconds - busy))
+    return np.asarray(away + (seconds - away) * (1 - 1 / np.maximum(1, slowdown(case, series))))
+
+
+def unexplained(case: Case, series: Series) -> float:
+    """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
+
+    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples
+    stay longer than the others even without what they lost, leaving them out has picked the short ones.
+    """
+    evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
+    calls = np.asarray(series.calls or [1] * len(seconds))
+    whole = np.average((seconds - lost_time(case, series))[evidence.settled], weights=calls[evidence.settled])
+    kept = np.average(evidence.values, weights=calls[evidence.positions])
+    return float(whole / kept) - 1
+
+
+def lost_share(case: Case, series: Series, evidence: Evidence) -> float:
+    """Share of its time that the usual disturbed sample of a statistic lost; 0 where none had to be used."""
+    label = np.asarray(series.label or [0] * len(series.samples), dtype=int)[evidence.positions]
+    hit = (label & int(DISTURBED)) != 0
+    if not hit.any():
+        return 0.0
+    share = lost_time(case, series)[evidence.positions] / evidence.values
+    return median(share[hit])

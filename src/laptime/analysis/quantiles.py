@@ -9,13 +9,17 @@ autocorrelation of the indicator `sample <= quantile` (initial positive sequence
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laptime.analysis.student_t import t_quantile
+from laptime.kit.text import count
+from laptime.records.quantity import Quantity
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95
@@ -231,3 +235,42 @@ def deviation_interval(samples: Floats, *, level: float = LEVEL) -> tuple[float,
     deviation = float(samples.std(ddof=1))
     half = _NORMAL.inv_cdf((1 + level) / 2) * deviation * math.sqrt(max(kurtosis - 1, 0) / (4 * independent))
     return max(0.0, deviation - half), deviation + half
+
+
+# A number of which every trial, a fresh process, gives one value.
+
+FEWEST_TRIALS = 3
+"""Trials from which a mean has an interval."""
+
+
+class OverTrials(NamedTuple):
+    """A number over its trials.
+
+    Attributes:
+        quantity: in the number's own unit; without an interval below three trials.
+        statistic: what it is: `geometric mean of 5 trials`, `one trial`.
+    """
+
+    quantity: Quantity
+    statistic: str
+
+
+def over_trials(values: Sequence[float]) -> OverTrials:
+    """The mean of finite values, one a trial, at least one.
+
+    Times and rates are positive and differ by factors, so theirs is the geometric mean with Student's t on
+    the logarithms: such an interval never reaches below zero. Numbers that can be zero or negative have the
+    usual mean. The trials must be independent: what drifts through all of them does not show.
+    """
+    n, first = len(values), float(values[0])
+    if n == 1:
+        return OverTrials(Quantity(first), "one trial")
+    positive = min(values) > 0
+    statistic = f"{'geometric mean' if positive else 'mean'} of {count(n, 'trial')}"
+    if min(values) == max(values):
+        return OverTrials(Quantity.of(first, (first, first) if n >= FEWEST_TRIALS else None, n), statistic)
+    scaled = np.log(values) if positive else np.asarray(values, dtype=float)
+    around = mean_interval(scaled, effective=n) if n >= FEWEST_TRIALS else None
+    turned = np.exp if positive else float
+    ends = None if around is None else (float(turned(around[0])), float(turned(around[1])))
+    return OverTrials(Quantity.of(float(turned(scaled.mean())), ends, n), statistic)

@@ -1,4 +1,5 @@
-"""Where does warm-up end? Found as a change of level, never assumed to be ten calls.
+"""Where does warm-up end, and which levels changed too late to be one? Found as a change of level, never
+assumed to be ten calls.
 
 The series of one process is cut, again and again, at the point that best splits it into two levels (least
 absolute deviations of the logarithm, so that single slow samples do not matter), as long as the levels
@@ -10,12 +11,15 @@ so the kind is returned, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from laptime.analysis.quantiles import Floats, effective_size, median
 from laptime.analysis.student_t import t_quantile
+from laptime.records.case import Case
+from laptime.records.series import DISTURBED, UNSETTLED, Label, Regime, Series
 
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
 
@@ -140,3 +144,34 @@ def _wanders(x: Floats) -> bool:
     noise = max(1.4826 * median(np.abs(part - median(part))) for part in parts)
     error = 1.25 * noise * np.sqrt(6 / len(x))
     return bool(max(medians) - min(medians) > max(np.log1p(0.10), 4.0 * error))
+
+
+# How each process of a series settled.
+
+
+def timed_calls(case: Case) -> list[Series]:
+    """Latencies of single calls that have a level of their own; a queue's moves by itself."""
+    return [
+        series
+        for series in case.series
+        if series.metric.tag == "latency"
+        and series.samples
+        and not series.calls
+        and series.regime != Regime.PACED
+    ]
+
+
+def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:
+    """How each process settled, and its samples in seconds."""
+    seconds = np.asarray(series.samples)
+    process = np.asarray(series.process or [0] * len(seconds))
+    label = np.asarray(series.label or [0] * len(seconds), dtype=int)
+    ignore = (label & int(DISTURBED | (UNSETTLED & ~Label.WARM_UP))) != 0
+    for p in np.unique(process):
+        yield settle(seconds[process == p], ignore[process == p]), seconds[process == p]
+
+
+def largest_late_step(case: Case) -> float:
+    """Share by which a level changed when it was too late for a warm-up; 0 where none did."""
+    steps = [late_step(seconds, steady) for series in timed_calls(case) for steady, seconds in levels(series)]
+    return max(steps, default=0.0)

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.achieved import achieved
-from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
-from laptime.analysis.lost_time import lost_share
+from laptime.analysis.achieved import achieved, token_rate
+from laptime.analysis.evidence import MIN_SAMPLES, Evidence, lost_share, select
 from laptime.analysis.open_loop import OpenLoop, open_loop
 from laptime.analysis.quantiles import (
     Floats,
@@ -23,13 +22,12 @@ from laptime.analysis.quantiles import (
     effective_size_of_mean,
     interval,
     mean_interval,
+    over_trials,
     quantile,
     samples_needed,
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
-from laptime.analysis.token_rate import token_rate
-from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.load import ANSWERED
 from laptime.records.plan import TODAY, Constants

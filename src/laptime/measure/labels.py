@@ -21,7 +21,7 @@ import math
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.lost_time import slowdown
+from laptime.analysis.evidence import slowdown
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
 from laptime.records.case import Case

@@ -14,8 +14,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from laptime.analysis.levels import largest_late_step
 from laptime.analysis.stat import Stat
+from laptime.analysis.steady import largest_late_step
 from laptime.analysis.summary import main_throughput, median_of
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison

@@ -1,4 +1,15 @@
-"""What a machine cannot beat: the roofline of the measured operators, with the makers' peaks.
+"""What a machine cannot beat, and what one that is not at hand would probably do.
+
+**Work** of a call that no machine can leave out is what bounds rest on:
+
+    products        2 m n k multiply-adds of dense matrix products and linear layers: all of them
+    convolutions    as if their kernels were 1 x 1: no bilinear algorithm (Winograd, FFT) needs fewer products
+    weights         bytes of the parameters that these read
+
+Left out, so that the bound stays one: attention and batched products (masks let kernels skip parts),
+recurrent layers (packed sequences), FFTs, sparse and quantized operators, everything elementwise.
+
+**A bound** is the roofline of the measured operators, with the makers' peaks:
 
     seconds of a call >= max(sum over dtypes of FLOPs / peak, (bytes of weights - cache) / bandwidth)
     calls per second  <= accelerators / seconds, or 1 / seconds with all cores
@@ -6,16 +17,53 @@
 Peaks are those that nothing of the kind exceeds: dense figures of datasheets; cores at the highest clock of
 any server part. So a machine whose best case costs more than what was measured elsewhere is ruled out.
 
-Source: Williams, Waterman and Patterson, Roofline (2009).
+**A prediction** is made only between machines that were measured: the same program on at least three. The
+share of its bound that each reached is taken for log-normal; a further machine of the same kind, whose bound
+lies between theirs, gets its own bound times the geometric mean share, with Student's t interval for one new
+draw. How wrong this is on the measured machines is told with it: each is predicted from the others.
+
+Sources: Winograd, Arithmetic complexity of computations (1980): F(m, r) needs m + r - 1 products; Williams,
+Waterman and Patterson, Roofline (2009).
+Lies when: a compiler proves that an output is not used and drops the operators behind it; what limits the
+program is not in the bound (launches, Python, the loader), and changes between machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from laptime.analysis.student_t import t_quantile
+from laptime.kit.text import count
 from laptime.probes.peaks import Ceiling, accelerator_ceiling, core_ceiling
-from laptime.records.cost import Machine, Work
+from laptime.records.case import Case
+from laptime.records.cost import Machine, Prediction, Work
+from laptime.records.quantity import Quantity
+
+PRODUCTS = ("mm", "addmm", "linear", "gemm", "fullyconnected")
+"""Names, without their library's prefix, of operators whose counted FLOPs are all needed."""
+
+
+def work_of(case: Case) -> Work | None:
+    """What one call of a case needs at least; None where nothing was counted, or nothing of it is needed."""
+    receipt = case.details.receipt
+    if receipt.least is not None:
+        flops = {dtype: number for dtype, number in receipt.least.flops.items() if number}
+        source = "dense products in full, convolutions as 1 x 1"
+        return Work(flops=flops, weights=receipt.least.weights, source=source) if flops else None
+    total = sum(number for name, number in receipt.counted.items() if _plain(name) in PRODUCTS)
+    if not total:
+        return None
+    dtype = str(case.axes.get("dtype", "float32"))
+    source = "dense products alone: the run does not tell the kernels of its convolutions"
+    return Work(flops={dtype: total}, source=source)
+
+
+def _plain(name: str) -> str:
+    return name.rpartition(".")[2].rpartition("::")[2].lower()
+
 
 _CPU_CACHE, _DEVICE_CACHE = 2.25 * 2**30, 256 * 2.0**20
 """Last-level caches that nothing exceeds: two sockets of EPYC 9684X, the Infinity Cache of MI300X."""
@@ -108,3 +156,55 @@ def devices(machine: Machine) -> float:
 def kinds(machines: Iterable[Machine]) -> set[bool]:
     """Whether machines compute on accelerators; both where some do and some do not."""
     return {bool(machine.accelerator) for machine in machines}
+
+
+FEWEST = 3
+
+
+class Reached(NamedTuple):
+    """Calls per second that one accelerator, or all cores, of a machine reached, and their bound."""
+
+    machine: Machine
+    rate: float
+    bound: float
+
+
+def quality(reached: Sequence[Reached]) -> Prediction:
+    """Whether anything can be predicted from these, and how wrong it is when one of them is left out."""
+    names = [each.machine.name for each in reached]
+    why_not = ""
+    if len({*names}) < FEWEST:
+        why_not = f"{count(len({*names}), 'machine')} measured, {FEWEST} are needed"
+    elif len(kinds(each.machine for each in reached)) > 1:
+        why_not = "some of the measured machines are CPUs, others have accelerators"
+    if why_not:
+        return Prediction(machines=names, why_not=why_not)
+    errors = []
+    for index, left_out in enumerate(reached):
+        others = [_share(each) for at, each in enumerate(reached) if at != index]
+        errors.append(abs(statistics.fmean(others) - _share(left_out)))
+    return Prediction(machines=names, error=math.exp(statistics.fmean(errors)), worst=math.exp(max(errors)))
+
+
+def predict(reached: Sequence[Reached], machine: Machine, bound: float) -> Quantity | str:
+    """Calls per second of one accelerator, or of all cores, of a machine with this bound, for this
+    one machine.
+
+    Returns:
+        A text why that is not predicted.
+    """
+    if kinds([machine]) != kinds(each.machine for each in reached):
+        return "the measured machines are of another kind"
+    bounds = [each.bound for each in reached]
+    if not min(bounds) <= bound <= max(bounds):
+        return "its peak lies outside those of the measured machines"
+    shares = [_share(each) for each in reached]
+    mean, spread = statistics.fmean(shares), statistics.stdev(shares)
+    reach = t_quantile(0.975, len(shares) - 1) * spread * math.sqrt(1 + 1 / len(shares))
+    # No prediction beats the bound.
+    low, middle, high = (bound * min(1.0, math.exp(mean + step)) for step in (-reach, 0.0, reach))
+    return Quantity(middle, low, high, len(shares), "1/s")
+
+
+def _share(reached: Reached) -> float:
+    return math.log(reached.rate / reached.bound)

@@ -1,10 +1,14 @@
 """The throughputs that a run has, of any kind of run, with the conditions under which each holds.
 
 bench, suite   a case each: its throughput, or the highest that keeps a promise about latency
-load           a level each: what was answered; the levels that keep a promise (`pricing.levels`)
+load           a level each: what was answered; the levels that keep a promise
 others         that tell it: the highest rate that held a promise of their own (`records.load.AT_SLO`)
 tune           the script as it is, and as it was tuned; both measured afresh
 profile        the untraced step, where the run knows it, else the traced one
+
+Of a language model whose answers were all counted the rate of a level is that of output tokens: reading
+prompts is part of what they cost. Of anything else, and where an answer was not counted, it is that of
+requests.
 """
 
 from __future__ import annotations
@@ -15,16 +19,17 @@ from typing import NamedTuple
 from msgspec import structs
 
 from laptime.analysis import tuned
-from laptime.analysis.promises import ONE_BY_ONE, Promise, calls_judged, text
+from laptime.analysis.load import LevelStats, level_stats
+from laptime.analysis.promises import ONE_BY_ONE, Promise, calls_judged, level_judged, text
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import count
-from laptime.pricing.levels import answered, is_level
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
-from laptime.records.cost import Excluded, Interval, Speed, Unit
-from laptime.records.load import AT_SLO
+from laptime.records.cost import Excluded, Speed, Unit
+from laptime.records.load import AT_SLO, Level
+from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.tuning import Measured, Tuning
 
@@ -131,7 +136,7 @@ def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | N
         if held.value is None or held.value <= 0:
             return None, f"no rate held {case.details.slo or 'its promise'}"
         return _speed(run, case, stats, held, at=case.details.slo or "its promise"), ""
-    if is_level(case):
+    if case.details.load is not None:
         level, reason = answered(case, wanted)
         if level is None:
             return None, reason
@@ -253,8 +258,7 @@ def _of_steps(
         run,
         case=label,
         target=target,
-        seconds=measured.step,
-        ci95=measured.ci95,
+        seconds=Quantity.of(measured.step, measured.ci95, unit="s"),
         batch=batch,
         unit="item" if run.tuning and run.tuning.model else "sample" if is_sample else "step",
         verdict=word,
@@ -272,12 +276,10 @@ def _of_profile(run: Run, samples_per_step: float | None) -> Speeds:
         return Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
     known = profile.reconciled
     if known is not None and known.untraced_ns > 0:
-        ends = known.untraced_ci95_ns
-        ci95 = None if ends is None else (ends[0] / _NS, ends[1] / _NS)
-        label, step = "untraced step", known.untraced_ns / _NS
+        label, step = "untraced step", Quantity.of(known.untraced_ns, known.untraced_ci95_ns)
     elif profile.overview.step_median_ns > 0:
         # A profiler slows a step down: this cost is an upper bound, and no better than noisy.
-        label, step, ci95 = "step under the profiler", profile.overview.step_median_ns / _NS, None
+        label, step = "step under the profiler", Quantity(profile.overview.step_median_ns)
         word = "noisy"
     else:
         return Speeds([], [Excluded(case=target, reason="it has no steps")])
@@ -286,8 +288,7 @@ def _of_profile(run: Run, samples_per_step: float | None) -> Speeds:
         run,
         case=label,
         target=target,
-        seconds=step,
-        ci95=ci95,
+        seconds=step.scaled(1 / _NS, "s"),
         batch=samples_per_step or 1.0,
         unit="step" if samples_per_step is None else "sample",
         verdict=word,
@@ -301,8 +302,7 @@ def _step_speed(
     *,
     case: str,
     target: str,
-    seconds: float,
-    ci95: Interval,
+    seconds: Quantity,
     batch: float,
     unit: Unit,
     verdict: Trust,
@@ -311,17 +311,18 @@ def _step_speed(
     devices = [device.name for device in run.environment.devices if device.name != "cpu"]
     device = devices[0] if devices else "cpu"
     memory = None if peak is None else float(peak)
+    rate = seconds.inverted(batch, "1/s")
     return Speed(
         run=run.id,
         case=case,
         label=case,
         target=target,
         unit=unit,
-        rate=batch / seconds,
-        ci95=None if ci95 is None else (batch / ci95[1], batch / ci95[0]),
+        rate=rate.value,
+        ci95=rate.interval,
         at="training",
-        latency=seconds,
-        latency_ci95=ci95,
+        latency=seconds.value,
+        latency_ci95=seconds.interval,
         verdict=verdict,
         batch=batch,
         device=device,
@@ -334,3 +335,53 @@ def described(excluded: list[Excluded]) -> str:
     """`2 cases have no cost: ...`."""
     reasons = "; ".join(dict.fromkeys(each.reason for each in excluded))
     return f"{count(len(excluded), 'case')} without a cost: {reasons}" if excluded else ""
+
+
+# Levels of load.
+
+
+class Answered(NamedTuple):
+    """Units per second, and the conditions under which they were answered, as in `Speed`."""
+
+    rate: Stat
+    unit: Unit
+    at: str
+    median: Stat
+    tail: float | None = None
+
+
+def answered(case: Case, wanted: Sequence[Promise]) -> tuple[Answered | None, str]:
+    """What a level answered; else why that has no price.
+
+    Args:
+        wanted: promises that have to be kept; none takes any level.
+    """
+    level = level_stats(case)
+    if level is None or not level.answered.value:
+        return None, "no request was answered"
+    median = level.latency["median"]
+    rate, unit = _rate(level)
+    if not wanted:
+        return Answered(rate, unit, _at(level), median), ""
+    judged = level_judged(wanted, level)
+    if judged.word != "kept":
+        return None, judged.sentence
+    return Answered(rate, unit, text(wanted), median, judged.value), ""
+
+
+def _rate(level: LevelStats) -> tuple[Stat, Unit]:
+    per_answer = level.tokens.per_answer if level.tokens else None
+    if level.answered.quantity is None or per_answer is None or not per_answer.value:
+        return level.answered, "request"
+    rate = level.answered.quantity.divided(per_answer.inverted(), "1/s")
+    return structs.replace(level.answered, quantity=rate), "token"
+
+
+def _at(level: LevelStats) -> str:
+    if level.balance.grows:
+        return "saturation"
+    return _users(level.facts) if level.facts.kind == "closed" else "a given rate"
+
+
+def _users(facts: Level) -> str:
+    return f"{facts.concurrency} user" + ("" if facts.concurrency == 1 else "s")

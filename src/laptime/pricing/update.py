@@ -14,8 +14,7 @@ from typing import IO, NamedTuple
 from laptime.kit.errors import unknown
 from laptime.kit.text import count
 from laptime.pricing import lists, machine_table
-from laptime.pricing.machine_table import Table
-from laptime.pricing.validation import reason
+from laptime.pricing.machine_table import Table, reason
 from laptime.records.cost import FlexShape, Machine
 from laptime.store.folder import write_whole
 

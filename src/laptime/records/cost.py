@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from laptime.records.case import Axis
 from laptime.records.check import Trust
+from laptime.records.quantity import Interval, Quantity
 
 Origin = Literal["builtin", "updated", "local", "flag"]
 
@@ -136,7 +137,6 @@ class FlexShape(Struct, frozen=True, kw_only=True):
 # What runs cost.
 
 Unit = Literal["call", "item", "sample", "step", "request", "token"]
-Interval = tuple[float, float] | None
 
 
 class Training(Struct, frozen=True, kw_only=True):
@@ -148,6 +148,11 @@ class Training(Struct, frozen=True, kw_only=True):
     usd_per_epoch: float
     usd: float
     ci95: Interval = None
+
+    @property
+    def cost(self) -> Quantity:
+        """USD of the whole training."""
+        return Quantity.of(self.usd, self.ci95, unit="USD")
 
 
 class Monthly(Struct, frozen=True, kw_only=True):
@@ -199,6 +204,11 @@ class Speed(Struct, frozen=True, kw_only=True):
     host_memory: float | None = None
     device_memory: float | None = None
 
+    @property
+    def throughput(self) -> Quantity:
+        """Units per second."""
+        return Quantity.of(self.rate, self.ci95, unit="1/s")
+
 
 class Line(Struct, frozen=True, kw_only=True):
     """What one speed costs on the machine that it was measured on.
@@ -221,6 +231,11 @@ class Line(Struct, frozen=True, kw_only=True):
     training: Training | None = None
     monthly: Monthly | None = None
     cheapest: bool = False
+
+    @property
+    def cost(self) -> Quantity:
+        """USD per 1 M units."""
+        return Quantity.of(self.usd_per_million, self.ci95, unit="USD")
 
 
 class Priced(Struct, frozen=True, kw_only=True):

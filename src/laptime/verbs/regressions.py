@@ -13,8 +13,8 @@ from msgspec import structs
 
 from laptime.analysis import budgets
 from laptime.analysis.between_runs import Spread
+from laptime.analysis.budgets import metric_change
 from laptime.analysis.compare import compare_in_shared_regime
-from laptime.analysis.metric_change import metric_change
 from laptime.analysis.summary import REPORTED, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fixtures.runs import LATENCY, case
-from laptime.analysis.lost_time import lost_time
+from laptime.analysis.evidence import lost_time
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.measure.labels import relabel
 from laptime.records.case import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.runs import case, facts, timings
-from laptime.analysis.peak import TAG, measured_peak
+from laptime.analysis.achieved import TAG, measured_peak
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import summarize
 from laptime.measure.labels import WAITED_SHARE

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from laptime.analysis.trials import over_trials
+from laptime.analysis.quantiles import over_trials
 from laptime.records.quantity import Quantity
 
 

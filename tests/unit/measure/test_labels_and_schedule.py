@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.runs import LATENCY, case, timings
-from laptime.analysis.lost_time import unexplained
+from laptime.analysis.evidence import unexplained
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
 from laptime.measure.schedule import looks, printed, reached, rounds

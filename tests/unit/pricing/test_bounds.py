@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fixtures import runs
-from laptime.pricing.bounds import bound, may_lower
-from laptime.pricing.work import work_of
+from laptime.pricing.bounds import bound, may_lower, work_of
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import accelerator_name
 from laptime.records.cost import Machine, Work

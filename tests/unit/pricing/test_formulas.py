@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.pricing import formulas
+from laptime.records.quantity import Quantity
 
 AMOUNTS = st.floats(1e-3, 1e6)
 RATES = st.floats(1e-6, 1e9)
+
+
+def cost(price: float, rate: float, utilization: float = 1.0) -> float:
+    return formulas.per_million(price, Quantity(rate), utilization).value
 
 
 @pytest.mark.parametrize(
@@ -28,7 +33,7 @@ RATES = st.floats(1e-6, 1e9)
     ],
 )
 def test_usd_per_million_is_as_by_hand(price: float, rate: float, cents: float) -> None:
-    assert formulas.per_million(price, rate) == pytest.approx(cents, abs=5e-6)
+    assert cost(price, rate) == pytest.approx(cents, abs=5e-6)
 
 
 def test_the_bill_of_the_article_is_as_by_hand() -> None:
@@ -43,7 +48,7 @@ def test_the_bill_of_the_article_is_as_by_hand() -> None:
 
 def test_a_training_is_as_by_hand() -> None:
     # ImageNet: 1,281,167 / 2500 = 512.4668 s = 0.1423519 h; x 1.006 = 0.143206 USD an epoch; x 90 = 12.88854
-    cost = formulas.training(1.006, 2500, 1_281_167, 90, (2400, 2600))
+    cost = formulas.training(1.006, Quantity(2500, 2400, 2600), 1_281_167, 90)
     assert cost.usd_per_epoch == pytest.approx(0.143206, abs=1e-6)
     assert round(cost.usd, 2) == 12.89
     assert cost.hours == pytest.approx(12.811670, abs=1e-6)
@@ -66,28 +71,27 @@ def test_exactly_full_machines_are_enough() -> None:
 
 
 def test_the_interval_of_a_cost_is_that_of_the_rate_turned_over() -> None:
-    assert formulas.per_million_interval(3.6, (10.0, 20.0)) == pytest.approx((50.0, 100.0))
-    assert formulas.per_million_interval(3.6, None) is None
-    open_ended = formulas.per_million_interval(3.6, (0.0, math.inf))
-    assert open_ended == (0.0, math.inf)
+    found = formulas.per_million(3.6, Quantity(12.5, 10.0, 20.0, unit="1/s"))
+    assert (found.value, found.unit) == (pytest.approx(80.0), "USD")
+    assert found.interval == pytest.approx((50.0, 100.0))
+    assert formulas.per_million(3.6, Quantity(12.5)).interval is None
+    assert formulas.per_million(3.6, Quantity(12.5, 0.0, math.inf)).interval == (0.0, math.inf)
 
 
 @given(AMOUNTS, RATES)
 def test_twice_the_price_is_twice_the_cost(price: float, rate: float) -> None:
-    assert formulas.per_million(2 * price, rate) == pytest.approx(2 * formulas.per_million(price, rate))
+    assert cost(2 * price, rate) == pytest.approx(2 * cost(price, rate))
     assert formulas.per_usd(2 * price, rate) == pytest.approx(formulas.per_usd(price, rate) / 2)
 
 
 @given(AMOUNTS, RATES, st.floats(0.01, 1.0))
 def test_half_the_utilization_is_twice_the_cost(price: float, rate: float, share: float) -> None:
-    assert formulas.per_million(price, rate, share / 2) == pytest.approx(
-        2 * formulas.per_million(price, rate, share)
-    )
+    assert cost(price, rate, share / 2) == pytest.approx(2 * cost(price, rate, share))
 
 
 @given(AMOUNTS, RATES)
 def test_cost_and_units_per_usd_are_one_fact(price: float, rate: float) -> None:
-    assert formulas.per_million(price, rate) * formulas.per_usd(price, rate) == pytest.approx(1e6)
+    assert cost(price, rate) * formulas.per_usd(price, rate) == pytest.approx(1e6)
 
 
 @given(AMOUNTS, RATES, RATES)
@@ -96,4 +100,4 @@ def test_a_month_costs_at_least_what_its_calls_cost_at_saturation(
 ) -> None:
     month = formulas.monthly(price, rate, wanted)
     assert 0 < month.utilization <= 1 + 1e-6
-    assert month.usd_per_million >= formulas.per_million(price, rate) * (1 - 1e-6)
+    assert month.usd_per_million >= cost(price, rate) * (1 - 1e-6)

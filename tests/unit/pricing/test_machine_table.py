@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.pricing import ages, machine_table
-from laptime.pricing.lookup import find
+from laptime.pricing import formulas, machine_table
+from laptime.pricing.location import find
 from laptime.records.cost import Machine
 
 TODAY = date(2026, 11, 22)
@@ -47,7 +47,7 @@ def test_no_row_of_our_own_file_is_refused_and_each_has_a_source_and_a_date() ->
     assert table.refused == []
     assert len(table.machines) > 1000
     assert {"aws", "azure", "gcp", "oci"} <= {each.provider for each in table.machines}
-    assert all(each.source and ages.day(each.seen) for each in [*table.machines, *table.flex])
+    assert all(each.source and formulas.first_day(each.seen) for each in [*table.machines, *table.flex])
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_an_unknown_machine_is_an_error_with_the_nearest_names(typed: str, what:
 )
 def test_a_price_warns_by_its_own_age(provider: str, seen: str, warns: bool) -> None:
     machine = Machine(provider=provider, shape="x", usd_per_hour=1.0, seen=seen)
-    assert bool(ages.warning(machine, TODAY)) is warns
+    assert bool(formulas.age_warning(machine, TODAY)) is warns
 
 
 def test_what_is_written_can_be_read_again() -> None:

@@ -19,7 +19,7 @@ from laptime.kit.errors import UsageError
 from laptime.pricing import machine_table
 from laptime.pricing.lists import aws, azure, oci
 from laptime.pricing.lists._pages import pages
-from laptime.pricing.lookup import find
+from laptime.pricing.location import find
 from laptime.pricing.update import Fetched, update
 
 DATA = Path(__file__).parents[2] / "data" / "prices"

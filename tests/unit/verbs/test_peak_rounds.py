@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from laptime.analysis.peak import FEWEST, TAG
+from laptime.analysis.achieved import FEWEST, TAG
 from laptime.measure.protocol import Block, Command, Pass
 from laptime.records.case import Failure
 from laptime.records.plan import BenchRequest, Variant

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.trials import FEWEST
+from laptime.analysis.quantiles import FEWEST_TRIALS
 from laptime.edges.perfzero.process import Ended, Event, Look
 from laptime.edges.perfzero.verdict import IMPOSSIBLE, Outcome, spreads
 from laptime.kit.text import count
@@ -77,8 +77,8 @@ def _bounds(trials: list[Outcome]) -> Iterator[Check]:
 def _interval(trials: list[Outcome]) -> Iterator[Check]:
     """No number is better known than its interval says; one without is not known at all."""
     measured = sum(each.measured for each in trials)
-    if 0 < measured < FEWEST:
-        sentence = f"{count(measured, 'trial')}: too few for an interval, which needs {FEWEST}"
+    if 0 < measured < FEWEST_TRIALS:
+        sentence = f"{count(measured, 'trial')}: too few for an interval, which needs {FEWEST_TRIALS}"
         yield Check(name="trials", outcome="warn", sentence=sentence, next=_MORE)
         return
     wide = {}

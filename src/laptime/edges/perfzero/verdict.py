@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from laptime.analysis.trials import over_trials
+from laptime.analysis.quantiles import over_trials
 from laptime.edges.perfzero.process import Ended
 from laptime.edges.perfzero.report import Metric, Report
 from laptime.edges.perfzero.schema import REPORT_PREFIX, WALL_TIME

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.analysis.evidence import select
-from laptime.analysis.lost_time import unexplained
+from laptime.analysis.evidence import select, unexplained
 from laptime.analysis.summary import headline, main_throughput
 from laptime.records.case import Case
 from laptime.records.check import Check

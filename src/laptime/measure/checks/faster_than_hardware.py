@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.analysis.peak import TAG as PEAK
+from laptime.analysis.achieved import TAG as PEAK
 from laptime.analysis.summary import summarize
 from laptime.records.case import Case
 from laptime.records.check import Check

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from laptime.analysis.evidence import select
-from laptime.analysis.levels import levels, timed_calls
-from laptime.analysis.steady import late_step
+from laptime.analysis.steady import late_step, levels, timed_calls
 from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check

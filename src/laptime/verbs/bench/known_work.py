@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from laptime.analysis.lost_time import best_of_ruler
+from laptime.analysis.evidence import best_of_ruler
 from laptime.kit import system_files
 from laptime.kit.clock import Clock, SystemClock
 from laptime.records.case import Case

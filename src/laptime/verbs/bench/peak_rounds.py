@@ -12,7 +12,7 @@ from statistics import median
 
 from msgspec import structs
 
-from laptime.analysis.peak import FEWEST, TAG
+from laptime.analysis.achieved import FEWEST, TAG
 from laptime.records.case import Case
 from laptime.records.details import Peak
 from laptime.records.plan import Variant

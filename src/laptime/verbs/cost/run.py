@@ -4,20 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from typing import Literal
+
+from msgspec import structs
 
 from laptime.analysis.promises import Promise, promises, text
+from laptime.analysis.scaling import Scaled, scaling
 from laptime.kit import __version__
 from laptime.kit.errors import UsageError
-from laptime.pricing import ages, machine_table
+from laptime.pricing import formulas, machine_table
+from laptime.pricing.formulas import sized_down
 from laptime.pricing.machine_table import Table
 from laptime.pricing.speeds import speeds, verdict
-from laptime.records.cost import Cores, Cost, Elsewhere, Excluded, Prediction, Priced, RunFacts, Work
+from laptime.records.cost import (
+    Cores,
+    Cost,
+    Elsewhere,
+    Excluded,
+    FlexShape,
+    Line,
+    Machine,
+    Prediction,
+    Priced,
+    RunFacts,
+    Saving,
+    Speed,
+    Work,
+)
+from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.verbs.cost import elsewhere
-from laptime.verbs.cost.cores import cores
-from laptime.verbs.cost.elsewhere import Measured
-from laptime.verbs.cost.lines import line, savings, with_cheapest
-from laptime.verbs.cost.machines import Known, doubts, machine_of, refuse_mismatch
+from laptime.verbs.cost.machines import (
+    Known,
+    Measured,
+    doubts,
+    elsewhere,
+    machine_of,
+    question,
+    refuse_mismatch,
+    share_of,
+)
 from laptime.verbs.cost.request import CostRequest
 
 
@@ -40,12 +65,12 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
     quality: Prediction | None = None
     work: Work | None = None
     if request.where:
-        asked = elsewhere.question(measured, utilization=request.utilization, wanted=wanted, today=today)
+        asked = question(measured, utilization=request.utilization, wanted=wanted, today=today)
         if isinstance(asked, str):
             warnings.append(asked)
         else:
             work = asked.work
-            rows, quality = elsewhere.elsewhere(asked, measured, table)
+            rows, quality = elsewhere(asked, measured, table)
     return Cost(
         laptime=__version__,
         today=today.isoformat(),
@@ -108,15 +133,180 @@ def _priced(known: Known, today: date) -> Priced:
     return Priced(
         machine=machine,
         known_by=known.by,
-        age=ages.words(machine, today),
-        age_days=ages.days(machine, today),
+        age=formulas.age_text(machine, today),
+        age_days=formulas.age_in_days(machine, today),
     )
 
 
 def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:
     """What does not fit together, and prices that are too old."""
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
-    old = [ages.warning(each.machine, today) for each in known]
+    old = [formulas.age_warning(each.machine, today) for each in known]
     hosts = {each.run.id for each in measured if each.line.speed.unit == "step"}
     steps = [f"run {run} does not tell how many samples a step has: --batch N" for run in sorted(hosts)]
     return list(dict.fromkeys([*told, *filter(None, old), *steps]))
+
+
+# A line a measured speed, and one line against another.
+
+_TRAINS = ("sample", "step", "item", "call")
+
+
+def line(speed: Speed, machine: Machine, request: CostRequest) -> Line:
+    """What a speed costs on its machine."""
+    share = share_of(speed, machine)
+    price = machine.usd_per_hour * share
+    training = None
+    if request.samples is not None and speed.unit in _TRAINS:
+        training = formulas.training(price, speed.throughput, request.samples, request.epochs)
+    monthly = formulas.monthly(price, speed.rate, request.rate) if request.rate is not None else None
+    cost = formulas.per_million(price, speed.throughput, request.utilization)
+    return Line(
+        speed=speed,
+        machine=machine.name,
+        usd_per_hour=price,
+        share=share,
+        usd_per_million=cost.value,
+        ci95=cost.interval,
+        units_per_usd=formulas.per_usd(price, speed.rate, request.utilization),
+        usd_per_month=formulas.per_month(price),
+        training=training,
+        monthly=monthly,
+    )
+
+
+def with_cheapest(lines: Sequence[Line]) -> list[Line]:
+    """The same lines, the cheapest of each run marked."""
+    best: dict[str, Line] = {}
+    for each in lines:
+        run = each.speed.run
+        if run not in best or each.usd_per_million < best[run].usd_per_million:
+            best[run] = each
+    return [structs.replace(each, cheapest=any(each is other for other in best.values())) for each in lines]
+
+
+def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
+    """Before against after: the two halves of a tuning session, or two runs.
+
+    Of two runs, cases of the same key are compared; where none is in both, the cheapest of each.
+    """
+    if len(runs) == 1:
+        by_label = {each.speed.case: each for each in lines}
+        tuning = runs[0].tuning
+        if tuning is None or not {"as it is", "tuned"} <= {*by_label}:
+            return []
+        before, after, gain = by_label["as it is"], by_label["tuned"], tuning.speedup
+        ratio = before.usd_per_million / after.usd_per_million
+        return [
+            _saving(before, after, Quantity.of(ratio, gain.ci95 if gain else None), paired=gain is not None)
+        ]
+    if len(runs) != 2 or runs[0].id == runs[1].id:
+        return []
+    old, new = ([each for each in lines if each.speed.run == run.id] for run in runs)
+    pairs = [(a, b) for a in old for b in new if a.speed.case == b.speed.case and _alike(a, b)]
+    if not pairs:
+        cheapest = [min(side, key=lambda each: each.usd_per_million) for side in (old, new) if side]
+        pairs = [(cheapest[0], cheapest[1])] if len(cheapest) == 2 and _alike(*cheapest) else []
+    # Neither was measured beside the other: the ratio reaches from end to end.
+    return [_saving(a, b, a.cost.divided(b.cost, "1"), paired=False) for a, b in pairs]
+
+
+def _alike(a: Line, b: Line) -> bool:
+    """Whether their units mean the same."""
+    of_one = {"call", "item"}
+    return a.speed.unit == b.speed.unit or {a.speed.unit, b.speed.unit} == of_one
+
+
+def _saving(before: Line, after: Line, ratio: Quantity, *, paired: bool) -> Saving:
+    word: Literal["cheaper", "dearer", "unclear"] = "unclear"
+    if ratio.low is not None and ratio.high is not None and (ratio.low > 1 or ratio.high < 1):
+        word = "cheaper" if ratio.low > 1 else "dearer"
+    a, b = before.monthly, after.monthly
+    c, d = before.training, after.training
+    return Saving(
+        before=_name(before),
+        after=_name(after),
+        usd_before=before.usd_per_million,
+        usd_after=after.usd_per_million,
+        ratio=ratio.value,
+        ci95=ratio.interval,
+        word=word,
+        paired=paired,
+        usd_per_month=a.usd - b.usd if a and b else None,
+        usd_per_training=c.usd - d.usd if c and d else None,
+    )
+
+
+def _name(of: Line) -> str:
+    return of.speed.case if of.speed.at == "training" else f"{of.speed.run}: {of.speed.label}"
+
+
+# Numbers of threads and instances that a run measured, each on the smallest machine with cores for it.
+
+
+def cores(
+    run: Run, kept: Sequence[Speed], machine: Machine, table: Table, *, utilization: float, asked: bool
+) -> list[Cores]:
+    """The rows of a run that varied them; none for another. The cheapest that keeps the promise is marked.
+
+    Args:
+        kept: speeds that keep the promise, or all without one (`asked` is then false).
+    """
+    by_case = {speed.case: speed for speed in kept}
+    shape = next((each for each in table.flex if each.name == _stem(machine)), None)
+    rows = []
+    for scaled in scaling(run.cases, run.constants, _cores_of(run, machine)):
+        speed = by_case.get(scaled.case)
+        rows.append(_row(scaled, speed, shape, machine, utilization=utilization, asked=asked))
+    priced = [row for row in rows if row.usd_per_million is not None and row.holds is not False]
+    best = min(priced, key=lambda row: row.usd_per_million or 0.0, default=None)
+    return [structs.replace(row, cheapest=row is best) for row in rows]
+
+
+def _stem(machine: Machine) -> str:
+    return ":".join(machine.name.split(":")[:2])
+
+
+def _cores_of(run: Run, machine: Machine) -> float | None:
+    """Physical cores: as the machine tells; else as its shape is known to have."""
+    told = run.environment.physical_cores
+    if told is not None:
+        return float(told)
+    return machine.cores if machine.vcpus == run.environment.vcpus else None
+
+
+def _row(
+    scaled: Scaled,
+    speed: Speed | None,
+    shape: FlexShape | None,
+    machine: Machine,
+    *,
+    utilization: float,
+    asked: bool,
+) -> Cores:
+    rate = speed.throughput if speed else scaled.rate
+    row = Cores(
+        threads=scaled.threads,
+        instances=scaled.instances,
+        case=scaled.case,
+        rate=rate.value,
+        ci95=rate.interval,
+        efficiency=scaled.efficiency,
+        cores=scaled.cores,
+        siblings=scaled.siblings,
+        holds=speed is not None if asked else None,
+    )
+    if speed is None:
+        return row
+    sized: Machine | None = machine
+    if shape is not None and scaled.cores is not None:
+        sized = sized_down(shape, scaled.cores, speed.host_memory)
+    if sized is None:
+        return row
+    price = sized.usd_per_hour
+    return structs.replace(
+        row,
+        machine=sized.name,
+        usd_per_hour=price,
+        usd_per_million=formulas.per_million(price, rate, utilization).value,
+    )

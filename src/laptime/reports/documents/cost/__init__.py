@@ -72,14 +72,15 @@ def _headline(cost: Cost) -> doc.Headline:
             sentence=sentence + around,
             next=_next(cost, best),
         )
-    text = f"per 1 M {words.units(cost)} {usd_interval(best.ci95)}".rstrip()
+    price = words.price(best.cost)
+    text = f"per 1 M {words.units(cost)} {price.interval}".rstrip()
     of = f", {best.speed.label}" if len(cost.lines) > 1 else ""
     noisy = f"; the measurement is {best.speed.verdict}" if best.speed.verdict != "trusted" else ""
-    price = f"on {best.machine} at {usd(best.usd_per_hour)} USD/h"
+    machine = f"on {best.machine} at {usd(best.usd_per_hour)} USD/h"
     return doc.Headline(
-        word=f"{usd(best.usd_per_million, best.ci95)} USD",
+        word=f"{price.text} USD",
         tone="noisy" if best.speed.verdict == "noisy" else "trusted",
-        sentence=f"{text}, {words.at(best.speed)}{of}, {price}{noisy}",
+        sentence=f"{text}, {words.at(best.speed)}{of}, {machine}{noisy}",
         next=_next(cost, best),
     )
 

@@ -55,8 +55,7 @@ def _row(line: Line, *, several: bool) -> dict[str, Any]:
 
 
 def _price(line: Line) -> doc.Cell:
-    text = usd(line.usd_per_million, line.ci95)
-    return doc.Cell(text=text, value=line.usd_per_million, interval=usd_interval(line.ci95))
+    return words.price(line.cost)
 
 
 def _rate(each: Speed | Cores) -> doc.Cell:
@@ -181,7 +180,7 @@ def _chart(cost: Cost) -> Plot:
 
 def _spot(line: Line, style: Style, *, several: bool) -> Spot:
     """A measured line; its machine is told by colour and shape where several lines have their own names."""
-    value, latency, ends = line.usd_per_million, line.speed.latency or 0.0, line.ci95
+    value, latency, ends = line.usd_per_million, line.speed.latency or 0.0, line.cost.interval
     text = f"{line.speed.label} ({line.machine}), measured: {usd(value, ends)} USD, {show(latency, 's')}"
     return Spot(latency, value, style, text, ends, line.speed.label if several else line.machine)
 

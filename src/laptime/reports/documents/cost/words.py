@@ -10,6 +10,7 @@ from typing import Any
 from laptime.kit.text import count
 from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.records.cost import Cost, Line, Machine, Speed
+from laptime.records.quantity import Quantity
 from laptime.reports import document as doc
 from laptime.reports._words import printable
 
@@ -41,6 +42,13 @@ def money(name: str) -> Callable[[Any], doc.Cell]:
 def at(speed: Speed) -> str:
     """`at saturation`, `at latency=50 ms@p99`, `while training`."""
     return "while training" if speed.at == "training" else f"at {speed.at}"
+
+
+def price(cost: Quantity) -> doc.Cell:
+    """US dollars, with their interval."""
+    return doc.Cell(
+        text=usd(cost.value, cost.interval), value=cost.value, interval=usd_interval(cost.interval)
+    )
 
 
 def machine(each: Machine) -> str:
@@ -110,12 +118,13 @@ def _training(line: Line) -> list[tuple[str, str]]:
         return []
     is_whole = training.epochs == int(training.epochs)
     epochs = count(int(training.epochs), "epoch") if is_whole else f"{training.epochs:g} epochs"
-    around = f" {usd_interval(training.ci95)}" if training.ci95 else ""
+    total = price(training.cost)
+    around = f" {total.interval}" if total.interval else ""
     digits = max(0, 2 - math.floor(math.log10(training.hours))) if training.hours > 0 else 0
     hours = f"{training.hours:,.{digits}f} h" if training.hours >= 0.1 else show(training.hours * 3600, "s")
     return [
         ("epoch", f"{usd(training.usd_per_epoch)} USD for {training.samples:,.0f} {line.speed.unit}s"),
-        ("training", f"{usd(training.usd, training.ci95)} USD{around} for {epochs}, {hours}"),
+        ("training", f"{total.text} USD{around} for {epochs}, {hours}"),
     ]
 
 
@@ -131,11 +140,12 @@ def _monthly(line: Line, units: str) -> list[tuple[str, str]]:
 def cards(cost: Cost) -> list[doc.Card]:
     """The numbers that people come for, of the cheapest line."""
     cheapest, of = best(cost), units(cost)
+    least = price(cheapest.cost)
     made = [
         doc.Card(
             title=f"USD per 1 M {of}",
-            figure=usd(cheapest.usd_per_million, cheapest.ci95),
-            interval=usd_interval(cheapest.ci95),
+            figure=least.text,
+            interval=least.interval,
             note=", ".join(
                 filter(None, (at(cheapest.speed), cheapest.speed.label if len(cost.lines) > 1 else ""))
             ),
@@ -146,12 +156,12 @@ def cards(cost: Cost) -> list[doc.Card]:
         ),
     ]
     if cheapest.training is not None:
-        training = cheapest.training
+        training, total = cheapest.training, price(cheapest.training.cost)
         made.append(
             doc.Card(
                 title="USD a training",
-                figure=usd(training.usd, training.ci95),
-                interval=usd_interval(training.ci95),
+                figure=total.text,
+                interval=total.interval,
                 note=f"{training.epochs:g} x {training.samples:,.0f} {cheapest.speed.unit}s",
             )
         )

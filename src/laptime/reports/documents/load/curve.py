@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis import load_knee
+from laptime.analysis.knee import kept_until, load_of
+from laptime.analysis.knee import knee as knee_among
 from laptime.kit.text import count
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
@@ -125,7 +126,7 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
 
 
 def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
-    found = load_knee.kept_until([each.stats for each in rows if each.stats is not None])
+    found = kept_until([each.stats for each in rows if each.stats is not None])
     if found is None:
         return Knee(None, None, f"not known: no level surely keeps or breaks {slo}")
     low, high = found
@@ -146,10 +147,8 @@ def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
 def _of_power(rows: Sequence[Measured]) -> Knee:
     """Of levels whose figures are trusted; those above capacity bound it."""
     told = [each.stats for each in rows if each.stats is not None and _counts(each)]
-    found = load_knee.knee(told)
-    left_out = [
-        _load(load_knee.load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)
-    ]
+    found = knee_among(told)
+    left_out = [_load(load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)]
     without = f"; not trusted, and left out: {', '.join(left_out)}" if left_out else ""
     if found is None or (found.low is None and found.high is None):
         return Knee(
