@@ -9,12 +9,8 @@ from typing import Any
 
 from laptime.tuning.catalogue import _inserted
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
+from laptime.tuning.loop_profile import FACT_SENTENCES
 from laptime.tuning.optimization import Optimization, Options
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return "" if {"blocks", "hf_model"} & loop_profile.facts else FACT_SENTENCES["blocks"][1]
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -53,7 +49,9 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"checkpointing"}),
     conflicts=frozenset({"compiled"}),
     goal="memory",
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        "" if {"blocks", "hf_model"} & loop_profile.facts else FACT_SENTENCES["blocks"][1]
+    ),
     apply=apply,
     edit=edit,
 )

@@ -9,11 +9,7 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return _bounds.compiled(loop_profile) * loop_profile.share("forward", "backward", "other")
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -42,7 +38,9 @@ def edit(script: Any, options: Options) -> None:
 OPTIMIZATION = Optimization(
     title="torch.compile",
     numerics="reassociated",
-    saves=bound,
+    saves=lambda loop_profile, options: (
+        _bounds.compiled(loop_profile) * loop_profile.share("forward", "backward", "other")
+    ),
     needs=frozenset({"gcc", "!compiled"}),
     gives=frozenset({"compiled"}),
     prior=0.3,

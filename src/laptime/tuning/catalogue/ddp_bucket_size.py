@@ -4,8 +4,6 @@ Source: torch.nn.parallel.DistributedDataParallel, bucket_cap_mb; Li et al., PyT
 Lies when: ranks wait for the slowest of them, not for the network.
 """
 
-from typing import Any
-
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 SIZES = (50, 10, 100, 200)
@@ -18,14 +16,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [{"bucket_cap_mb": size} for size in SIZES if not megabytes or size < 2 * megabytes]
 
 
-def apply(loop: Any, options: Options) -> None:
-    loop.parallel(lambda call: call.arguments.update(bucket_cap_mb=options["bucket_cap_mb"]))
-
-
-def edit(script: Any, options: Options) -> None:
-    script.set_arguments("parallel", bucket_cap_mb=str(options["bucket_cap_mb"]))
-
-
 OPTIMIZATION = Optimization(
     title="size of gradient buckets",
     numerics="reassociated",
@@ -35,6 +25,10 @@ OPTIMIZATION = Optimization(
     prior=0.2,
     propose=propose,
     why_not=lambda loop_profile: "" if propose(loop_profile) else "all gradients fit one bucket",
-    apply=apply,
-    edit=edit,
+    apply=lambda loop, options: loop.parallel(
+        lambda call: call.arguments.update(bucket_cap_mb=options["bucket_cap_mb"])
+    ),
+    edit=lambda script, options: script.set_arguments(
+        "parallel", bucket_cap_mb=str(options["bucket_cap_mb"])
+    ),
 )

@@ -4,14 +4,7 @@ Source: torch.nn.parallel.DistributedDataParallel, gradient_as_bucket_view.
 Lies when: the script calls detach_() on gradients: that fails then.
 """
 
-from typing import Any
-
-from laptime.tuning.optimization import Optimization, Options
-
-
-def apply(loop: Any, options: Options) -> None:
-    loop.parallel(lambda call: call.arguments.update(gradient_as_bucket_view=True))
-
+from laptime.tuning.optimization import Optimization
 
 OPTIMIZATION = Optimization(
     title="gradients as views of buckets",
@@ -20,6 +13,8 @@ OPTIMIZATION = Optimization(
     saves={"backward": 0.1},
     needs=frozenset({"ddp"}),
     prior=0.3,
-    apply=apply,
+    apply=lambda loop, options: loop.parallel(
+        lambda call: call.arguments.update(gradient_as_bucket_view=True)
+    ),
     edit=lambda script, options: script.set_arguments("parallel", gradient_as_bucket_view="True"),
 )

@@ -24,10 +24,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     return f"{unused} parameters are unused" if unused else ""
 
 
-def apply(loop: Any, options: Options) -> None:
-    loop.parallel(lambda call: call.arguments.update(find_unused_parameters=False))
-
-
 def edit(script: Any, options: Options) -> None:
     if not by_trainer(script, hf={"ddp_find_unused_parameters": "False"}):
         script.set_arguments("parallel", find_unused_parameters="False")
@@ -41,6 +37,8 @@ OPTIMIZATION = Optimization(
     conflicts=frozenset({"ddp_static_graph"}),
     why_not=why_not,
     look=look,
-    apply=apply,
+    apply=lambda loop, options: loop.parallel(
+        lambda call: call.arguments.update(find_unused_parameters=False)
+    ),
     edit=edit,
 )

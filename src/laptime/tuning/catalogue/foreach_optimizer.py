@@ -7,11 +7,7 @@ Lies when: tensors are large: memory is read several times for what one loop wou
 from typing import Any
 
 from laptime.tuning.catalogue.fused_optimizer import switch
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return "it is torch's default on this device" if {"cuda", "xpu"} & loop_profile.facts else ""
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -31,7 +27,9 @@ OPTIMIZATION = Optimization(
     needs=frozenset({"!fused", "!foreach"}),
     conflicts=frozenset({"fused"}),
     prior=0.2,
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        "it is torch's default on this device" if {"cuda", "xpu"} & loop_profile.facts else ""
+    ),
     apply=apply,
     edit=lambda script, options: script.set_arguments("optimizer", foreach="True"),
 )

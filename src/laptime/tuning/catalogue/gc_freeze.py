@@ -21,10 +21,6 @@ def look(hooks: Any) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began}
 
 
-def why_not(loop_profile: LoopProfile) -> str:
-    return "" if _seconds(loop_profile) > 0 else "garbage collection is switched off, or was not timed"
-
-
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A full collection every hundred steps, which is often: it waits until a quarter more objects are
     there. At most a fifth of the step."""
@@ -62,7 +58,9 @@ OPTIMIZATION = Optimization(
     saves=bound,
     live=True,
     prior=0.1,
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        "" if _seconds(loop_profile) > 0 else "garbage collection is switched off, or was not timed"
+    ),
     look=look,
     example={"seconds": 0.05},
     apply=apply,

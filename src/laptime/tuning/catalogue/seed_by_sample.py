@@ -12,11 +12,7 @@ visit more.
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return "" if loop_profile.dataset_length else "the length of the dataset is not known"
+from laptime.tuning.optimization import Optimization, Options
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -41,7 +37,9 @@ OPTIMIZATION = Optimization(
     # It saves no time itself; it makes more workers exact.
     saves={},
     needs=frozenset({"loader", "map_dataset", "random_transforms"}),
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        "" if loop_profile.dataset_length else "the length of the dataset is not known"
+    ),
     apply=apply,
     edit=edit,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,39 +24,52 @@ TRACED = 2
 """Items in the inputs that a model is traced with at least: tracers take a size of 1 for a constant."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """What a draft begins with, as it was surveyed.
+
+    Attributes:
+        varies, outputs, device: see `Draft`. calibration: file of calls that builders may look at.
+        names: keywords of its tensors if the inputs are a sample of the user's, else None.
+    """
+
+    target: str
+    batch: int
+    varies: list[bool]
+    outputs: list[str] | None
+    calibration: str
+    names: Sequence[str] | None
+    device: str = "cpu"
+
+    def draft(self, file: str = "") -> Draft:
+        """The target before any change; `file`: its ONNX file, which then stands for it."""
+        calibration = Path(self.calibration)
+        if file := file or targets.parse(self.target).file:
+            return Draft(None, [], self.varies, self.outputs, calibration, form="onnx", file=Path(file))
+        traced = max(self.batch, TRACED) if any(self.varies) else self.batch
+        sample = None if self.names is None else first_of(calibration, self.names)
+        module, inputs = by_position(opened(self.target, sample, self.device), traced)
+        return Draft(module, inputs, self.varies, self.outputs, calibration, device=self.device)
+
+
 def build(
-    *,
-    target: str,
-    batch: int,
-    varies: Sequence[bool],
-    outputs: list[str] | None,
-    recipe: list[dict[str, Any]],
-    calibration: str,
-    names: Sequence[str] | None,
-    folder: str,
-    export: str,
-    device: str = "cpu",
-    file: str = "",
-) -> dict[str, Any]:
-    """Apply a recipe to a target, and write the folder.
+    *, origin: dict[str, Any], recipe: list[dict[str, Any]], folder: str, export: str, file: str = ""
+) -> dict[str, str]:
+    """Apply a recipe to an `Origin`, and write the folder.
 
     Args:
-        varies, outputs, calibration: see `Draft`.
-        names: keywords of its tensors where the inputs are a sample of the user's, else None.
-        export: see `Draft`. device: where it is traced and will run.
-        file: that `export` has written, where PyTorch need not be installed; else "".
+        export: see `Draft`. file: that `export` has written, so that PyTorch need not be installed; else "".
 
     Returns:
-        `refused`: why not, or "". `form`, `seconds`.
+        `refused`: why not, or "". `form`.
     """
-    began = time.perf_counter()
-    place = Path(folder)
-    draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device, file)
-    draft.settings["outputs"] = outputs
+    begins, place = Origin(**origin), Path(folder)
+    draft = begins.draft(file)
+    draft.settings["outputs"] = begins.outputs
     if is_as_exported(Recipe.from_json(recipe)):
         draft.export = Path(export)
-    if device != "cpu":
-        draft.settings["device"] = device
+    if begins.device != "cpu":
+        draft.settings["device"] = begins.device
     try:
         for change in Recipe.from_json(recipe):
             load(change.name).make(draft, change.options)
@@ -64,51 +77,22 @@ def build(
         form_of(draft.form).write(draft, place)
     except Refused as refused:
         shutil.rmtree(place, ignore_errors=True)
-        return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
-    write_folder(place, tuned_of(draft), draft.settings, target=target, recipe=recipe)
-    return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
+        return {"refused": str(refused), "form": draft.form}
+    write_folder(place, tuned_of(draft), draft.settings, target=begins.target, recipe=recipe)
+    return {"refused": "", "form": draft.form}
 
 
-def export(
-    *,
-    target: str,
-    batch: int,
-    varies: Sequence[bool],
-    outputs: list[str] | None,
-    calibration: str,
-    names: Sequence[str] | None,
-    export: str,
-    device: str = "cpu",
-) -> dict[str, Any]:
-    """Write the target as an ONNX file, if it is not there; see `build`."""
+def export(*, origin: dict[str, Any], export: str) -> dict[str, str]:
+    """Write an `Origin` as an ONNX file, if it is not there; see `build`."""
     place = Path(export)
     if not place.is_file():
-        draft = _draft(target, batch, list(varies), outputs, Path(calibration), names, device)
+        draft = Origin(**origin).draft()
         place.parent.mkdir(exist_ok=True)
         try:
             form_of("onnx").write(draft, place.parent)
         except Refused as refused:
             return {"refused": str(refused), "form": "onnx"}
     return {"refused": "", "form": "onnx"}
-
-
-def _draft(
-    target: str,
-    batch: int,
-    varies: list[bool],
-    outputs: list[str] | None,
-    calibration: Path,
-    names: Sequence[str] | None,
-    device: str,
-    file: str = "",
-) -> Draft:
-    """The target before any change; `file`: its ONNX file, where that stands for it."""
-    if file := file or targets.parse(target).file:
-        return Draft(None, [], varies, outputs, calibration, form="onnx", file=Path(file))
-    traced = max(batch, TRACED) if any(varies) else batch
-    sample = None if names is None else first_of(calibration, names)
-    module, inputs = by_position(opened(target, sample, device), traced)
-    return Draft(module, inputs, varies, outputs, calibration, device=device)
 
 
 def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: str) -> None:

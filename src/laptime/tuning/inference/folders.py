@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from laptime.kit.errors import LaptimeError
 from laptime.launch import fresh_call
-from laptime.tuning.inference.building import derive, write_folder
+from laptime.tuning.inference.building import Origin, derive, write_folder
 from laptime.tuning.inference.changes import artefact_of, is_as_exported
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.optimization import Recipe
@@ -53,8 +54,8 @@ class Folders:
         self._home, self._request, self._accounting = home, request, accounting
         self.is_file = "onnx_file" in surveyed["facts"]
         self.interpreters = request.interpreters
-        self._common = {"target": request.target, "calibration": str(calibration)}
-        self._common |= {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
+        known = {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
+        self._origin = Origin(target=request.target, calibration=str(calibration), **known)
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}
         self._artefacts: dict[Recipe, _Artefact] = {}
@@ -120,31 +121,31 @@ class Folders:
             self.written(recipe)
 
     def _write(self, recipe: Recipe, folder: Path) -> None:
-        common = self._common
+        target, device = self._origin.target, self._origin.device
         if not self.is_isolated(recipe):
             folder.mkdir()
-            settings = {name: common[name] for name in ("target", "batch", "names", "calibration", "device")}
-            write_folder(folder, "as_is", settings, target=common["target"], recipe=[])
+            write_folder(folder, "as_is", asdict(self._origin), target=target, recipe=[])
             return
         artefact = self._artefact(artefact_of(recipe))
         if artefact.refused:
             raise TrialFailed("refused", artefact.refused)
-        derive(artefact.folder, artefact.form, folder, recipe=recipe, device=common["device"])
+        derive(artefact.folder, artefact.form, folder, recipe=recipe, device=device)
         self._forms[recipe] = artefact.form
 
     def _artefact(self, changes: Recipe) -> _Artefact:
         """What these changes write, in a process of its own, once."""
         if changes not in self._artefacts:
             folder = self._home / f"artefact{len(self._artefacts)}"
-            arguments = {**self._common, "recipe": changes.to_json(), "folder": str(folder)}
             python, export = self.python(changes), self._home / "export" / "model.onnx"
+            origin = {"origin": asdict(self._origin), "export": str(export)}
+            arguments = {**origin, "recipe": changes.to_json(), "folder": str(folder)}
             made = {"refused": "", "form": ""}
             if python and is_as_exported(changes) and not self.is_file:
                 # Its interpreter need not have PyTorch.
-                made = self._called("export", {**self._common, "export": str(export)})
+                made = self._called("export", origin)
                 arguments["file"] = str(export)
             if not made["refused"]:
-                made = self._called("build", {**arguments, "export": str(export)}, python)
+                made = self._called("build", arguments, python)
             self._artefacts[changes] = _Artefact(folder, made["form"], made["refused"])
         return self._artefacts[changes]
 
