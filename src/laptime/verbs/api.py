@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.options import requested, takes
 from laptime.kit.registry import load as extension
 from laptime.launch.worker import InProcessWorker, Worker
@@ -101,8 +101,8 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
         options: models only: whatever `bench` takes.
 
     Raises:
-        UsageError: conditions differ and `force` is not set, no case is shared, or one is a run and the other
-            a model.
+        UsageError: conditions differ and `force` is not set, no case is shared, one is a run and the other
+            a model, or too little was measured. UserCodeError: a model fails.
     """
     models = [side for side in (a, b) if not isinstance(side, AnyRun | str)]
     if len(models) == 1:
@@ -112,7 +112,10 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
             next="laptime.compare(a, b) with two models, or with two runs of laptime.bench",
         )
     if models:
-        return Comparisons(bench([a, b], inputs, **options).comparisons)
+        run = bench([a, b], inputs, **options)
+        if not run.comparisons:
+            raise _not_compared(run)
+        return Comparisons(run.comparisons)
     if inputs is not None or options:
         raise UsageError(
             f"stored runs are compared as they are, without {next(iter(options), 'inputs')}",
@@ -121,3 +124,12 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
         )
     left, right = (load(side) if isinstance(side, str) else side for side in (a, b))
     return Comparisons(compare_runs(left, right, force, earlier=recent()))
+
+
+def _not_compared(run: Run) -> LaptimeError:
+    failure = next((case.failure for case in run.cases if case.failure is not None), None)
+    if failure is not None:
+        return UserCodeError(failure.what, why=failure.why, next=failure.next)
+    return UsageError(
+        "the two were not compared", why="too few rounds fit into the budget", next="a longer one: budget=60"
+    )

@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 import laptime
+from fixtures import runs
 from laptime.analysis.summary import headline, summarize
 from laptime.kit.clock import SystemClock
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.records.event import Event, RunFinished, RunStarted
 from laptime.reports.formats import text
 from laptime.store import lookup
@@ -255,3 +256,34 @@ def test_a_run_of_which_every_case_failed_has_failed() -> None:
 
     assert laptime.bench(model, inputs, batch=[2, 4], **QUICK).status == "failed"
     assert laptime.bench(model, inputs, batch=[1, 2], **QUICK).status == "complete"
+
+
+def test_a_comparison_without_an_answer_says_why() -> None:
+    def fails() -> None:
+        raise ValueError("no such layer")
+
+    with pytest.raises(UserCodeError, match="failed"):
+        laptime.compare(lambda: busy(0.001), fails, backends=["null"], budget=0.5)
+    with pytest.raises(UsageError, match="without budget"):
+        laptime.compare("baseline", "last", budget=3)
+
+
+def test_a_misspelt_option_of_the_python_api_says_the_nearest() -> None:
+    for call in (laptime.bench, lambda *a, **k: laptime.compare(*a, lambda: None, **k)):
+        with pytest.raises(TypeError, match="has no option 'bugdet'") as told:
+            call(lambda: None, bugdet=3)
+        assert told.value.next == "did you mean budget=?"
+
+
+def test_options_may_be_given_as_they_are_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(
+        "laptime.verbs.bench.bench", lambda request, *rest, **more: asked.append(request) or runs.trusted()
+    )
+    laptime.bench("null:noop", batch="1,8", budget="2m", precision="1%", dtype="bf16", python="torch=python")
+    laptime.bench(
+        "null:noop", batch=[1, 8], budget=120, precision=0.01, dtype="bfloat16", python={"torch": "python"}
+    )
+    assert asked[0] == asked[1]
+    assert asked[0].batch == [1, 8]
+    assert asked[0].origins["budget"] == "argument"

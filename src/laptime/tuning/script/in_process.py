@@ -194,7 +194,7 @@ def _is_data_loader(loader: Any) -> bool:
 # laptime.tune
 
 
-OF_SCRIPTS = ("module", "python", "patch", "resume", "step_by", "max_memory", "timeout")
+OF_SCRIPTS = ("module", "python", "resume", "step_by", "max_memory", "timeout")
 """Options that a problem of this process does not have."""
 
 
