@@ -117,8 +117,8 @@ def search(
 
 
 def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> SearchResult:
-    if not why_ended and state.out_of_time:
-        why_ended = "a race ended for lack of time before it could be decided"
+    if not why_ended and state.undecided:
+        why_ended = f"a race ended before it could be decided: {state.undecided}"
     names = {rung.name for rung in state.rungs}
     return SearchResult(
         recipe=state.recipe,
@@ -129,7 +129,7 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
         margin=state.margin,
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
-        ended="complete" if is_complete and not state.out_of_time else "budget",
+        ended="complete" if is_complete and not state.undecided else "budget",
         why_ended=why_ended or "all that may help here was tried",
     )
 

@@ -82,7 +82,7 @@ class SearchState:
         rungs: in the order of trying. raced_before: by change. control: the rung of `identity`.
         noise: standard deviation of a round. margin: in use. races, expected: so far, and those that
             --certify divides its error among.
-        out_of_time: a race ended undecided for lack of time.
+        undecided: which race ended before it could be decided, and why; "" if none did.
         bundles: recipes that were raced with several changes at once.
         is_late: nothing was kept in its time, and part of the reserved time is spent on further changes.
         is_bare: nor in that time: what is kept now is handed back without a measured gain.
@@ -107,7 +107,7 @@ class SearchState:
     margin: float = MARGIN
     expected: int = 1
     races: int = 0
-    out_of_time: bool = False
+    undecided: str = ""
     bundles: set[Recipe] = field(default_factory=set)
     is_late: bool = False
     is_bare: bool = False
@@ -246,9 +246,11 @@ class SearchState:
         rung = untried_rung(candidate)
         try:
             rung, result = self.race_and_gate(rung, target, terms, candidate, replaced)
-            self.out_of_time = self.out_of_time or (result.out_of_time and result.word == "unclear")
+            if result.out_of_time and result.word == "unclear":
+                self.undecided = self.undecided or f"{rung.label}: {race_summary(result)}"
         except TrialFailed as failure:
-            self.out_of_time = self.out_of_time or failure.kind == "budget"
+            if failure.kind == "budget":
+                self.undecided = self.undecided or f"{rung.label}: {failure.why}"
             word = "not tried" if failure.kind == "budget" else "failed"
             why = failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
             rung = structs.replace(rung, verdict=word, kept=False, reason=why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.event import ignore
 from laptime.records.run import Run
 from laptime.records.tuning import Gate
+from laptime.reports.documents.tuning.headline import headline
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.server import subject
@@ -112,6 +114,27 @@ def test_a_session_says_why_it_ended() -> None:
     run = tune_server(asked())
     assert run.tuning is not None
     assert (run.tuning.ended, run.tuning.why_ended) == ("complete", "all that may help here was tried")
+
+
+def test_a_session_whose_rounds_could_not_be_used_does_not_blame_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It said that the budget of an hour had ended, after minutes: the generator was late in every race."""
+
+    def unusable(
+        self: Server, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False
+    ) -> Iterator[Round]:
+        while True:
+            yield Round(math.nan)
+
+    monkeypatch.setattr(Server, "race", unusable)
+    run = tune_server(asked())
+    assert run.tuning is not None
+    assert tuned.outcome(run) == "not measured"
+    assert run.tuning.why_ended == (
+        "a race ended before it could be decided: identity: 3 rounds could not be used, 0 could"
+    )
+    assert run.tuning.why_ended in headline(run).sentence
 
 
 @pytest.mark.parametrize(("budget", "what"), [(25.0, "race"), (40.0, "measurement")])

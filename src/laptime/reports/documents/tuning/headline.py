@@ -86,6 +86,8 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "not measured" if tuning.shortfall:
             return outcome, tuning.shortfall.sentence, "noisy"
         case "not measured":
+            if tuning.why_ended and number:
+                return outcome, f"no change could be decided: {tuning.why_ended}", "noisy"
             what = "could be decided" if number else "was tried"
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
