@@ -1,7 +1,8 @@
-"""Lists and named values as people type them: `1,8`, `hint=latency,throughput`. Amounts: `quantity`."""
+"""Lists, named values and hosts as people type them: `1,8`, `hint=latency,throughput`. Amounts: `units`."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -209,3 +210,13 @@ def run_name(name: str) -> str:
             next="--name baseline",
         )
     return name
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name alone: nothing is looked up."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -10,11 +10,12 @@ from laptime.analysis.promises import promises
 from laptime.kit import typed
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
+from laptime.kit.typed import is_loopback
 from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 from laptime.tuning.options import Budget, Certify, DryRun, Resume
 from laptime.tuning.server.template import PORT, Template, parsed
-from laptime.verbs.load.request import Headers, LoadRequest, is_loopback, shown
+from laptime.verbs.load.request import Headers, LoadRequest, shown
 
 LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 """Where requests go unless the user says otherwise."""

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from laptime.analysis.promises import Promise
 from laptime.kit.errors import UsageError
+from laptime.kit.typed import is_loopback
 from laptime.kit.units import show, usd
 from laptime.pricing import formulas, location
 from laptime.pricing.bounds import Bound, Reached, bound, devices, fits, may_lower, predict, work_of
@@ -29,7 +30,6 @@ from laptime.records.environment import Environment
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
-from laptime.verbs.load.request import is_loopback
 
 _ARM = frozenset({"Neoverse N1", "Neoverse V1", "Neoverse V2", "Neoverse N2", "Cobalt 100", "AmpereOne"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import sys
 from pathlib import Path
@@ -253,22 +252,12 @@ def _check_address(address: str, *, confirmed: bool) -> None:
         raise UsageError(
             f"{shown(address)} is no address", why="it names no host", next="http://127.0.0.1:8000"
         )
-    if not confirmed and not is_loopback(host):
+    if not confirmed and not typed.is_loopback(host):
         raise UsageError(
             f"{host} is not this machine",
             why="load on a server that is not yours is an attack, and may cost money",
             next="--yes-remote   if it is yours",
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name alone: nothing is looked up."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def shown(target: str) -> str:
