@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 import random
-import sys
+from argparse import Namespace
 from collections.abc import Callable
 from statistics import median
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from laptime.records.tuning import Speedup
 from laptime.tuning.session.afresh import Visited, gain, measured_pairs, ratios
 
@@ -62,24 +62,20 @@ def measure(dice: Dice, world: str, scatter: float, stop: int) -> Speedup:
     return found
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print a table; 1 where an interval holds the truth in less than 93 %."""
-    options = parser(__doc__ or "")
-    options.add_argument("--each", type=int, default=2000, help="measurements of a row")
-    chosen = options.parse_args()
-    data = head("Gains measured afresh: intervals, where processes differ")
     rows = []
     for world in WORLDS:
         for scatter in (0.003, 0.007, 0.03, 0.07, 0.14, 0.22):
             for stop in STOPS:
                 dice = random.Random(f"{world}{scatter}{stop}")
-                found = [measure(dice, world, scatter, stop) for _ in range(chosen.each)]
+                found = [measure(dice, world, scatter, stop) for _ in range(asked.each)]
                 row = {
                     "world": world,
                     "scatter": scatter,
                     "pairs": stop,
-                    "holds": sum(each.ci95[0] <= 1 <= each.ci95[1] for each in found) / chosen.each,
-                    "differ": sum(each.word in ("faster", "slower") for each in found) / chosen.each,
+                    "holds": sum(each.ci95[0] <= 1 <= each.ci95[1] for each in found) / asked.each,
+                    "differ": sum(each.word in ("faster", "slower") for each in found) / asked.each,
                     "half": median(math.log(each.ci95[1] / each.ci95[0]) / 2 for each in found),
                 }
                 rows.append(row)
@@ -91,7 +87,7 @@ def main() -> int:
             for world, scatter in [key]
         ],
     )
-    write(chosen.json, {**data, "rows": rows})
+    data |= {"rows": rows}
     return int(min(row["holds"] for row in rows) < 0.93)
 
 
@@ -100,4 +96,8 @@ def _shown(row: dict[str, float]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Gains measured afresh: intervals, where processes differ",
+        option("--each", type=int, default=2000, help="measurements of a row"),
+    )

@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from _shown import head, parser, shown, table, where, write
+from _harness import head, parser, shown, table, where, write
 from laptime.kit.text import count
 
 HERE = Path(__file__).resolve().parent

@@ -24,7 +24,7 @@ import sys
 import time
 from typing import Any
 
-from _shown import head, parser, shown, table, write
+from _harness import head, parser, shown, table, write
 from laptime.tuning import optimization
 from laptime.tuning.trial.loop import Loop
 

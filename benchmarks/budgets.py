@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 NAMES = ("mnist", "nanogpt", "siamese", "torchvision:resnet18")
@@ -88,21 +89,15 @@ def row(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Tune, measure, print; 1 where a session took more than its budget by a tenth."""
-    options = parser(__doc__ or "")
-    options.add_argument("--only", nargs="+", default=NAMES, metavar="NAME")
-    options.add_argument("--budgets", nargs="+", type=int, default=BUDGETS, metavar="SECONDS")
-    given = options.parse_args()
-    data: dict[str, Any] = {**head("Budgets of sessions"), "found": {}}
-    if given.json and given.json.exists():
-        data["found"] = json.loads(given.json.read_text())["found"]
-    for name in given.only:
-        for budget in given.budgets:
+    data.again("found", {})
+    for name in asked.only:
+        for budget in asked.budgets:
             key = f"{name} {budget}"
             if key not in data["found"]:
                 data["found"][key] = session(name, budget)
-                write(given.json, data)
+                data.keep()
                 print(key, data["found"][key]["wall"], file=sys.stderr, flush=True)
     found = list(data["found"].values())
     table(("what", "budget", "took", "first kept", "outcome", "what it says"), (row(each) for each in found))
@@ -110,4 +105,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Budgets of sessions",
+        option("--only", nargs="+", default=NAMES, metavar="NAME"),
+        option("--budgets", nargs="+", type=int, default=BUDGETS, metavar="SECONDS"),
+    )

@@ -7,13 +7,13 @@ each other (AR) is reported without a limit: there the promise does not hold.
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from laptime.analysis.change_points import LEVEL, changes
 
 Draw = Callable[[np.random.Generator, int], Any]
@@ -59,12 +59,9 @@ def named(draw: Draw, n: int, seeds: int, step: float = 0.0, after: int = 0) -> 
     return {"histories": seeds, "named": any_, "exact": exact, "near": near, "more than one": more}
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print both tables; 1 when noise is called a change more often than promised."""
-    options = parser(__doc__ or "")
-    options.add_argument("--seeds", type=int, default=400, help="histories of each kind")
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Change points"), "level": LEVEL, "null": [], "planted": []}
+    data |= {"level": LEVEL, "null": [], "planted": []}
     # Three standard errors above the promise: a right method is called wrong by chance 1 in 700 times.
     limit = LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / asked.seeds)
     rows, over = [], False
@@ -88,9 +85,8 @@ def main() -> int:
         rows,
     )
     print(f"\nlimit of named changes without one: {limit:.1%} ({asked.seeds} histories)")
-    write(asked.json, data)
     return int(over)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, "Change points", option("--seeds", type=int, default=400, help="histories of each kind"))

@@ -10,11 +10,10 @@ nothing in a problem, bit for bit (no clipping is lost where nothing is clipped)
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 import torch
 
 import _gate_problems as problems
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from fixtures import numerics_captures
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
@@ -190,35 +189,27 @@ def bound(events: int, of: int) -> float:
     return high
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when too many sound changes were refused, or a harm was accepted."""
-    options = parser(__doc__ or "")
-    options.add_argument("problems", nargs="*", default=problems.EVERY, metavar="PROBLEM")
-    options.add_argument("--seeds", type=int, default=10)
-    options.add_argument("--changes", nargs="+", default=list(SOUND), metavar="CHANGE")
-    options.add_argument("--minutes", type=float, default=float("inf"), help="ask no more after them")
-    given = options.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
-    data: dict[str, Any] = {**head("Gates of scripts"), "limit": LIMIT, "rows": {}}
-    if given.json and given.json.exists():
-        data["rows"] = json.loads(given.json.read_text())["rows"]
-    rows = data["rows"]
-    wanted = [f"{name}/{seed}" for seed in range(given.seeds) for name in given.problems]
+    data["limit"] = LIMIT
+    rows = data.again("rows", {})
+    wanted = [f"{name}/{seed}" for seed in range(asked.seeds) for name in asked.problems]
     for key in wanted:
         name, _, seed = key.rpartition("/")
         row = rows.get(key, {"sound": {}, "harm": {}})
-        answers = ask(name, int(seed), [*given.changes, *problems.changes(name)], row)
-        while time.monotonic() - began < 60 * given.minutes and next(answers, None) is not None:
+        answers = ask(name, int(seed), [*asked.changes, *problems.changes(name)], row)
+        while time.monotonic() - began < 60 * asked.minutes and next(answers, None) is not None:
             rows[key] = row
-            write(given.json, data)
+            data.keep()
         answers.close()
     show(rows)
     none: dict[str, Any] = {"sound": {}, "harm": {}}
     left = [
         key
         for key in wanted
-        if missing(rows.get(key, none)["sound"], given.changes)
+        if missing(rows.get(key, none)["sound"], asked.changes)
         + missing(rows.get(key, none)["harm"], list(harms()))
     ]
     if left:
@@ -230,4 +221,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Gates of scripts",
+        option("problems", nargs="*", default=problems.EVERY, metavar="PROBLEM"),
+        option("--seeds", type=int, default=10),
+        option("--changes", nargs="+", default=list(SOUND), metavar="CHANGE"),
+        option("--minutes", type=float, default=float("inf"), help="ask no more after them"),
+    )

@@ -6,15 +6,14 @@ program on four machines, its level 10 % higher in the newest third, 40 samples 
 
 from __future__ import annotations
 
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table
 from _stored import command, fill
 from fixtures import runs
 from laptime.records.run import Run
@@ -35,13 +34,9 @@ def made(number: int) -> Iterator[Run]:
         )
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a history from the index takes longer than the limit."""
-    options = parser(__doc__ or "")
-    options.add_argument("--runs", type=int, default=3000, help="number of stored runs")
-    options.add_argument("--rounds", type=int, default=9)
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Histories of stored runs"), "limit": LIMIT, "runs": asked.runs}
+    data |= {"limit": LIMIT, "runs": asked.runs}
     with tempfile.TemporaryDirectory(prefix="laptime-history-") as folder:
         root = Path(folder)
         fill(root, made(asked.runs))
@@ -63,9 +58,13 @@ def main() -> int:
     )
     known = [seconds for name, seconds in data["rows"].items() if "index made" not in name]
     print(f"\nlimit of a history from the index: {LIMIT * 1e3:.0f} ms")
-    write(asked.json, data)
     return int(any(sorted(seconds)[len(seconds) // 2] > LIMIT for seconds in known))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Histories of stored runs",
+        option("--runs", type=int, default=3000, help="number of stored runs"),
+        option("--rounds", type=int, default=9),
+    )

@@ -10,13 +10,13 @@ worlds; `real_comparisons.py` does it with real processes.
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 from unittest.mock import patch
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from fixtures.runs import environment
 from laptime.probes import machine
 from laptime.records.comparison import Comparison
@@ -82,12 +82,9 @@ def kept(score: dict[str, Any]) -> bool:
     return score["wrong"] == 0 and score["words"]["slower"] >= 95 * score["n"] // 100
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when the scripted machine shows a promise broken."""
-    options = parser(__doc__ or "")
-    options.add_argument("--seeds", type=int, default=100, help="comparisons of each kind in each world")
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Comparisons of known truth"), "scripted": []}
+    data |= {"scripted": []}
     columns = ("world", "against", "n", *WORDS, "covered", "half")
 
     def scripted_rows() -> Iterable[tuple[str, ...]]:
@@ -101,9 +98,12 @@ def main() -> int:
     table(columns, scripted_rows())
     broken = [score for score in data["scripted"] if not kept(score)]
     print("\npromises " + (f"broken in {len(broken)} lines" if broken else "kept"))
-    write(asked.json, data)
     return int(bool(broken))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Comparisons of known truth",
+        option("--seeds", type=int, default=100, help="comparisons of each kind in each world"),
+    )

@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from time import thread_time
-from typing import Any
 
-from _shown import head, median, parser, shown, table, write
+from _harness import Figures, median, option, run, shown, table
 from laptime.instrument import step_observer
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.messages import Settings
@@ -111,13 +110,9 @@ def pairs(modules: int, number: int, calls: int) -> list[tuple[float, float]]:
     return found
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when the limit is passed."""
-    options = parser(__doc__ or "")
-    options.add_argument("--pairs", type=int, default=100)
-    options.add_argument("--calls", type=int, default=10, help="steps in a turn")
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Cost of the hooks without the profiler"), "limit": LIMIT, "rows": []}
+    data |= {"limit": LIMIT, "rows": []}
     rows, worst = [], 0.0
     for modules in (20, 70, 160):
         found = pairs(modules, asked.pairs, asked.calls)
@@ -135,11 +130,15 @@ def main() -> int:
             ]
         )
     table(["modules", "step without", "adds", "of 10 ms", "ratio"], rows)
-    write(asked.json, data)
     kept = worst < LIMIT
     print(f"\nlimit {LIMIT:.0%} of 10 ms: {'kept' if kept else 'PASSED'}")
     return 0 if kept else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Cost of the hooks without the profiler",
+        option("--pairs", type=int, default=100),
+        option("--calls", type=int, default=10, help="steps in a turn"),
+    )

@@ -7,13 +7,13 @@ why the gates refuse `bf16_autocast` where a LayerNorm sees thousands of rows (C
 
 from __future__ import annotations
 
-import sys
+from argparse import Namespace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 
 CHANNELS = 40
 
@@ -47,14 +47,10 @@ def errors(rows: int) -> dict[str, float]:
     }
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table."""
-    options = parser(__doc__ or "")
-    options.add_argument("rows", nargs="*", type=int, default=[128, 512, 2048, 16384])
-    asked = options.parse_args()
     torch.set_num_threads(1)
-    data = {**head("LayerNorm under autocast"), "rows": {rows: errors(rows) for rows in asked.rows}}
-    write(asked.json, data)
+    data |= {"rows": {rows: errors(rows) for rows in asked.rows}}
     names = list(next(iter(data["rows"].values())))
     table(
         ("rows", *names),
@@ -64,4 +60,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main, "LayerNorm under autocast", option("rows", nargs="*", type=int, default=[128, 512, 2048, 16384])
+    )

@@ -11,11 +11,12 @@ import resource
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from _shown import head, parser, table, write
+from _harness import Figures, run, table
 from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
 from laptime.loadgen.messages import Answers, Endpoint, Level, LevelDone
@@ -89,10 +90,8 @@ def aiohttp_client(chunks: int) -> tuple[float, float]:
         return done / SECONDS, (time.process_time() - cpu) / (time.perf_counter() - wall)
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a limit is passed."""
-    asked = parser(__doc__ or "").parse_args()
-    data = head("`laptime load`")
     wall, cpu = ten_seconds()
     rows = [["a test of 10 s at 50 requests/s", f"{wall:.1f} s of wall, {cpu:.1f} s of CPU"]]
     figures = {"wall": wall, "cpu": cpu}
@@ -105,10 +104,10 @@ def main() -> int:
             )
             figures.setdefault(name, rate / share)
     table(["what", "measured"], rows)
-    write(asked.json, {**data, "figures": figures})
+    data["figures"] = figures
     late = any(figures[name] > LIMITS[name] for name in ("wall", "cpu"))
     return int(late or any(figures[name] < LIMITS[name] for name in ("requests", "chunks")))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main, "`laptime load`")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from _shown import head, parser, table, write
+from _harness import head, parser, table, write
 from laptime.testing.llm_server import Cost, Script, serving
 
 REQUESTS, RATE, TOKENS, SERVICE = 30, 8, 8, 0.27

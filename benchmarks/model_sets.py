@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from _harness import head, parser, table, write
 from _rounds import factor
-from _shown import head, parser, table, write
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest

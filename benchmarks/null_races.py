@@ -14,12 +14,12 @@ import itertools
 import math
 import sys
 import tempfile
+from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from laptime.analysis.student_t import t_quantile
 from laptime.launch.script import Program
 from laptime.records.run import Subject
@@ -60,19 +60,13 @@ def interval(logs: list[float]) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a kind is not fair."""
-    options = parser(__doc__ or "")
-    options.add_argument("--scripts", nargs="+", default=["nanogpt", "reference"], metavar="NAME")
-    options.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND")
-    options.add_argument("--races", type=int, default=12)
-    options.add_argument("--rounds", type=int, default=4, help="of a live race")
-    given = options.parse_args()
-    data: dict[str, Any] = {**head("The script against itself"), "logs": {}}
+    data |= {"logs": {}}
     rows, fair = [], True
-    for script in given.scripts:
-        data["logs"][script] = ratios(script, given.kinds, given.races, given.rounds)
-        write(given.json, data)
+    for script in asked.scripts:
+        data["logs"][script] = ratios(script, asked.kinds, asked.races, asked.rounds)
+        data.keep()
         for kind, logs in data["logs"][script].items():
             middle, low, high = interval(logs)
             fair = fair and low <= 1 <= high
@@ -83,4 +77,11 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "The script against itself",
+        option("--scripts", nargs="+", default=["nanogpt", "reference"], metavar="NAME"),
+        option("--kinds", nargs="+", default=list(KINDS), choices=KINDS, metavar="KIND"),
+        option("--races", type=int, default=12),
+        option("--rounds", type=int, default=4, help="of a live race"),
+    )

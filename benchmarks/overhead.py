@@ -10,13 +10,12 @@ once with the disturbance evidence that `laptime bench` reads; interleaved round
 from __future__ import annotations
 
 import statistics
-import sys
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
-from _shown import head, median, parser, shown, table, write
+from _harness import Figures, median, option, run, shown, table
 from laptime.measure import loop
 from laptime.probes.scheduler import Evidence
 
@@ -71,12 +70,8 @@ def ours(call: Callable[[], object], calls: int, evidence: Evidence | None) -> R
     return (perf_counter() - started) / calls, statistics.median(tape.seconds)
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when the limit is passed."""
-    options = parser(__doc__ or "")
-    options.add_argument("--rounds", type=int, default=31)
-    asked = options.parse_args()
-    data: dict[str, Any] = head("Cost of the measuring loop per sample")
     evidence = Evidence()
     rows, worst = [], 0.0
     data["limit"], data["rows"] = LIMIT, []
@@ -91,9 +86,8 @@ def main() -> int:
             data["rows"].append(row)
     table(("call", "evidence read", "bare loop", "adds", "of it inside the window"), rows)
     print(f"\nlimit {LIMIT * 1e6:.0f} us: {'kept' if worst < LIMIT else 'passed'}, {asked.rounds} rounds")
-    write(asked.json, data)
     return int(worst >= LIMIT)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, "Cost of the measuring loop per sample", option("--rounds", type=int, default=31))

@@ -11,14 +11,13 @@ takes about 20 s, so that 100 of each take two hours and a half: leave it runnin
 
 from __future__ import annotations
 
-import json
-import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from laptime.records.plan import BenchRequest
 from laptime.verbs.bench import bench
 
@@ -64,31 +63,29 @@ def row(name: str, found: list[Found]) -> tuple[str, ...]:
     return name, str(len(found)), *counts, f"{covered} of {len(found)}", f"{half:.2%}", f"{wall:.0f} s"
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Make the comparisons that are missing; 1 when there are wrong words among 100 of a kind."""
-    options = parser(__doc__ or "")
-    options.add_argument("--each", type=int, default=100, help="comparisons of each kind")
-    options.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
-    chosen = options.parse_args()
-    data: dict[str, Any] = {"comparisons": []}
-    if chosen.json is not None and chosen.json.is_file():
-        data = json.loads(chosen.json.read_text())
-    data |= head("Comparisons of known truth, real processes")
-    end = time.monotonic() + 60 * chosen.minutes
-    made = {(each["pair"], each["seed"]) for each in data["comparisons"]}
-    for seed in range(chosen.each):
+    found = data.again("comparisons", [])
+    end = time.monotonic() + 60 * asked.minutes
+    made = {(each["pair"], each["seed"]) for each in found}
+    for seed in range(asked.each):
         for name in PAIRS:
             if (name, seed) not in made and time.monotonic() < end:
-                data["comparisons"].append(compared(name, seed))
-                write(chosen.json, data)
-    rows = {name: [each for each in data["comparisons"] if each["pair"] == name] for name in PAIRS}
+                found.append(compared(name, seed))
+                data.keep()
+    rows = {name: [each for each in found if each["pair"] == name] for name in PAIRS}
     table(
         ("against", "n", *WORDS, "covered", "half", "wall"),
-        (row(name, found) for name, found in rows.items()),
+        (row(name, each) for name, each in rows.items()),
     )
     wrong = sum(each["word"] in ("faster", "slower") for each in rows["itself"])
     return int(wrong > max(1, len(rows["itself"]) // 100))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Comparisons of known truth, real processes",
+        option("--each", type=int, default=100, help="comparisons of each kind"),
+        option("--minutes", type=float, default=float("inf"), help="stop after so many"),
+    )

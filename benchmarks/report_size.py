@@ -5,11 +5,10 @@ Asked for: an HTML page under 500 KB in typical use. Two cases (batch 1 and 8) w
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import Any
+from argparse import Namespace
 
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table
 from fixtures import runs
 from laptime.kit.registry import load
 from laptime.records.run import Run
@@ -37,13 +36,9 @@ def run_of(samples: int) -> Run:
     )
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a typical page is over the limit."""
-    options = parser(__doc__ or "")
-    options.add_argument("--samples", default="100,10000,100000", help="samples of a case, with commas")
-    options.add_argument("--rounds", type=int, default=5)
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Size of reports"), "limit": LIMIT, "rows": []}
+    data |= {"limit": LIMIT, "rows": []}
     rows, over = [], False
     for number in (int(word) for word in asked.samples.split(",")):
         run = run_of(number)
@@ -60,9 +55,13 @@ def main() -> int:
             data["rows"].append({"report": name, "samples": number, "bytes": size, "seconds": seconds})
     table(("report", "samples a case", "size", "time"), rows)
     print(f"\nlimit of an HTML page up to {TYPICAL:,} samples a case: {LIMIT / 1e3:.0f} KB")
-    write(asked.json, data)
     return int(over)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Size of reports",
+        option("--samples", default="100,10000,100000", help="samples of a case, with commas"),
+        option("--rounds", type=int, default=5),
+    )

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from _shown import head, parser, table, write
+from _harness import head, parser, table, write
 from fixtures import shifting_calls
 from laptime.analysis import quantiles, shifting_level
 from laptime.analysis.quantiles import Floats

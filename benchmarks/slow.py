@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from typing import Any
 import msgspec
 
 from _forked import Timed, timed
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table, write
 
 HERE = Path(__file__).resolve().parent
 SLOW, FIXED = HERE.parent / "examples" / "slow", HERE / "slow_fixed"
@@ -252,23 +253,13 @@ def _ratios(measured: list[dict[str, float]]) -> list[str]:
     return [shown(each, factor=1, unit="x") if each else "-" for each in ratios]
 
 
-def main() -> None:
+def main(asked: Namespace, data: Figures) -> int:
     """Tune, measure, print; status 1 where a cause is not named first or too little of its gain is taken."""
-    options = parser(__doc__ or "")
-    options.add_argument("names", nargs="*", default=[], choices=[[], *CAUSES], metavar="NAME")
-    options.add_argument(
-        "--budget", default="3m", help="of each session (3m); 0: no race, what is ranked first"
-    )
-    options.add_argument("--rounds", type=int, default=6, help="side by side; six make an interval (6)")
-    options.add_argument(
-        "--sessions", type=Path, metavar="FOLDER", help="keep what tune says here; what is there is not tuned"
-    )
-    asked = options.parse_args()
-    data = head("Planted causes: found, and taken away")
     found: list[dict[str, Any]] = []
     for name in asked.names or CAUSES:
         found.append(judged(name, asked.budget, asked.rounds, asked.sessions))
-        write(asked.json, {**data, "found": found})
+        data["found"] = found
+        data.keep()
         print(f"{name}: {found[-1]['outcome']}, {found[-1]['session']:.0f} s", file=sys.stderr, flush=True)
     columns = ["planted cause", "first named", "step", "by hand", "tuner's patch", "its suggestion"]
     table([*columns, "share of the patch", "of the suggestion"], (row(each) for each in found))
@@ -277,8 +268,20 @@ def main() -> None:
     missed = [each["name"] for each in found if not is_kept(each)]
     if missed:
         print(f"\nmissed: {', '.join(missed)}")
-        sys.exit(1)
+    return int(bool(missed))
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        main,
+        "Planted causes: found, and taken away",
+        option("names", nargs="*", default=[], choices=[[], *CAUSES], metavar="NAME"),
+        option("--budget", default="3m", help="of each session (3m); 0: no race, what is ranked first"),
+        option("--rounds", type=int, default=6, help="side by side; six make an interval (6)"),
+        option(
+            "--sessions",
+            type=Path,
+            metavar="FOLDER",
+            help="keep what tune says here; what is there is not tuned",
+        ),
+    )

@@ -12,14 +12,14 @@ onnxruntime and openvino need: pip install onnx onnxscript onnxruntime openvino;
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
+from argparse import Namespace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from _shown import head, parser, table
+from _harness import Figures, Lines, option, run, table
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.request import ModelRequest
@@ -70,12 +70,11 @@ def _word(evaluator: ModelEvaluator, change: Change) -> str:
     return gate.word if gate.word == "passed" else f"{gate.word}: {gate.reason}"
 
 
-def answers(file: Path | None) -> dict[str, dict[str, str]]:
+def answers(lines: Lines) -> dict[str, dict[str, str]]:
     """What the file has, by target."""
     found: dict[str, dict[str, str]] = {}
-    if file is not None and file.is_file():
-        for line in map(json.loads, file.read_text().splitlines()):
-            found.setdefault(line["target"], {}).update(line["words"])
+    for line in lines:
+        found.setdefault(line["target"], {}).update(line["words"])
     return found
 
 
@@ -97,15 +96,11 @@ def show(rows: dict[str, dict[str, str]]) -> bool:
     return refused <= LIMIT * len(words)
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when too many were refused."""
-    options = parser(__doc__ or "")
-    options.add_argument("targets", nargs="*", default=EVERY, metavar="TARGET")
-    options.add_argument("--changes", default=",".join(CHANGES))
-    asked = options.parse_args()
-    head("Sound changes")
     print(", ".join(f"{name} {version(name)}" for name in PACKAGES if find_spec(name)), end="\n\n")
-    rows = answers(asked.json)
+    lines = Lines(asked.json)
+    rows = answers(lines)
     for target in asked.targets:
         missing = [name for name in asked.changes.split(",") if name not in rows.get(target, {})]
         if not missing:
@@ -116,11 +111,15 @@ def main() -> int:
             print(f"{target}: {error}", file=sys.stderr)
             continue
         rows.setdefault(target, {}).update(words)
-        if asked.json is not None:
-            with asked.json.open("a") as file:
-                file.write(json.dumps({"target": target, "words": words}) + "\n")
+        lines.add({"target": target, "words": words})
     return int(not show(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Sound changes",
+        option("targets", nargs="*", default=EVERY, metavar="TARGET"),
+        option("--changes", default=",".join(CHANGES)),
+        lines=True,
+    )

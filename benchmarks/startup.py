@@ -10,9 +10,9 @@ import random
 import subprocess
 import sys
 import time
-from typing import Any
+from argparse import Namespace
 
-from _shown import head, median, parser, shown, table, write
+from _harness import Figures, median, option, run, shown, table
 
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
@@ -29,12 +29,8 @@ def seconds(arguments: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a limit is passed."""
-    options = parser(__doc__ or "")
-    options.add_argument("--rounds", type=int, default=21)
-    asked = options.parse_args()
-    data: dict[str, Any] = head("Start-up")
     for arguments in COMMANDS.values():
         seconds(arguments)  # bytecode and file cache
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
@@ -57,9 +53,9 @@ def main() -> int:
         for name, taken in times.items()
     ]
     table(("command", f"median of {asked.rounds}", "over the bare interpreter", "limit"), rows)
-    write(asked.json, {**data, "seconds": times, "limits": LIMITS})
+    data |= {"seconds": times, "limits": LIMITS}
     return int(any(median(over[name])[0] > limit for name, limit in LIMITS.items()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, "Start-up", option("--rounds", type=int, default=21))

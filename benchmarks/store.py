@@ -6,16 +6,16 @@ Asked for: under 100 ms once the index knows them. The runs are small (40 sample
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table
 from _stored import command, fill
 from fixtures import runs
 from laptime.records.run import Run
@@ -42,14 +42,9 @@ def timed(root: Path, rounds: int) -> list[float]:
     return found
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when listing from the index is over the limit."""
-    options = parser(__doc__ or "")
-    options.add_argument("--runs", default="1000,5000", help="numbers of stored runs, with commas")
-    options.add_argument("--samples", type=int, default=40, help="samples of a run")
-    options.add_argument("--rounds", type=int, default=9)
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Listing stored runs"), "limit": LIMIT, "rows": []}
+    data |= {"limit": LIMIT, "rows": []}
     rows, over = [], False
     for number in (int(word) for word in asked.runs.split(",")):
         with tempfile.TemporaryDirectory(prefix="laptime-store-") as folder:
@@ -68,9 +63,14 @@ def main() -> int:
         rows.append((f"{number:,}", *cells))
     table(("runs", "index made", "all from the index", "`laptime list`", "`laptime list --all`"), rows)
     print(f"\nlimit of listing all from the index: {LIMIT * 1e3:.0f} ms")
-    write(asked.json, data)
     return int(over)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Listing stored runs",
+        option("--runs", default="1000,5000", help="numbers of stored runs, with commas"),
+        option("--samples", type=int, default=40, help="samples of a run"),
+        option("--rounds", type=int, default=9),
+    )

@@ -20,14 +20,15 @@ import sys
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from _grow import grow
+from _harness import Figures, option, run, table
 from _recorded import record
-from _shown import head, parser, table, write
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[1] / "shared" / "data" / "traces"
@@ -151,22 +152,9 @@ def row(run: dict[str, Any], floor: float) -> tuple[str, ...]:
     )
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a limit is passed."""
-    options = parser(__doc__ or "")
-    options.add_argument("--source", type=Path, help="one small trace that is grown, instead of all kinds")
-    options.add_argument("--kinds", nargs="+", metavar="KIND", help="these only")
-    options.add_argument("--sizes", type=float, nargs="+", default=[50, 100, 515, 2000], help="megabytes")
-    options.add_argument(
-        "--rounds", type=int, default=3, help="the fastest of so many is told, and all are kept"
-    )
-    options.add_argument("--tb", type=Path, help="interpreter that has torch-tb-profiler")
-    options.add_argument("--hta", type=Path, help="interpreter that has HolisticTraceAnalysis")
-    options.add_argument(
-        "--theirs-at", type=float, default=515, help="megabytes at which the others run, too"
-    )
-    asked = options.parse_args()
-    data: dict[str, Any] = {**head("Traces"), "runs": []}
+    data |= {"runs": []}
     with tempfile.TemporaryDirectory() as folder:
         for kind, source in sources(asked, Path(folder)).items():
             if asked.kinds and kind not in asked.kinds:
@@ -178,29 +166,38 @@ def main() -> int:
     table(("kind", "trace", "tool", "wall", "per million events", "CPU", "memory", ""), rows)
     late = missed([run for run in data["runs"] if run["tool"] == "laptime"], floors)
     print(*late, sep="\n")
-    write(asked.json, data)
     return int(bool(late))
 
 
 def missed(runs: list[dict[str, Any]], floors: dict[tuple[str, int], float]) -> list[str]:
     """What was asked for and not kept, one sentence each."""
     late = []
-    for run in runs:
-        name, size = f"{run['kind']}, {run['bytes'] / 1e6:.0f} MB", run["bytes"] / 1e6
+    for each in runs:
+        name, size = f"{each['kind']}, {each['bytes'] / 1e6:.0f} MB", each["bytes"] / 1e6
         limit = 1.5 if 90 < size < 110 else 4.0 if 480 < size < 530 else None
-        if run["error"]:
-            late.append(f"{name}: failed: {run['error']}")
-        if limit and run["seconds"][0] > limit:
-            late.append(f"{name}: {run['seconds'][0]:.2f} s, asked for {limit} s")
-        if 480 < size < 530 and run["memory"] > 350e6:
-            late.append(f"{name}: {run['memory'] / 1e6:.0f} MB of memory, asked for 350 MB")
-        if run["cpu"] > 2.5 * floors[run["kind"], run["bytes"]]:
-            late.append(f"{name}: {run['cpu'] / floors[run['kind'], run['bytes']]:.1f} floors of CPU time")
-    rates = [run["seconds"][0] / run["events"] for run in runs]
+        if each["error"]:
+            late.append(f"{name}: failed: {each['error']}")
+        if limit and each["seconds"][0] > limit:
+            late.append(f"{name}: {each['seconds'][0]:.2f} s, asked for {limit} s")
+        if 480 < size < 530 and each["memory"] > 350e6:
+            late.append(f"{name}: {each['memory'] / 1e6:.0f} MB of memory, asked for 350 MB")
+        if each["cpu"] > 2.5 * floors[each["kind"], each["bytes"]]:
+            late.append(f"{name}: {each['cpu'] / floors[each['kind'], each['bytes']]:.1f} floors of CPU time")
+    rates = [each["seconds"][0] / each["events"] for each in runs]
     if rates and max(rates) > 2 * min(rates):
         late.append(f"seconds per million events differ by {max(rates) / min(rates):.1f}")
     return late
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Traces",
+        option("--source", type=Path, help="one small trace that is grown, instead of all kinds"),
+        option("--kinds", nargs="+", metavar="KIND", help="these only"),
+        option("--sizes", type=float, nargs="+", default=[50, 100, 515, 2000], help="megabytes"),
+        option("--rounds", type=int, default=3, help="the fastest of so many is told, and all are kept"),
+        option("--tb", type=Path, help="interpreter that has torch-tb-profiler"),
+        option("--hta", type=Path, help="interpreter that has HolisticTraceAnalysis"),
+        option("--theirs-at", type=float, default=515, help="megabytes at which the others run, too"),
+    )

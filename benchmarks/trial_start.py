@@ -8,14 +8,13 @@ is paid once a session, and shown apart.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
+from argparse import REMAINDER, Namespace
 from pathlib import Path
-from typing import Any
 
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table
 from laptime.launch.script import Program
 from laptime.records.run import Subject
 from laptime.tuning.optimization import Recipe
@@ -41,14 +40,9 @@ def race(runner: TrialRunner, *, fresh: bool) -> float:
     return taken - sum(seconds) - others * sum(seconds) / len(seconds)
 
 
-def main() -> None:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the table."""
-    options = parser(__doc__ or "")
-    options.add_argument("script", nargs=argparse.REMAINDER, help="and its arguments; else nanogpt.py")
-    options.add_argument("--races", type=int, default=6, help="of each kind; six make an interval (6)")
-    given = options.parse_args()
-    data: dict[str, Any] = head("Seconds of a race beyond its own steps")
-    words = given.script or [str(SCRIPT), "--gradient_accumulation_steps", "1"]
+    words = asked.script or [str(SCRIPT), "--gradient_accumulation_steps", "1"]
     program = Program(words, Subject(target=words[0], source="file"), sys.executable)
     taken: dict[str, list[float]] = {"fresh": [], "forked": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +52,7 @@ def main() -> None:
         began = time.monotonic()
         race(runner, fresh=False)
         preparing = time.monotonic() - began
-        for _ in range(given.races):
+        for _ in range(asked.races):
             for kind, values in taken.items():
                 values.append(race(runner, fresh=kind == "fresh"))
         runner.close()
@@ -67,8 +61,14 @@ def main() -> None:
         ("trials", "seconds beyond"),
         [(kind, shown(each, factor=1, unit="s")) for kind, each in taken.items()],
     )
-    write(given.json, {**data, "step": runner.step, "preparing": preparing, "seconds": taken})
+    data |= {"step": runner.step, "preparing": preparing, "seconds": taken}
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        main,
+        "Seconds of a race beyond its own steps",
+        option("script", nargs=REMAINDER, help="and its arguments; else nanogpt.py"),
+        option("--races", type=int, default=6, help="of each kind; six make an interval (6)"),
+    )

@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from _harness import head, parser, table, write
 from _regret import LIMIT, regret
-from _shown import head, parser, table, write
 from laptime.records.event import Progress
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.loop_profile import LoopProfile

@@ -48,8 +48,8 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import _by_hand
+from _harness import Lines, head, parser, table, where, write
 from _rounds import factor
-from _shown import head, parser, table, where, write
 from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
 from laptime.records.tuning import Tuning
@@ -407,12 +407,6 @@ def _is_met(kept: dict[tuple[str, int], dict[str, Any]]) -> bool:
     return met
 
 
-def _stored(file: Path | None) -> list[dict[str, Any]]:
-    if file is None or not file.is_file():
-        return []
-    return [json.loads(line) for line in file.read_text().splitlines()]
-
-
 def options() -> argparse.ArgumentParser:
     """Of the command line."""
     made = parser(__doc__ or "")
@@ -440,16 +434,13 @@ def main() -> int:
     models = list(MODELS) if asked.models == "all" else asked.models.split(",")
     head("What laptime tune MODEL hands back, beside what is picked by hand")
     print(f"Instruction set: {', '.join(instructions())}\n")
-    lines = _stored(asked.json)
+    lines = Lines(asked.json)
     for name in models:
         for batch in map(int, asked.batches.split(",")):
             if any((line["model"], line["batch"]) == (name, batch) for line in lines):
                 continue
-            fresh = cell(name, batch, asked)
-            lines += fresh
-            if asked.json is not None:
-                with asked.json.open("a") as file:
-                    file.writelines(json.dumps(line) + "\n" for line in fresh)
+            for line in cell(name, batch, asked):
+                lines.add(line)
     return 0 if asked.make or show(lines) else 1
 
 

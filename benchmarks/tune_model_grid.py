@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import random
 import shutil
 import sys
@@ -32,8 +31,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from _harness import Lines, head, parser, table, where, write
 from _regret import LIMIT, regret
-from _shown import head, parser, table, where, write
 from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
 from laptime.records.tuning import Tuning
@@ -103,16 +102,12 @@ class Journal:
     """
 
     def __init__(self, home: Path) -> None:
-        self.home, self._file = home, home / "journal.jsonl"
         home.mkdir(parents=True, exist_ok=True)
-        lines = self._file.read_text().splitlines() if self._file.is_file() else []
-        self.lines: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self.home, self.lines = home, Lines(home / "journal.jsonl")
 
     def add(self, did: str, **what: Any) -> None:
         """One more thing."""
-        self.lines.append({"did": did, **what})
-        with self._file.open("a") as file:
-            file.write(json.dumps(self.lines[-1]) + "\n")
+        self.lines.add({"did": did, **what})
 
     def all(self, did: str) -> list[dict[str, Any]]:
         """What was done of a kind."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from _shown import head, parser, write
+from _harness import head, parser, write
 from fixtures.scripted_evaluator import USELESS, Noise, ScriptedEvaluator, landscape, null_world
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.optimization import Recipe

@@ -18,8 +18,8 @@ import sys
 import time
 from statistics import fmean, median, stdev
 
+from _harness import head, parser, table, write
 from _planted import work_100
-from _shown import head, parser, table, write
 
 MODES = ("free", "moved")
 BLOCK = 0.08

@@ -19,13 +19,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from _forked import timed
-from _shown import head, parser, shown, table, write
+from _harness import Figures, option, run, shown, table
 
 WILD = Path(__file__).resolve().parent.parent / "examples" / "wild"
 NAMES = sorted(path.stem for path in WILD.glob("*.py"))
@@ -120,23 +121,17 @@ def row(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Tune, measure, print; 1 where the tuner takes too little on too many."""
-    options = parser(__doc__ or "")
-    options.add_argument("--only", nargs="+", default=NAMES, choices=NAMES, metavar="NAME")
-    options.add_argument("--budget", default="6m", help="of each session (6m)")
-    options.add_argument("--rounds", type=int, default=6, help="side by side; six make an interval (6)")
-    given = options.parse_args()
-    data: dict[str, Any] = {**head("Public training loops"), "budget": given.budget, "found": {}}
-    if given.json and given.json.exists():
-        data["found"] = json.loads(given.json.read_text())["found"]
-    for name in given.only:
+    data |= {"budget": asked.budget}
+    data.again("found", {})
+    for name in asked.only:
         missing = [library for library in LIBRARIES.get(name, ()) if find_spec(library) is None]
         if missing:
             print(f"{name}: skipped, {' and '.join(missing)} not installed", file=sys.stderr, flush=True)
         elif name not in data["found"]:
-            data["found"][name] = judged(name, given.budget, given.rounds)
-            write(given.json, data)
+            data["found"][name] = judged(name, asked.budget, asked.rounds)
+            data.keep()
             print(f"{name}: {data['found'][name]['outcome']}", file=sys.stderr, flush=True)
     found = list(data["found"].values())
     columns = ("script", "step", "what was kept", "claimed", "true gain", "by hand", "share", "session")
@@ -147,4 +142,10 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Public training loops",
+        option("--only", nargs="+", default=NAMES, choices=NAMES, metavar="NAME"),
+        option("--budget", default="6m", help="of each session (6m)"),
+        option("--rounds", type=int, default=6, help="side by side; six make an interval (6)"),
+    )

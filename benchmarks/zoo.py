@@ -11,16 +11,15 @@ times each on this machine, where the program's own clock is the truth of the ve
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from _shown import head, parser, table, write
+from _harness import Figures, option, run, table
 from fixtures.runs import environment
 from fixtures.zoo.programs import PROGRAMS, Truth, truth, truth_of
 from fixtures.zoo.score import Answer, Row, answer, request, row, simulated
@@ -93,15 +92,10 @@ def total(rows: list[Row]) -> str:
     return f"\n{', '.join(parts)}\n"
 
 
-def main() -> int:
+def main(asked: Namespace, data: Figures) -> int:
     """Print the tables."""
-    options = parser(__doc__ or "")
-    options.add_argument("--runs", type=int, default=100, help="simulated runs of each program")
-    options.add_argument("--real", type=int, default=0, metavar="N", help="runs of each on this machine")
-    options.add_argument("names", nargs="*", help="only these programs")
-    asked = options.parse_args()
     names = asked.names or list(PROGRAMS)
-    data: dict[str, Any] = {**head("Programs of known truth"), "simulated": [], "real": []}
+    data |= {"simulated": [], "real": []}
 
     def scored(kind: str, rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
         for found in rows:
@@ -129,9 +123,14 @@ def main() -> int:
     if asked.real:
         table(COLUMNS, scored("real", on_real()))
         print(total(kept["real"]))
-    write(asked.json, data)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(
+        main,
+        "Programs of known truth",
+        option("--runs", type=int, default=100, help="simulated runs of each program"),
+        option("--real", type=int, default=0, metavar="N", help="runs of each on this machine"),
+        option("names", nargs="*", help="only these programs"),
+    )

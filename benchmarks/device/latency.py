@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from _shown import head, parser, table, write
+from _harness import head, parser, table, write
 
 TARGETS = "torchvision:resnet50,torchvision:efficientnet_b0"
 REGIMES = ("isolated", "saturated", "device")

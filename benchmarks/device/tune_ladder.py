@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from _shown import head, parser, table, write
+from _harness import head, parser, table, write
 
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = (

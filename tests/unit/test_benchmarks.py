@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +35,7 @@ def benchmark(name: str) -> ModuleType:
 
 
 def test_medians_are_shown_with_interval_where_one_exists() -> None:
-    shown = benchmark("_shown").shown
+    shown = benchmark("_harness").shown
     assert shown([1.0, 2.0, 3.0], factor=1e3, unit="ms", digits=0) == "2000 ms"
     assert shown([5, 1, 9, 3, 7, 2, 8, 4, 6], factor=1, unit="s", digits=0) == "5 [2, 8] s"
 
@@ -41,9 +43,57 @@ def test_medians_are_shown_with_interval_where_one_exists() -> None:
 def test_a_file_of_figures_is_replaced_in_one_move(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     for number in (1, 2):
-        benchmark("_shown").write(file, {"number": number})
+        benchmark("_harness").write(file, {"number": number})
         assert json.loads(file.read_text()) == {"number": number}
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_benchmark_reads_its_options_and_keeps_figures_and_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harness, file = benchmark("_harness"), tmp_path / "figures.json"
+
+    def main(asked: Any, figures: Any) -> int:
+        figures.again("rounds", []).append(asked.rounds)
+        figures.keep()
+        assert json.loads(file.read_text())["rounds"] == figures["rounds"]
+        figures["limit"] = 3
+        return int(asked.rounds > 3)
+
+    for rounds, status in ((2, 0), (5, 1)):
+        monkeypatch.setattr(sys, "argv", ["x", "--json", str(file), "--rounds", str(rounds)])
+        with pytest.raises(SystemExit) as ended:
+            harness.run(main, "A title", harness.option("--rounds", type=int, default=1))
+        assert ended.value.code == status
+    kept = json.loads(file.read_text())
+    assert (kept["title"], kept["rounds"], kept["limit"]) == ("A title", [2, 5], 3)
+    assert "**A title**" in capsys.readouterr().out
+
+
+def test_answers_of_hours_are_a_line_each_and_those_of_before_are_there(tmp_path: Path) -> None:
+    lines, file = benchmark("_harness").Lines, tmp_path / "answers.jsonl"
+    first = lines(file)
+    first.add({"target": "a"})
+    second = lines(file)
+    second.add({"target": "b"})
+    assert lines(file) == [{"target": "a"}, {"target": "b"}]
+    assert second == lines(file) != first
+    alone = lines(None)
+    alone.add({"target": "c"})
+    assert alone == [{"target": "c"}]
+
+
+def test_figures_of_lines_are_not_written_over_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness, file = benchmark("_harness"), tmp_path / "answers.jsonl"
+    monkeypatch.setattr(sys, "argv", ["x", "--json", str(file)])
+
+    def main(asked: Any, figures: Any) -> int:
+        harness.Lines(asked.json).add({"target": "a"})
+        return 0
+
+    with pytest.raises(SystemExit):
+        harness.run(main, "Answers", lines=True)
+    assert harness.Lines(file) == [{"target": "a"}]
 
 
 def test_the_index_names_every_benchmark() -> None:
@@ -109,8 +159,8 @@ def test_real_comparisons_go_on_where_they_were(
 
     monkeypatch.setattr(script, "compared", one)
     for each in (1, 2):
-        monkeypatch.setattr(sys, "argv", ["x", "--each", str(each), "--json", str(tmp_path / "c.json")])
-        assert script.main() == 0
+        figures = script.Figures(tmp_path / "c.json", {})
+        assert script.main(Namespace(each=each, minutes=math.inf), figures) == 0
     assert sorted(made) == sorted((name, seed) for name in script.PAIRS for seed in (0, 1))
     assert "| 10 % more | 2 | 0 | 2 | 0 | 0 | 2 of 2 | 0.91% | 20 s |" in capsys.readouterr().out
 

@@ -1,4 +1,12 @@
-"""What all benchmarks share: where and when, a Markdown table, a median with its interval, a JSON file."""
+"""What all benchmarks share: options, where and when, a table, a median with its interval, figures as JSON.
+
+A benchmark is a `main(asked, figures)` that fills the figures, prints its tables and gives its exit status.
+Its last line
+
+    run(main, "Start-up", option("--rounds", type=int, default=21))
+
+reads the command line, prints title, machine and date, and writes the figures where --json says.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +17,8 @@ import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +28,63 @@ from laptime.probes import machine
 
 # Made-up runs and machines stand with the tests.
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+
+
+Option = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def option(*words: str, **how: Any) -> Option:
+    """An option of a benchmark, as `ArgumentParser.add_argument` takes it."""
+    return words, how
+
+
+class Figures(dict[str, Any]):
+    """What a benchmark found: in the end a JSON file, and one at every `keep` before."""
+
+    def __init__(self, file: Path | None, figures: dict[str, Any]) -> None:
+        super().__init__(figures)
+        self.file = file
+
+    def keep(self) -> None:
+        """Write what is known by now: a benchmark that is killed goes on behind it."""
+        write(self.file, self)
+
+    def again(self, name: str, fresh: Any) -> Any:
+        """What an earlier start kept in the same file under this name, else the fresh value."""
+        known = json.loads(self.file.read_text()) if self.file and self.file.is_file() else {}
+        self[name] = known.get(name, fresh)
+        return self[name]
+
+
+class Lines(list[dict[str, Any]]):
+    """Answers that take hours, a line of JSON each: those of earlier starts, and those that are added."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        super().__init__(map(json.loads, file.read_text().splitlines()) if file and file.is_file() else ())
+
+    def add(self, answer: dict[str, Any]) -> None:
+        """One more, on disk at once."""
+        self.append(answer)
+        if self.file is not None:
+            with self.file.open("a") as file:
+                file.write(json.dumps(answer) + "\n")
+
+
+def run(main: FunctionType, title: str, *options: Option, lines: bool = False) -> NoReturn:
+    """Carry a benchmark out, and exit with what it says: 1 if a limit is passed.
+
+    Args:
+        lines: the file of --json has a line for each answer (`Lines`), which the benchmark adds itself.
+    """
+    made = parser(str(main.__globals__.get("__doc__") or ""))
+    for words, how in options:
+        made.add_argument(*words, **how)
+    asked = made.parse_args()
+    figures = Figures(None if lines else asked.json, head(title))
+    status = main(asked, figures)
+    figures.keep()
+    sys.exit(status)
 
 
 def parser(text: str) -> argparse.ArgumentParser:
