@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Literal
 
 from laptime.kit.text import count
 from laptime.kit.units import percent as percent
@@ -13,6 +14,14 @@ from laptime.records.run import Run
 from laptime.records.series import Regime
 
 REGIMES: dict[str, str] = {regime.value: regime.meaning for regime in Regime}
+
+TONES: dict[str, Literal["trusted", "noisy", "invalid"]] = {
+    **dict.fromkeys(("trusted", "kept", "faster", "smaller", "better", "cheaper"), "trusted"),
+    **dict.fromkeys(("noisy", "undecided", "unstable", "warn", "warning"), "noisy"),
+    **dict.fromkeys(("invalid", "broken", "fail", "failed", "skipped", "interrupted"), "invalid"),
+    **dict.fromkeys(("slower", "larger", "worse", "dearer", "problem"), "invalid"),
+}
+"""Words of verdicts, limits, checks and races, by what they come to: terminal and page colour them alike."""
 
 _ABSENT = {
     "compile": "no",

@@ -34,14 +34,8 @@ _WORDS = str.maketrans({
     "µ": "u", "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "=", "▍": "=", "▎": "-", "▏": "-",
     "▁": "_", "▂": "_", "▃": ".", "▄": "-", "▅": "=", "▆": "+", "▇": "#", "\xa0": " ",
 })  # fmt: skip
-TONES = {
-    "strong": "bold",
-    "weak": "dim",
-    "bar": "cyan",
-    **dict.fromkeys(("faster", "smaller"), "green"),
-    **dict.fromkeys(("warn", "undecided", "noisy"), "yellow"),
-    **dict.fromkeys(("slower", "larger", "broken", "invalid", "failed", "skipped", "interrupted"), "red"),
-}
+_COLOURS = {"trusted": "green", "noisy": "yellow", "invalid": "red"}
+_STYLES = {"strong": "bold", "weak": "dim", "bar": "cyan"}
 _SHORTEST_NAME = 16
 _NARROW_NAME = 8
 _STACKED = 60
@@ -79,6 +73,11 @@ def drawn(table: RenderableType) -> list[Text]:
     out = console(color=True)
     rows = out.render_lines(table, out.options, pad=False)
     return [Text.assemble(*((part.text, part.style or "") for part in row)) for row in rows]
+
+
+def style_of(word: str) -> str:
+    """How a word of a verdict, or what stands out in a table, is written; "" as everything else."""
+    return _STYLES.get(word) or _COLOURS.get(words.TONES.get(word, ""), "")
 
 
 def titled(topic: str, text: str, width: int, *, style: str = "dim", indent: int = INDENT) -> list[Text]:
@@ -259,8 +258,8 @@ def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
         head = Text.assemble((column.title, "bold"), (f"\n{column.regime}" if regimes else "", "dim"))
         grid.add_column(head, justify="right" if column.kind == "number" else "left", no_wrap=True)
     for index, row in enumerate(table.rows):
-        cells = [Text(each.texts[index], style=TONES.get(each.tones[index], "")) for each in columns]
-        grid.add_row(*cells, style=TONES.get(row.tone, ""))
+        cells = [Text(each.texts[index], style=style_of(each.tones[index])) for each in columns]
+        grid.add_row(*cells, style=style_of(row.tone))
     lines = [Text(GAP).append(line) for line in drawn(grid)]
     titles = lines[: len(lines) - len(table.rows)]
     body = zip(table.rows, lines[len(titles) :], strict=True)

@@ -21,13 +21,7 @@ from laptime.reports.text_layout import in_ascii
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
 
-STYLES = {
-    "trusted": "bold green",
-    "neutral": "bold blue",
-    **dict.fromkeys(("invalid", "fail", "failed", "skipped", "interrupted"), "bold red"),
-    **dict.fromkeys(("noisy", "warn", "warning", "problem"), "bold yellow"),
-    **dict.fromkeys(("unknown", "advice", "next"), "bold"),
-}
+_STYLES = {"neutral": "bold blue", **dict.fromkeys(("unknown", "advice", "next"), "bold")}
 NARROWEST = 40
 _BAR = 20
 _LONGEST_TOPIC = 16
@@ -71,7 +65,7 @@ def _rendered(document: doc.Document, *, color: bool, width: int, brief: bool) -
         lines += [Line(), *_section(section, width)]
     lines += [Line()] if document.warnings else []
     for index, warning in enumerate(document.warnings):
-        lines += layout.titled("" if index else "warning", warning, width, style=STYLES["warning"])
+        lines += layout.titled("" if index else "warning", warning, width, style=_style("warning"))
     if document.run is not None:
         lines += [Line(), Line(printable(layout.footer(document.run)))]
     return layout.printed(lines, color=color)
@@ -83,9 +77,9 @@ def _brief(document: doc.Document, width: int) -> list[Line]:
     lines = _blocks(blocks(numbers, "terminal"), width, "")
     lines = [*verdict, *lines] if document.answers else [*lines, *verdict]
     for command in document.verdict.next[:1]:
-        lines += layout.titled("next", command, 0, style=STYLES["next"])
+        lines += layout.titled("next", command, 0, style=_style("next"))
     for index, warning in enumerate(document.warnings):
-        lines += layout.titled("" if index else "warning", warning, width, style=STYLES["warning"])
+        lines += layout.titled("" if index else "warning", warning, width, style=_style("warning"))
     return [*lines, Line(printable(layout.brief_footer(document.run)), style="dim")]
 
 
@@ -94,7 +88,7 @@ def _head(document: doc.Document, width: int) -> list[Line]:
     verdict = document.verdict
     lines += _verdict(verdict, width)
     for index, command in enumerate(verdict.next):
-        lines += layout.titled("" if index else "next", command, 0, style=STYLES["next"])
+        lines += layout.titled("" if index else "next", command, 0, style=_style("next"))
     if document.conditions:
         lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
     return lines
@@ -103,11 +97,11 @@ def _head(document: doc.Document, width: int) -> list[Line]:
 def _verdict(verdict: doc.Headline, width: int) -> list[Line]:
     lines: list[Line] = []
     if len(verdict.word) < layout.INDENT - 1:
-        lines += layout.titled(verdict.word, verdict.sentence, width, style=STYLES[verdict.tone])
+        lines += layout.titled(verdict.word, verdict.sentence, width, style=_style(verdict.tone))
     else:
         word = printable(verdict.word)
         sentence = _paragraph(f"{word}: {verdict.sentence}", width)
-        sentence[0].stylize(STYLES[verdict.tone], 0, len(word))
+        sentence[0].stylize(_style(verdict.tone), 0, len(word))
         lines += sentence
     return lines
 
@@ -189,7 +183,8 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
 
 
 def _style(level: str) -> str:
-    return STYLES.get(level, "dim")
+    colour = layout.style_of(level)
+    return f"bold {colour}" if colour else _STYLES.get(level, "dim")
 
 
 def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) -> list[Line]:

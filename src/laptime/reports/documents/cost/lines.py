@@ -16,7 +16,6 @@ from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
-_TONES = {"cheaper": "faster", "dearer": "slower"}
 _HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
@@ -80,7 +79,7 @@ def savings(cost: Cost) -> doc.Section:
         Field("cheaper by", _factor, "number"),
         Field("saved a month", words.money("usd_per_month"), "number", "at the rate that was asked about"),
         Field("saved a training", words.money("usd_per_training"), "number"),
-        Field("word", lambda each: doc.Cell(text=each.word, tone=_TONES.get(each.word, "unclear"))),
+        Field("word", lambda each: doc.Cell(text=each.word, tone=each.word)),
     ]
     apart = [
         doc.Text(
