@@ -16,8 +16,7 @@ from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Name, Origin, Save, Variant
 from laptime.store import writable
 from laptime.tuning.inference import changes
-from laptime.tuning.inference.changes import DEFAULT
-from laptime.tuning.inference.interpreters import Interpreters
+from laptime.tuning.inference.changes import DEFAULT, Interpreters
 from laptime.tuning.options import Budget, Certify, DryRun, MaxMemory, Resume, Timeout, only, skip
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import Unavailable, UsageError
-from laptime.tuning.inference import changes, interpreters
+from laptime.tuning.inference import changes
 from laptime.tuning.inference import folders as of_folders
-from laptime.tuning.inference.changes import find_candidates
+from laptime.tuning.inference.changes import Interpreters, find_candidates
 from laptime.tuning.inference.folders import Folders
-from laptime.tuning.inference.interpreters import Interpreters
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -31,7 +30,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = tmp_path / "ov" / "bin"
     place.mkdir(parents=True)
     (place / "python").symlink_to(sys.executable)
-    monkeypatch.setattr(interpreters, "_installed", lambda python: frozenset({"openvino"}))
+    monkeypatch.setattr(changes, "_installed", lambda python: frozenset({"openvino"}))
     here = ("onnx", "onnxscript")
     monkeypatch.setattr(changes, "find_spec", lambda package: object() if package in here else None)
     return str(place.parent)
@@ -127,7 +126,7 @@ def test_a_runtime_elsewhere_begins_with_the_exported_model(
 def test_pytorchs_own_packages_begin_with_the_model(
     elsewhere: str, called: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreters, "_installed", lambda python: frozenset({"torchao", "torch"}))
+    monkeypatch.setattr(changes, "_installed", lambda python: frozenset({"torchao", "torch"}))
     folders = _folders(tmp_path, f"torchao={elsewhere}")
     folders.written(INT8)
     assert called == [("build", f"{elsewhere}/bin/python", "")]
@@ -151,5 +150,5 @@ def test_an_export_that_fails_is_a_change_that_cannot_be_made(
 
 def test_an_interpreter_says_what_is_installed_there() -> None:
     """A real process: this interpreter, by its name."""
-    there = interpreters._installed.__wrapped__(sys.executable)
-    assert there == frozenset(interpreters.installed())
+    there = changes._installed.__wrapped__(sys.executable)
+    assert there == frozenset(changes.installed())
