@@ -335,7 +335,7 @@ def _build(journal: Journal, request: ModelRequest, asked: Any) -> bool:
 
 
 def _usable() -> Sequence[int]:
-    from laptime.verbs.bench.instances import usable
+    from laptime.verbs.bench.variants import usable
 
     return usable()
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
     from laptime.verbs.profile.block import profile as profile
-    from laptime.verbs.public_run import Run as Run
 
 _PUBLIC = {
     "apply": "laptime.tuning.script.in_process",

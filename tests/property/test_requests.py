@@ -20,7 +20,7 @@ from laptime.records.load import Errors, Level
 from laptime.records.requests import Answer, Requests
 from laptime.store import files
 from laptime.store.journal import Journal
-from laptime.store.older_loads import with_rows
+from laptime.store.schema import with_rows
 
 BEGAN = 1234.5
 DUE = st.sampled_from([0.0, 0.5, 0.5, 1.0]) | st.floats(0, 100).map(lambda value: round(value, 3))

@@ -167,6 +167,7 @@ _FIGURES: dict[str, tuple[Metric, Callable[[Answer], Sequence[float]]]] = {
     )
 }
 """What one row tells of a metric."""
+TAGS = frozenset(_FIGURES)
 
 
 class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):

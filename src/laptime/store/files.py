@@ -11,8 +11,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.event import RunFinished, RunStarted
 from laptime.records.run import Run
 from laptime.store import folder
-from laptime.store.journal import Journal
-from laptime.store.recovery import read_journal
+from laptime.store.journal import Journal, read_journal
 from laptime.store.schema import damaged, read_run
 
 LARGEST = 512 << 20

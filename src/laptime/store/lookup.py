@@ -10,7 +10,7 @@ from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.run import Run
 from laptime.store import files, folder, index
-from laptime.store.recovery import is_running
+from laptime.store.journal import is_running
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
 _SHORTEST = 3

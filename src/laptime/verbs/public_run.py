@@ -20,7 +20,7 @@ from laptime.records.event import Listener, ignore
 from laptime.records.tuning import Tuning
 from laptime.reports import formats, fragment
 from laptime.reports.documents import document
-from laptime.store.recording import recorded
+from laptime.store.live_run import recorded
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,8 +35,7 @@ from laptime.records.membership import Membership
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
 from laptime.store.folder import new_id
-from laptime.store.live_run import LiveRun
-from laptime.store.recording import recorded
+from laptime.store.live_run import LiveRun, recorded
 from laptime.suites import Benchmark, Suite, digest
 from laptime.suites import choosing as limits
 from laptime.suites.choosing import request

@@ -118,7 +118,7 @@ def _no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in registry.names("backends"):
         here = {name: "1"} if name in ("torch", "null") else {}
         monkeypatch.setattr(registry.load("backends", name), "available", lambda here=here: here)
-    for module in ("laptime.verbs.bench.backend_selection", "laptime.tuning.inference.changes"):
+    for module in ("laptime.verbs.bench.variants", "laptime.tuning.inference.changes"):
         monkeypatch.setattr(f"{module}.find_spec", lambda package: package.startswith("torch") or None)
     for name in ("model.py", "other.py"):
         (tmp_path / name).write_text("def build():\n    raise SystemExit('it was run')\n")

@@ -18,7 +18,7 @@ from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment
-from laptime.verbs.doctor import gpu_checks, host_checks
+from laptime.verbs.doctor import checks
 
 GIB = 2**30
 
@@ -57,7 +57,7 @@ def _outcomes(lines: Iterable[DoctorCheck]) -> set[str]:
 
 
 def test_a_whole_machine_is_content(tree: FakeRoot) -> None:
-    lines = [*host_checks.cpus(_environment(tree))]
+    lines = [*checks.cpus(_environment(tree))]
     assert _outcomes(lines) == {"ok"}
     assert _named(lines, "cpu/cores").sentence == "4 vCPUs on 2 physical cores (OCPU)"
     assert _named(lines, "cpu/limit").sentence == "all 4 CPUs may be used"
@@ -66,7 +66,7 @@ def test_a_whole_machine_is_content(tree: FakeRoot) -> None:
 
 def test_a_container_quota_ends_with_the_docker_option(tree: FakeRoot) -> None:
     tree.cgroup2("/app", {"cpu.max": "200000 100000", "cpu.stat": ""})
-    line = _named([*host_checks.cpus(_environment(tree))], "cpu/quota")
+    line = _named([*checks.cpus(_environment(tree))], "cpu/quota")
     assert line.outcome == "warn"
     assert line.sentence == "the container limits this process to 2 of 4 CPUs"
     assert line.next.startswith("docker run --cpus 4")
@@ -74,14 +74,14 @@ def test_a_container_quota_ends_with_the_docker_option(tree: FakeRoot) -> None:
 
 def test_a_version_1_quota_of_part_of_a_cpu_says_what_that_means(tree: FakeRoot) -> None:
     tree.cgroup1("cpu", "/a", {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"})
-    line = _named([*host_checks.cpus(_environment(tree))], "cpu/quota")
+    line = _named([*checks.cpus(_environment(tree))], "cpu/quota")
     assert "1.5 of 4" in line.sentence
     assert "stopping threads" in line.sentence
 
 
 def test_a_narrow_affinity_ends_with_taskset(tree: FakeRoot) -> None:
     tree.put("proc/self/status", "Cpus_allowed_list:\t1\n")
-    line = _named([*host_checks.cpus(_environment(tree))], "cpu/affinity")
+    line = _named([*checks.cpus(_environment(tree))], "cpu/affinity")
     assert (line.outcome, line.next) == ("warn", "taskset -c 0-3 laptime ...")
 
 
@@ -89,40 +89,40 @@ def test_hidden_cores_are_no_warning(tree: FakeRoot) -> None:
     tree.put("proc/cpuinfo", "processor : 0\nflags : avx2 hypervisor\n")
     for number in range(4):
         tree.put(f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list", str(number))
-    line = _named([*host_checks.cpus(_environment(tree))], "cpu/cores")
+    line = _named([*checks.cpus(_environment(tree))], "cpu/cores")
     assert line.outcome == "none"
     assert "hypervisor hides" in line.sentence
 
 
 def test_memory_says_the_containers_limit(tree: FakeRoot) -> None:
-    (line,) = [*host_checks.memory(_environment(tree), 8 * GIB, exact_peak=True)]
+    (line,) = [*checks.memory(_environment(tree), 8 * GIB, exact_peak=True)]
     assert (line.outcome, line.sentence) == ("ok", "16.0 GiB memory, 8.00 GiB free to use")
     tree.cgroup2("/app", {"memory.max": str(4 * GIB), "memory.stat": ""})
-    (line,) = [*host_checks.memory(_environment(tree), 3 * GIB, exact_peak=True)]
+    (line,) = [*checks.memory(_environment(tree), 3 * GIB, exact_peak=True)]
     assert "4.00 GiB of 16.0 GiB memory (container limit)" in line.sentence
 
 
 def test_little_memory_warns_with_a_command_that_fits_the_cause(tree: FakeRoot) -> None:
-    (line,) = [*host_checks.memory(_environment(tree), GIB, exact_peak=True)]
+    (line,) = [*checks.memory(_environment(tree), GIB, exact_peak=True)]
     assert (line.outcome, line.next[:2]) == ("warn", "ps")
     tree.cgroup2("/app", {"memory.max": str(GIB), "memory.stat": ""})
-    (line,) = [*host_checks.memory(_environment(tree), GIB, exact_peak=True)]
+    (line,) = [*checks.memory(_environment(tree), GIB, exact_peak=True)]
     assert "docker run --memory" in line.next
 
 
 def test_a_peak_that_cannot_be_reset_is_told(tree: FakeRoot) -> None:
-    lines = [*host_checks.memory(_environment(tree), 8 * GIB, exact_peak=False)]
+    lines = [*checks.memory(_environment(tree), 8 * GIB, exact_peak=False)]
     assert _named(lines, "memory/peak").outcome == "none"
 
 
 def test_steady_clocks_are_content(tree: FakeRoot) -> None:
-    lines = [*host_checks.clocks(_environment(tree), vendor="GenuineIntel", battery=False)]
+    lines = [*checks.clocks(_environment(tree), vendor="GenuineIntel", battery=False)]
     assert _outcomes(lines) == {"ok"}
 
 
 def test_a_saving_governor_ends_with_cpupower(tree: FakeRoot) -> None:
     tree.put("sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave")
-    lines = [*host_checks.clocks(_environment(tree), vendor="GenuineIntel", battery=None)]
+    lines = [*checks.clocks(_environment(tree), vendor="GenuineIntel", battery=None)]
     assert _named(lines, "cpu/governor").next == "sudo cpupower frequency-set -g performance"
 
 
@@ -138,35 +138,35 @@ def test_turbo_ends_with_the_file_of_its_maker(
 ) -> None:
     tree = FakeRoot(tmp_path)
     tree.put(f"sys/devices/system/cpu/{file}", on)
-    lines = [*host_checks.clocks(_environment(tree), vendor=vendor, battery=None)]
+    lines = [*checks.clocks(_environment(tree), vendor=vendor, battery=None)]
     assert command in _named(lines, "cpu/turbo").next
 
 
 def test_a_hidden_governor_and_turbo_are_no_warning(tmp_path: Path) -> None:
-    lines = [*host_checks.clocks(_environment(FakeRoot(tmp_path)), vendor="", battery=None)]
+    lines = [*checks.clocks(_environment(FakeRoot(tmp_path)), vendor="", battery=None)]
     assert _outcomes(lines) == {"none"}
 
 
 def test_a_battery_warns(tree: FakeRoot) -> None:
-    lines = [*host_checks.clocks(_environment(tree), vendor="", battery=True)]
+    lines = [*checks.clocks(_environment(tree), vendor="", battery=True)]
     assert _named(lines, "power/battery").outcome == "warn"
 
 
 def test_neighbours_are_named_with_their_owners_and_nobody_is_to_be_killed(tree: FakeRoot) -> None:
     running = [Program(7, "burn", 0.98, "ann"), Program(8, "idle", 0.03, "bob")]
-    line = host_checks.others(running, _environment(tree))
+    line = checks.others(running, _environment(tree))
     assert line.outcome == "warn"
     assert (
         "others use 1.0 of 4 CPUs: burn of ann (7) 98%, idle of bob (8) 3%; wait for them, or ask"
         in line.sentence
     )
     assert line.next == "ps -o user,pid,etime,args -p 7"
-    assert host_checks.others([Program(8, "idle", 0.03)], _environment(tree)).outcome == "ok"
+    assert checks.others([Program(8, "idle", 0.03)], _environment(tree)).outcome == "ok"
 
 
 def test_many_small_neighbours_still_name_somebody(tree: FakeRoot) -> None:
     running = [Program(n, "small", 0.04) for n in range(5)]
-    line = host_checks.others(running, _environment(tree))
+    line = checks.others(running, _environment(tree))
     assert line.outcome == "warn"
     assert line.next == "ps -o user,pid,etime,args -p 0,1,2"
 
@@ -177,22 +177,22 @@ QUIET = Reading(waited_s=0.0, stolen_s=1.0, throttled_s=0.0, switches=1, missing
 def test_steal_is_a_share_of_all_cpus(tree: FakeRoot) -> None:
     later = QUIET._replace(stolen_s=1.4)
     environment = _environment(tree)
-    assert host_checks.steal_share(QUIET, later, 10.0, environment) == pytest.approx(0.01)
-    line = _named([*host_checks.stolen(QUIET, later, 10.0, environment)], "cpu/steal")
+    assert checks.steal_share(QUIET, later, 10.0, environment) == pytest.approx(0.01)
+    line = _named([*checks.stolen(QUIET, later, 10.0, environment)], "cpu/steal")
     assert line.outcome == "warn"
     assert "1.0%" in line.sentence
-    assert _outcomes([*host_checks.stolen(QUIET, QUIET, 10.0, environment)]) == {"ok"}
+    assert _outcomes([*checks.stolen(QUIET, QUIET, 10.0, environment)]) == {"ok"}
 
 
 def test_steal_that_is_not_told_is_no_zero(tree: FakeRoot) -> None:
     blind = Reading(waited_s=None, stolen_s=None, throttled_s=None, switches=None)
-    assert host_checks.steal_share(blind, blind, 10.0, _environment(tree)) is None
-    assert _outcomes([*host_checks.stolen(blind, blind, 10.0, _environment(tree))]) == {"none"}
+    assert checks.steal_share(blind, blind, 10.0, _environment(tree)) is None
+    assert _outcomes([*checks.stolen(blind, blind, 10.0, _environment(tree))]) == {"none"}
 
 
 def test_throttling_ends_with_a_thread_count(tree: FakeRoot) -> None:
     tree.cgroup2("/app", {"cpu.max": "250000 100000", "cpu.stat": ""})
-    lines = [*host_checks.stolen(QUIET, QUIET._replace(throttled_s=0.5), 10.0, _environment(tree))]
+    lines = [*checks.stolen(QUIET, QUIET._replace(throttled_s=0.5), 10.0, _environment(tree))]
     line = _named(lines, "cpu/throttled")
     assert "500 ms" in line.sentence
     assert "--threads 2" in line.next
@@ -200,19 +200,19 @@ def test_throttling_ends_with_a_thread_count(tree: FakeRoot) -> None:
 
 def test_a_slow_clock_names_its_source() -> None:
     slow = Timer("perf_counter", step=1e-6, cost=2e-6)
-    lines = [*host_checks.timing([slow], "hpet", QUIET, 5e-6)]
+    lines = [*checks.timing([slow], "hpet", QUIET, 5e-6)]
     line = _named(lines, "timer")
     assert line.outcome == "warn"
     assert "hpet" in line.sentence
     assert "current_clocksource" in line.next
     fast = Timer("perf_counter", step=4e-8, cost=4e-8)
-    assert _outcomes([*host_checks.timing([fast], "tsc", QUIET, 5e-6)]) == {"ok"}
+    assert _outcomes([*checks.timing([fast], "tsc", QUIET, 5e-6)]) == {"ok"}
 
 
 def test_evidence_that_is_missing_is_told() -> None:
     fast = Timer("perf_counter", step=4e-8, cost=4e-8)
     blind = Reading(waited_s=None, stolen_s=None, throttled_s=0.0, switches=3, missing_s=0.0)
-    lines = [*host_checks.timing([fast], None, blind, 1e-6)]
+    lines = [*checks.timing([fast], None, blind, 1e-6)]
     assert _named(lines, "evidence/missing").sentence == "not told here: waiting for a CPU, stolen time"
 
 
@@ -220,13 +220,13 @@ def test_closed_energy_counters_end_with_the_command_that_opens_them(tree: FakeR
     tree.put("sys/class/powercap/intel-rapl:0/name", "package-0")
     _, absent = rapl.open_meters(tree.root)
     assert absent is not None
-    lines = [*host_checks.energy([], {"rapl": absent})]
+    lines = [*checks.energy([], {"rapl": absent})]
     assert _outcomes(lines) == {"warn"}
     assert lines[0].next.startswith("sudo chmod a+r /sys/class/powercap/")
 
 
 def test_energy_that_nothing_would_help_is_one_quiet_line() -> None:
-    lines = [*host_checks.energy([], {"nvml": Absence("no NVIDIA GPU"), "rapl": Absence("hidden")})]
+    lines = [*checks.energy([], {"nvml": Absence("no NVIDIA GPU"), "rapl": Absence("hidden")})]
     assert [(line.outcome, line.sentence) for line in lines] == [
         ("none", "no energy readings: no NVIDIA GPU; hidden")
     ]
@@ -234,7 +234,7 @@ def test_energy_that_nothing_would_help_is_one_quiet_line() -> None:
 
 def test_a_slow_meter_says_how_long_windows_must_be() -> None:
     meter = CounterMeter("nvml:0", lambda: 1.0, device="cuda:0", covers="cuda:0", period=0.1)
-    (line,) = [*host_checks.energy([meter], {})]
+    (line,) = [*checks.energy([meter], {})]
     assert (line.outcome, line.sentence) == (
         "ok",
         "energy counter of cuda:0 updates every 100 ms: energy needs windows of 2 s and more",
@@ -245,30 +245,30 @@ def test_settings_that_slow_everything_are_unset(tree: FakeRoot) -> None:
     environment = structs.replace(
         _environment(tree), knobs={"CUDA_LAUNCH_BLOCKING": "1", "TORCH_COMPILE_DISABLE": "0"}
     )
-    (line,) = [*host_checks.settings(environment)]
+    (line,) = [*checks.settings(environment)]
     assert (line.outcome, line.next) == ("warn", "unset CUDA_LAUNCH_BLOCKING")
 
 
 def test_more_threads_than_cpus_end_with_the_right_number(tree: FakeRoot) -> None:
     tree.cgroup2("/app", {"cpu.max": "150000 100000", "cpu.stat": ""})
     crowded = structs.replace(_environment(tree), knobs={"torch.num_threads": 64})
-    (line,) = [*host_checks.settings(crowded)]
+    (line,) = [*checks.settings(crowded)]
     assert line.next == "export OMP_NUM_THREADS=1"
-    assert [*host_checks.settings(structs.replace(crowded, knobs={"torch.num_threads": 2}))] == []
+    assert [*checks.settings(structs.replace(crowded, knobs={"torch.num_threads": 2}))] == []
 
 
 def test_a_broken_extension_is_named_with_its_reason() -> None:
-    (line,) = [*host_checks.extensions({"reports": {"pdf": "ImportError: no cairo"}, "probes": {}}, 9)]
+    (line,) = [*checks.extensions({"reports": {"pdf": "ImportError: no cairo"}, "probes": {}}, 9)]
     assert line.outcome == "warn"
     assert "reports: pdf is broken (ImportError: no cairo)" in line.sentence
     assert line.next
-    assert next(host_checks.extensions({"reports": {}}, 9)).sentence == "all 9 extensions can be loaded"
+    assert next(checks.extensions({"reports": {}}, 9)).sentence == "all 9 extensions can be loaded"
 
 
 def test_a_framework_that_is_missing_ends_with_pip() -> None:
-    lines = [*host_checks.frameworks({"torch": {}, "null": {"python": "3.12"}})]
+    lines = [*checks.frameworks({"torch": {}, "null": {"python": "3.12"}})]
     assert [(line.outcome, line.next) for line in lines] == [("none", "pip install 'laptime[torch]'")]
-    assert next(host_checks.frameworks({"torch": {"torch": "2.15"}})).sentence == "torch 2.15"
+    assert next(checks.frameworks({"torch": {"torch": "2.15"}})).sentence == "torch 2.15"
 
 
 # GPUs
@@ -294,7 +294,7 @@ GPU = Gpu(
 
 
 def test_a_gpu_is_told_with_its_facts() -> None:
-    lines = [*gpu_checks.gpus([GPU])]
+    lines = [*checks.gpus([GPU])]
     assert (
         _named(lines, "gpu/1").sentence
         == "cuda:0: NVIDIA H200, 140 GiB, driver 570.86, power limit 700 W, 31 °C"
@@ -303,7 +303,7 @@ def test_a_gpu_is_told_with_its_facts() -> None:
 
 
 def test_a_clock_that_may_move_ends_with_the_lock_of_that_gpu() -> None:
-    line = _named([*gpu_checks.gpus([GPU])], "gpu/1/clock")
+    line = _named([*checks.gpus([GPU])], "gpu/1/clock")
     assert line.outcome == "warn"
     assert "345 MHz now, up to 1980" in line.sentence
     assert line.next.startswith("sudo nvidia-smi -i 1 -lgc 1380")
@@ -319,7 +319,7 @@ def test_a_clock_that_may_move_ends_with_the_lock_of_that_gpu() -> None:
     ],
 )
 def test_trouble_on_a_gpu_warns_with_a_command(changes: dict[str, object], name: str, words: str) -> None:
-    line = _named([*gpu_checks.gpus([structs.replace(GPU, **changes)])], name)
+    line = _named([*checks.gpus([structs.replace(GPU, **changes)])], name)
     assert line.outcome == "warn"
     assert words in line.sentence
     assert "nvidia-smi -i 1" in line.next
@@ -338,19 +338,19 @@ def test_a_gpu_that_tells_nothing_more_gives_no_empty_words() -> None:
         busy=None,
         persistent=None,
     )
-    lines = [*gpu_checks.gpus([silent])]
+    lines = [*checks.gpus([silent])]
     assert [line.name for line in lines] == ["gpu/1", "gpu/1/others"]
     assert lines[0].sentence == "cuda:0: NVIDIA H200"
 
 
 def test_a_hidden_gpu_is_told_and_not_judged() -> None:
-    lines = [*gpu_checks.gpus([structs.replace(GPU, device="")])]
+    lines = [*checks.gpus([structs.replace(GPU, device="")])]
     assert [(line.outcome, "CUDA_VISIBLE_DEVICES" in line.sentence) for line in lines] == [("none", True)]
 
 
 def test_a_gpu_that_torch_does_not_see_warns() -> None:
     lines = [
-        *gpu_checks.framework_devices(
+        *checks.framework_devices(
             [Device(name="cpu", model="CPU")], {"cpu": 0.0}, visible=[GPU], version="2.15.0+cpu"
         )
     ]
@@ -362,7 +362,7 @@ def test_a_gpu_that_torch_does_not_see_warns() -> None:
 def test_waiting_for_an_accelerator_has_its_price_told() -> None:
     seen = [Device(name="cuda:0", model="NVIDIA H200"), Device(name="cpu", model="CPU")]
     (line,) = [
-        *gpu_checks.framework_devices(seen, {"cpu": 0.0, "cuda:0": 4.2e-6}, visible=[GPU], version="2.15.0")
+        *checks.framework_devices(seen, {"cpu": 0.0, "cuda:0": 4.2e-6}, visible=[GPU], version="2.15.0")
     ]
     assert line.sentence == "waiting for an idle cuda:0 costs 4.20 us"
 
@@ -377,5 +377,5 @@ def test_fakes_have_the_fields_of_real_ones(tree: FakeRoot) -> None:
         nvmlDeviceGetName=lambda handle: "NVIDIA H200",
     )
     (gpu,) = nvml.Nvml(library).gpus({})
-    assert _outcomes([*gpu_checks.gpus([gpu])]) == {"ok"}
+    assert _outcomes([*checks.gpus([gpu])]) == {"ok"}
     assert cpu(tree.root).vendor == "GenuineIntel"

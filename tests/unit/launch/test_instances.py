@@ -15,7 +15,7 @@ from laptime.measure.protocol import Samples
 from laptime.probes.others import METRICS as OTHERS
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.series import Label, Series
-from laptime.verbs.bench import instances
+from laptime.verbs.bench import variants
 
 
 @pytest.fixture
@@ -75,20 +75,20 @@ def request(**changes: object) -> BenchRequest:
 
 
 def test_variants_that_have_no_cpus_are_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "usable", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(instances.cgroup, "cpu_quota", lambda root: None)
+    monkeypatch.setattr(variants, "usable", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(variants.system_files, "cpu_quota", lambda root: None)
     planned = [Variant(target="null:spin=1ms", threads=threads) for threads in (1, 2, 4)]
-    made, left_out = instances.variants(request(instances=[1, 2]), planned)
+    made, left_out = variants.with_instances(request(instances=[1, 2]), planned)
     sizes = [(each.threads, each.options.get("instances", 1)) for each in made]
     assert sizes == [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)]
     assert "2 x 4" in left_out[0].sentence
-    assert [len(instances.cpus_of(each)) for each in made] == [0, 2, 0, 2, 0]
+    assert [len(variants.cpus_of(each)) for each in made] == [0, 2, 0, 2, 0]
 
 
 def test_threads_that_nobody_set_are_the_cpus_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "usable", lambda: list(range(8)))
-    monkeypatch.setattr(instances.cgroup, "cpu_quota", lambda root: 4.0)
-    made, _ = instances.variants(request(instances=[1, 2, 4]), [Variant(target="null:spin=1ms")])
+    monkeypatch.setattr(variants, "usable", lambda: list(range(8)))
+    monkeypatch.setattr(variants.system_files, "cpu_quota", lambda root: 4.0)
+    made, _ = variants.with_instances(request(instances=[1, 2, 4]), [Variant(target="null:spin=1ms")])
     assert [each.threads for each in made] == [4, 2, 1]
 
 
@@ -105,8 +105,8 @@ def test_impossible_instances_are_refused(wish: dict[str, object], in_memory: bo
     asked = request(**wish)
 
     def refused() -> None:
-        instances.check(asked, in_memory=in_memory)
-        instances.variants(asked, [Variant(target="null:spin=1ms", threads=1)])
+        variants.check_instances(asked, in_memory=in_memory)
+        variants.with_instances(asked, [Variant(target="null:spin=1ms", threads=1)])
 
     with pytest.raises(UsageError, match=said):
         refused()

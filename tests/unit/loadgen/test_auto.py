@@ -76,8 +76,8 @@ def test_intervals_of_levels_that_end_by_themselves_cover_in_95_of_100() -> None
 
 
 def test_real_senders_end_a_level_when_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("laptime.verbs.load.looks.FIRST", 0.5)
-    monkeypatch.setattr("laptime.verbs.load.looks.MARGIN", 100.0)  # however busy this machine is
+    monkeypatch.setattr("laptime.verbs.load.level_run.FIRST", 0.5)
+    monkeypatch.setattr("laptime.verbs.load.level_run.MARGIN", 100.0)  # however busy this machine is
     monkeypatch.setattr("laptime.loadgen.checks.FEWEST", 0)
     with http_server.serving(http_server.Script(slots=0, service=0.02)) as server:
         for options in ({"rates": [100], "arrivals": "constant"}, {"concurrency": [2]}):

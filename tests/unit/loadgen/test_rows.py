@@ -20,7 +20,7 @@ from laptime.records.case import Case
 from laptime.records.details import Details
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.requests import Answer, Requests
-from laptime.store.older_loads import with_rows
+from laptime.store.schema import with_rows
 
 SLO = "ttft=300ms@median"
 

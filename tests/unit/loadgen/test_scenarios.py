@@ -16,9 +16,9 @@ from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import text
 from laptime.testing import http_server
+from laptime.verbs.load.levels import applied
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
-from laptime.verbs.load.scenarios import applied
 
 
 def told(run: Run) -> LevelStats:

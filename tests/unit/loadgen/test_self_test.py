@@ -22,7 +22,7 @@ from laptime.records.details import Details
 from laptime.records.load import Alone
 from laptime.records.requests import Requests
 from laptime.testing import http_server
-from laptime.verbs.load import generator
+from laptime.verbs.load import senders
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.run import load
 
@@ -40,18 +40,18 @@ def test_every_request_is_answered_and_its_lateness_told(kind: str, chunks: int)
 
 
 def test_what_is_sent_lasts_as_long_at_any_rate_and_has_as_many_chunks_per_second() -> None:
-    slow, fast, fastest = (generator.order(rate, 0) for rate in (2, 1000, 1e6))
+    slow, fast, fastest = (senders.order(rate, 0) for rate in (2, 1000, 1e6))
     assert (slow.requests, fast.requests, fastest.requests) == (100, 300, 2000)
     assert fast.rate == 1000
-    streams = generator.order(100, 64)
+    streams = senders.order(100, 64)
     assert streams.chunks * streams.rate == pytest.approx(6400, rel=0.1)
-    assert generator.order(2, 5).chunks == 5
-    assert generator.order(300, 100_000).chunks * 100 <= generator.CHUNKS
+    assert senders.order(2, 5).chunks == 5
+    assert senders.order(300, 100_000).chunks * 100 <= senders.CHUNKS
 
 
 def test_a_rate_above_what_one_sender_can_do_gets_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator, "BUSIEST", 1e-3)  # as if a sender used a thousand times the CPU
-    monkeypatch.setattr(generator, "cpus", lambda: 3)
+    monkeypatch.setattr(senders, "BUSIEST", 1e-3)  # as if a sender used a thousand times the CPU
+    monkeypatch.setattr(senders, "cpus", lambda: 3)
     with http_server.serving(http_server.Script(slots=0)) as server:
         run = load(LoadRequest(target=server.url, rates=[200, 100], requests=20))
         one = load(LoadRequest(target=server.url, rates=[200], requests=20, senders=1))

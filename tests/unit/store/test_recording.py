@@ -26,8 +26,7 @@ from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung
 from laptime.store import files, lookup
 from laptime.store.journal import Journal
-from laptime.store.live_run import LiveRun
-from laptime.store.recording import recorded
+from laptime.store.live_run import LiveRun, recorded
 
 CHECK = Check(name="mine", outcome="ok", sentence="fine")
 

@@ -17,8 +17,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunBuilder
 from laptime.store import files, folder, lookup
 from laptime.store import journal as journals
-from laptime.store.journal import Journal
-from laptime.store.recovery import is_running
+from laptime.store.journal import Journal, is_running
 
 Events = Callable[..., list[Event]]
 

@@ -11,7 +11,7 @@ import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.store import lookup
-from laptime.store.recording import recorded
+from laptime.store.live_run import recorded
 from laptime.trace import ranks
 from laptime.verbs import trace as verb
 

@@ -8,9 +8,9 @@ import pytest
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.plan import BenchRequest
 from laptime.targets import Program, Recipe
-from laptime.verbs.bench import backend_selection
-from laptime.verbs.bench.backend_selection import check_installed, select_backends
+from laptime.verbs.bench import variants
 from laptime.verbs.bench.planning import plan
+from laptime.verbs.bench.variants import check_installed, select_backends
 
 
 def recipe(target: str, kind: str, backend: str, **more: Any) -> Recipe:
@@ -29,7 +29,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def _frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_selection, "_kinds", KINDS.__getitem__)
+    monkeypatch.setattr(variants, "_kinds", KINDS.__getitem__)
 
 
 def names(recipes: list[Recipe], backends: list[str]) -> list[tuple[str, str]]:
@@ -76,7 +76,7 @@ def test_a_package_is_needed_only_where_it_is_loaded() -> None:
 
 
 def test_an_interpreter_goes_with_the_variants_of_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend_selection, "_kinds", lambda name: [])
+    monkeypatch.setattr(variants, "_kinds", lambda name: [])
     request = BenchRequest(targets=["null:noop"], backends=["null", "torch"], python={"null": sys.executable})
     assert [(each.backend, each.python) for each in plan(request).variants] == [
         ("null", sys.executable),

@@ -8,8 +8,7 @@ from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
 from laptime.verbs.bench import batch_search
-from laptime.verbs.bench.batch_search import BatchSizes, search
-from laptime.verbs.bench.curve import CALLS, ROUNDS
+from laptime.verbs.bench.batch_search import CALLS, ROUNDS, BatchSizes, search
 
 MEMORY = Failure(kind="out_of_memory", what="no memory left")
 KILLED = Failure(kind="died", what="the process that ran it was ended by SIGKILL")

@@ -11,13 +11,13 @@ from laptime.probes.ruler import RULER
 from laptime.records.case import Case
 from laptime.records.series import Label, Series
 from laptime.store import cache
-from laptime.verbs.bench import known_work
+from laptime.verbs.bench import postprocess
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
-    monkeypatch.setattr(known_work, "_boot", lambda clock: "boot-1" if clock is SystemClock else None)
+    monkeypatch.setattr(postprocess, "_boot", lambda clock: "boot-1" if clock is SystemClock else None)
 
 
 def ruled(seconds: float, **details: object) -> Case:
@@ -27,21 +27,21 @@ def ruled(seconds: float, **details: object) -> Case:
 
 
 def test_the_best_of_all_runs_is_kept() -> None:
-    assert known_work.best_known(SystemClock) is None
+    assert postprocess.best_known(SystemClock) is None
     for seconds, best in [(22e-6, 22e-6), (30e-6, 22e-6), (20e-6, 20e-6)]:
-        known_work.remember([ruled(seconds)], SystemClock)
-        assert known_work.best_known(SystemClock) == best
+        postprocess.remember([ruled(seconds)], SystemClock)
+        assert postprocess.best_known(SystemClock) == best
 
 
 def test_a_scripted_machine_and_a_run_without_a_ruler_leave_nothing() -> None:
-    known_work.remember([ruled(1e-6)], type("Scripted", (SystemClock,), {}))
-    known_work.remember([case(timings(0.01))], SystemClock)
-    assert known_work.best_known(SystemClock) is None
+    postprocess.remember([ruled(1e-6)], type("Scripted", (SystemClock,), {}))
+    postprocess.remember([case(timings(0.01))], SystemClock)
+    assert postprocess.best_known(SystemClock) is None
 
 
 def test_a_damaged_note_is_none() -> None:
     cache.put("ruler", "boot-1", {"seconds": "fast"})
-    assert known_work.best_known(SystemClock) is None
+    assert postprocess.best_known(SystemClock) is None
 
 
 @pytest.mark.parametrize(("known", "slow"), [(20e-6, True), (28e-6, False), (40e-6, False)])

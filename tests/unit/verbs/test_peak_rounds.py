@@ -14,7 +14,7 @@ from laptime.records.run import Run
 from laptime.records.series import Label
 from laptime.testing.machine import ScriptedMachine, ScriptedSession
 from laptime.verbs.bench import bench
-from laptime.verbs.bench.peak_rounds import SHARE
+from laptime.verbs.bench.rounds import SHARE
 
 TARGET = "null:noop"
 

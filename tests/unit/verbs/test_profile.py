@@ -17,7 +17,7 @@ from laptime.launch.script import Outcome, Program, resolve
 from laptime.records.run import Subject
 from laptime.reports.documents.profile.facts import cards
 from laptime.verbs.profile import reconcile
-from laptime.verbs.profile.failures import failure_of, no_step
+from laptime.verbs.profile.run import failure_of, no_step
 
 PHASES = {"data": 10, "forward": 20, "backward": 30, "optimizer": 5}
 

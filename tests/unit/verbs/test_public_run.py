@@ -11,7 +11,7 @@ import laptime
 from fixtures.runs import case, compared, run, timings
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.run import Run
-from laptime.store import encoding
+from laptime.store import schema
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def one() -> laptime.Run:
 
 def test_it_is_the_record_with_its_numbers_at_hand(one: laptime.Run) -> None:
     assert isinstance(one, Run)
-    assert encoding.decode(encoding.encode(one), Run) == run(case(timings(0.01)))
+    assert schema.decode(schema.encode(one), Run) == run(case(timings(0.01)))
     assert one.latency.value == pytest.approx(0.01, rel=0.01)
     assert one.throughput.value == pytest.approx(100, rel=0.01)
 
@@ -46,7 +46,7 @@ def test_of_many_cases_it_says_the_verdict_and_where_the_rest_is() -> None:
 
 
 def test_comparisons_are_a_line_each() -> None:
-    from laptime.verbs.public_run import Comparisons
+    from laptime.verbs.api import Comparisons
 
     lines = repr(Comparisons(compared().comparisons)).splitlines()
     assert len(lines) == len(compared().comparisons)

@@ -26,7 +26,7 @@ from laptime.records.run import Run
 from laptime.reports.formats import format_of
 from laptime.store import writable
 from laptime.store.folder import write_whole
-from laptime.store.recording import Recorded, recorded
+from laptime.store.live_run import Recorded, recorded
 
 if TYPE_CHECKING:
     from laptime.reports.document import Document

@@ -38,7 +38,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
-from laptime.verbs.bench.instances import room
+from laptime.verbs.bench.variants import room
 
 BLOCK = 0.4
 """Seconds of timed calls in a block, about."""

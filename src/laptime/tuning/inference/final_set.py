@@ -28,7 +28,7 @@ from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.verbs.bench.instances import room
+from laptime.verbs.bench.variants import room
 
 UNTIL = 0.8
 """Share of the budget after which no further point is looked at."""

@@ -21,7 +21,7 @@ from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference.limits import Limits, distance
 from laptime.tuning.optimization import Change, Recipe
-from laptime.verbs.bench.instances import usable
+from laptime.verbs.bench.variants import usable
 
 ALPHA = 0.05
 """Chance that the best one leaves, over all setups and rounds."""

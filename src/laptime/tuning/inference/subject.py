@@ -40,7 +40,7 @@ from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest
-from laptime.verbs.bench.instances import room
+from laptime.verbs.bench.variants import room
 from laptime.verbs.profile.reconcile import STEP
 
 HAND_BACK = 3.0

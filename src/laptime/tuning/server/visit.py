@@ -36,10 +36,9 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.outputs import Output, outputs
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Value
-from laptime.verbs.load.generator import Generator
 from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import closed_level, open_level
-from laptime.verbs.load.targets import sender_target
+from laptime.verbs.load.senders import Generator, sender_target
 
 LOOK = 0.05
 """Seconds between two looks at a server that starts; later ones are up to LONGEST_LOOK apart."""

@@ -20,8 +20,8 @@ from laptime.records.details import Details, Peak
 from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Regime, Series
-from laptime.verbs.bench import instances
 from laptime.verbs.bench.planning import axes_of
+from laptime.verbs.bench.variants import cpus_of
 
 Emit = Callable[[Event], None]
 OpenSession = Callable[[Variant], Worker]
@@ -32,7 +32,7 @@ MEMORY_SHARE = 0.9
 
 def fresh_process(variant: Variant) -> Worker:
     """A worker in a process of its own, or in several where the variant has instances."""
-    if cpus := instances.cpus_of(variant):
+    if cpus := cpus_of(variant):
         return Instances(lambda each: _process(variant, each), cpus)
     return _process(variant)
 

@@ -18,8 +18,13 @@ from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Vari
 from laptime.records.run import IN_MEMORY, Subject
 from laptime.records.series import Regime
 from laptime.targets import Program, Recipe, parse
-from laptime.verbs.bench import instances
-from laptime.verbs.bench.backend_selection import check_backend, check_installed, select_backends
+from laptime.verbs.bench.variants import (
+    check_backend,
+    check_installed,
+    check_instances,
+    select_backends,
+    with_instances,
+)
 
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
@@ -99,7 +104,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
     paired = select_backends(recipes, request.backends)
     check_installed(paired.pairs, request.python)
-    variants, left_out = instances.variants(request, _variants(request, paired.pairs))
+    variants, left_out = with_instances(request, _variants(request, paired.pairs))
     for python in {variant.python: None for variant in variants if variant.python}:
         interpreter.environment(python)  # says now what it lacks
     if request.train:
@@ -251,7 +256,7 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
                 next=f"--regime {regime} --rate 20",
             )
     _check_numbers(request)
-    instances.check(request, in_memory=in_memory)
+    check_instances(request, in_memory=in_memory)
 
 
 def _check_training(optimizer: str, variants: list[Variant]) -> None:

@@ -37,12 +37,18 @@ from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.records.series import Regime
 from laptime.store.live_run import LiveRun
-from laptime.verbs.bench import batch_search, known_work, opening, regimes
+from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
-from laptime.verbs.bench.last_passes import completed_cases
-from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
 from laptime.verbs.bench.planning import Plan, plan
-from laptime.verbs.bench.postprocess import comparisons, completed, findings
+from laptime.verbs.bench.postprocess import best_known, comparisons, completed, findings, remember
+from laptime.verbs.bench.rounds import (
+    WARM,
+    PeakRounds,
+    completed_cases,
+    load_first,
+    open_together,
+    regimes_of_round,
+)
 from laptime.verbs.bench.wall_progress import WallProgress
 
 MIN_ROUNDS = 4
@@ -198,7 +204,7 @@ class _Bench:
         self._wall.loading(generation, self._plan.budget)
         if generation > 0:
             self._wall.say(f"loading, process {generation + 1} of {self._plan.processes}")
-            opening.open_together(workers)
+            open_together(workers)
             for worker in workers:
                 worker.prepare()
             self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
@@ -206,7 +212,7 @@ class _Bench:
         for variant in self._plan.variants:
             self._wall.say(f"loading {variant.target}")
             same = [worker for worker in workers if worker.variant is variant]
-            opening.load_first(same, one_by_one=self._request.preset == "strict")
+            load_first(same, one_by_one=self._request.preset == "strict")
         self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
         self._complete_environment()
         self._complete_cases()
@@ -224,7 +230,7 @@ class _Bench:
         for worker in self._workers:
             for batch, inputs in worker.inputs.items():
                 case = self._case(worker, batch)
-                added = Details(inputs=inputs, known_work=known_work.best_known(self._clock) or None)
+                added = Details(inputs=inputs, known_work=best_known(self._clock) or None)
                 details = case.details.merged(added)
                 self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
@@ -334,9 +340,9 @@ class _Bench:
         )
 
     def _regimes_of(self, worker: CaseWorker, batch: int, number: int) -> list[tuple[Regime, float]]:
-        """Regimes of this round, each with its share of a block; see `regimes.of_round`."""
+        """Regimes of this round, each with its share of a block; see `regimes_of_round`."""
         every = 1 if self._is_curve else 4 if self._is_comparison else 2
-        return regimes.of_round(
+        return regimes_of_round(
             self._request.regimes, worker, batch, is_long_round=number % every == 1 % every
         )
 
@@ -387,7 +393,7 @@ class _Bench:
             self._live(CaseChanged(finished))
         if status == "complete" and done and all(case.status == "failed" for case in done):
             status = "failed"
-        known_work.remember(done, self._clock)
+        remember(done, self._clock)
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
         kinds = {finding.kind for finding in run.findings}

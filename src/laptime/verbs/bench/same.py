@@ -12,7 +12,7 @@ from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.kit.text import closest
 from laptime.launch import fresh_call
 from laptime.targets import Recipe, parse
-from laptime.verbs.bench.backend_selection import fits
+from laptime.verbs.bench.variants import fits
 
 OWN = ("torchvision", "keras")
 """A framework's own collection of models comes first."""

@@ -17,7 +17,7 @@ from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Evidence
 from laptime.records.environment import DoctorCheck, DoctorReport, Environment, NoiseFloor, warn
 from laptime.records.event import Event, Listener, Progress, ignore
-from laptime.verbs.doctor import gpu_checks, host_checks
+from laptime.verbs.doctor import checks
 from laptime.verbs.doctor.device_peaks import DevicePeaks, device_peaks
 from laptime.verbs.doctor.noise import noise_floor
 
@@ -59,18 +59,18 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
     visible = [gpu for gpu in overview.gpus if gpu.device]
     listed = {gpu.device for gpu in visible}
     lines = [
-        *host_checks.cpus(environment),
-        *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=overview.exact_peak),
-        *host_checks.clocks(environment, vendor=overview.processor.vendor, battery=neighbours.on_battery()),
-        host_checks.others(overview.running, environment),
-        *host_checks.stolen(before, after, seconds, environment),
-        *host_checks.timing(overview.timers, wall.clock_source(), after, cost),
+        *checks.cpus(environment),
+        *checks.memory(environment, host_memory.available_bytes(), exact_peak=overview.exact_peak),
+        *checks.clocks(environment, vendor=overview.processor.vendor, battery=neighbours.on_battery()),
+        checks.others(overview.running, environment),
+        *checks.stolen(before, after, seconds, environment),
+        *checks.timing(overview.timers, wall.clock_source(), after, cost),
         *_device_lines(overview, peaks, visible),
-        *host_checks.energy(meters, absent),
-        *host_checks.frameworks(_versions()),
+        *checks.energy(meters, absent),
+        *checks.frameworks(_versions()),
         *trouble,
-        *host_checks.settings(environment),
-        *host_checks.extensions(rooms, sum(len(registry.names(room)) for room in registry.ROOMS)),
+        *checks.settings(environment),
+        *checks.extensions(rooms, sum(len(registry.names(room)) for room in registry.ROOMS)),
         *complaint,
     ]
     return DoctorReport(
@@ -87,14 +87,14 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         rates_from=peaks.rates_from,
         rates_disturbed=bool(peaks.rates) and peaks.rates_from >= when and _busy(overview),
         noise=noise,
-        steal=host_checks.steal_share(before, after, seconds, environment),
+        steal=checks.steal_share(before, after, seconds, environment),
     )
 
 
 def _device_lines(overview: _Overview, peaks: DevicePeaks, visible: list[Gpu]) -> list[DoctorCheck]:
     version = peaks.libraries.get("torch", "")
-    frameworks = gpu_checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
-    return [*gpu_checks.gpus(overview.gpus), *frameworks]
+    frameworks = checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
+    return [*checks.gpus(overview.gpus), *frameworks]
 
 
 def _look() -> _Overview:
@@ -137,7 +137,7 @@ def _device_peaks(overview: _Overview, *, quick: bool, fresh: bool) -> tuple[Dev
 
 
 def _busy(overview: _Overview) -> bool:
-    return sum(program.cpus for program in overview.running) >= host_checks.NOTABLE_LOAD
+    return sum(program.cpus for program in overview.running) >= checks.NOTABLE_LOAD
 
 
 def _noise(*, quick: bool, busy: bool, emit: Listener) -> tuple[NoiseFloor | None, list[DoctorCheck]]:

@@ -1,4 +1,4 @@
-"""One level: sent, collected as it comes, and made a case."""
+"""One level: sent, collected as it comes, ended when it has told enough, and made a case."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from laptime.kit.clock import SystemClock
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen import checks
+from laptime.loadgen.checks import WIDEST, enough
 from laptime.loadgen.messages import Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput
@@ -23,7 +24,6 @@ from laptime.records.load import ANSWERED, Errors, Level
 from laptime.records.requests import Answer, Requests
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
-from laptime.verbs.load.looks import Looks
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
@@ -170,3 +170,48 @@ def label(facts: Level) -> str:
         rate = f"{facts.rate:.4g} requests/s" if facts.rate else "as in the trace"
         return rate + (f", at most {facts.concurrency} at once" if facts.concurrency else "")
     return f"{facts.concurrency} user" + ("s" if facts.concurrency != 1 else "")
+
+
+# A level without a fixed length: go on until the interval by batch means is narrow against the mean (Law &
+# Carson, A Sequential Procedure for Determining the Length of a Steady-State Simulation, Operations Research
+# 27, 1979).
+
+MARGIN = 0.9
+"""Of the width that is asked for: answers that come after the look may make the interval a little wider."""
+FIRST, FACTOR = 5.0, 1.3
+"""Seconds until the first look, and by how much each is later than the one before."""
+
+
+class Looks:
+    """At one level.
+
+    Args:
+        slo: promises that have to be decided as well.
+    """
+
+    def __init__(self, slo: str) -> None:
+        self._slo = slo
+        self._next = FIRST
+        self._grew = False
+
+    def reason(self, case: Case, seconds: float) -> str:
+        """Why the level may end: "precise", "unstable", or "" where it has to go on.
+
+        A queue that grows has to be seen to at two looks in turn: one of many may err.
+
+        Args:
+            seconds: since its first request.
+        """
+        if seconds < self._next:
+            return ""
+        self._next = max(seconds, self._next) * FACTOR
+        stats = level_stats(case)
+        if stats is None:
+            return ""
+        grew, self._grew = self._grew, stats.balance.grows
+        if stats.balance.grows:
+            return "unstable" if grew else ""
+        if enough(case, stats, widest=MARGIN * WIDEST) is not None:
+            return ""
+        decided = not self._slo or level_judged(promises(self._slo), stats).word != "undecided"
+        return "precise" if decided else ""

@@ -26,14 +26,11 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
-from laptime.verbs.load.generator import Generator
-from laptime.verbs.load.level_run import LevelRun
-from laptime.verbs.load.levels import Planned, at_once, open_level, planned
-from laptime.verbs.load.looks import Looks
+from laptime.verbs.load.level_run import LevelRun, Looks
+from laptime.verbs.load.levels import Planned, applied, at_once, open_level, planned
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, typed_command
-from laptime.verbs.load.scenarios import applied
-from laptime.verbs.load.targets import metrics_page, sender_target
+from laptime.verbs.load.senders import Generator, metrics_page, sender_target
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11

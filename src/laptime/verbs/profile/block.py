@@ -22,11 +22,9 @@ from laptime.records.event import Listener
 from laptime.records.profile import Profile
 from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.reports.formats import text
-from laptime.store.live_run import LiveRun
-from laptime.store.recording import recorded
-from laptime.verbs.profile.failures import no_step
+from laptime.store.live_run import LiveRun, recorded
 from laptime.verbs.profile.request import ProfileRequest
-from laptime.verbs.profile.run import analysed, settings
+from laptime.verbs.profile.run import analysed, no_step, settings
 from laptime.verbs.public_run import Run as PublicRun
 
 Arguments = ParamSpec("Arguments")

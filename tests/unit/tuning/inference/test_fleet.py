@@ -21,7 +21,7 @@ from laptime.tuning.inference.setups import Setup, cost_of, with_threads
 from laptime.tuning.inference.sides import Fleet
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.verbs.bench.instances import usable
+from laptime.verbs.bench.variants import usable
 
 SLEEPS = """
 import os, time

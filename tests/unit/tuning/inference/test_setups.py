@@ -138,7 +138,7 @@ def test_threads_are_no_candidate_where_they_are_chosen_later(options: dict[str,
 def test_instances_that_nobody_named_fill_the_cpus(
     goal: Any, device: str, named: list[int], instances: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laptime.verbs.bench.instances.room", lambda: 6)
+    monkeypatch.setattr("laptime.verbs.bench.variants.room", lambda: 6)
     request = ModelRequest(target="m", goal=goal, device="auto", instances=named)
     assert request.place == ("cpu" if named == [3] else "auto")
     assert request.on(device, 1).instances == instances
@@ -149,7 +149,7 @@ def test_instances_that_nobody_named_fill_the_cpus(
 def test_both_sides_of_a_race_fit_into_the_memory(
     free: int, instances: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("laptime.verbs.bench.instances.room", lambda: 6)
+    monkeypatch.setattr("laptime.verbs.bench.variants.room", lambda: 6)
     monkeypatch.setattr(of_requests, "available_bytes", lambda: free)
     assert ModelRequest(target="m", instances=[]).on("cpu", 1_000).instances == instances
 

@@ -12,7 +12,7 @@ from laptime.testing import http_server, llm_server
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.outputs import gate, outputs
 from laptime.verbs.load.request import LoadRequest
-from laptime.verbs.load.targets import sender_target
+from laptime.verbs.load.senders import sender_target
 
 Answers = list[dict[str, Any]]
 SAME: Answers = [{"text": "a b", "output tokens": 2}, {"text": "c d", "output tokens": 2}]

@@ -15,7 +15,7 @@ from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Listener
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.store.recording import Recorded
+from laptime.store.live_run import Recorded
 
 if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession

@@ -22,7 +22,7 @@ from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.event import Listener
 from laptime.records.run import Run
-from laptime.store.recording import recorded
+from laptime.store.live_run import recorded
 
 _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("benchmark_methods", "NAME,...",

@@ -1,0 +1,211 @@
+"""What workers are asked beside the blocks of a case: to open, which regimes a round holds, peaks, the last
+passes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from msgspec import structs
+
+from laptime.analysis.achieved import FEWEST, TAG
+from laptime.analysis.architecture import work_of
+from laptime.measure import passes
+from laptime.records.case import Case
+from laptime.records.details import Peak
+from laptime.records.plan import Variant
+from laptime.records.series import Regime, Series
+from laptime.verbs.bench.case_worker import CaseWorker
+
+
+def load_first(workers: Sequence[CaseWorker], *, one_by_one: bool) -> None:
+    """Load the workers of one variant for the first time, which gives import and load times.
+
+    Variants load one after another, so that they do not disturb each other. The workers of one variant
+    load together, unless one by one, and a note on their times says so.
+    """
+    for group in [[worker] for worker in workers] if one_by_one else [workers]:
+        open_together(group)
+        note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
+        for worker in group:
+            worker.prepare(note.replace("1 other processes", "1 other process"))
+
+
+def open_together(workers: Sequence[CaseWorker]) -> None:
+    """Start all of them and wait until each has loaded its variant, or failed to."""
+    for worker in workers:
+        worker.start()
+    with ThreadPoolExecutor(max(1, len(workers))) as pool:
+        try:
+            list(pool.map(lambda worker: worker.open(), workers))
+        except KeyboardInterrupt:
+            for worker in workers:  # else the pool waits until all of them have loaded
+                worker.abandon()
+            raise
+
+
+# Regimes of a round.
+
+SHORT = 30e-6
+"""Seconds of a call from which two readings of the clock are below 1 % of it."""
+
+
+def regimes_of_round(
+    asked: Sequence[str], worker: CaseWorker, batch: int, *, is_long_round: bool
+) -> list[tuple[Regime, float]]:
+    """Regimes, each with its share of a block; paced calls have stretches of their own.
+
+    By default latency is measured in every round and the other regimes in long ones. Where a call returns
+    with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
+
+    Args:
+        asked: the regimes that the user named; empty takes what the device offers.
+    """
+    if asked:
+        return [(regime, 1.0) for regime in map(Regime, asked) if not regime.needs_rate]
+    on_cpu = worker.loaded is None or all(device.name == "cpu" for device in worker.loaded.devices)
+    is_long_call = worker.estimate.get(batch, SHORT) >= SHORT and batch not in worker.asynchronous
+    if not is_long_round or (on_cpu and is_long_call):
+        return [(Regime.ISOLATED, 1.0)]
+    more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
+    return [(Regime.ISOLATED, 1.0), *more]
+
+
+# The device's peak: a block takes some 40 ms, 20 ms of timed products, two calls before them, and making the
+# matrices. Each variant gets the fewest that an interval needs, then no more than its part of `SHARE` of the
+# time. Its samples go to all of its cases: the same device, dtype and threads.
+
+SHARE = 0.04
+"""Share of the measuring time that the peaks of all variants may take together."""
+
+MOST_TRIES = 8
+"""Blocks after which a variant has had its chances of `FEWEST` undisturbed ones."""
+
+WARM = 0.1
+"""Seconds of a call from which on nothing shows of the caches that a product has left cold before it."""
+
+
+@dataclass
+class _Account:
+    """What one variant's peak has taken.
+
+    Attributes:
+        tries: blocks so far. quiet: those of them that nothing disturbed.
+        spent: seconds of them in this generation. facts: what the worker tells of them.
+        is_over: a block came to nothing, so there are no more.
+    """
+
+    tries: int = 0
+    quiet: int = 0
+    spent: float = 0.0
+    is_over: bool = False
+    facts: Peak | None = None
+
+
+class PeakRounds:
+    """Decides and keeps account.
+
+    Args:
+        variants: every one has an account of its own.
+        wanted: whether peaks are measured at all.
+    """
+
+    def __init__(self, variants: list[Variant], *, wanted: bool) -> None:
+        self._accounts = [_Account(is_over=not wanted) for _ in variants]
+        self._variants = variants
+
+    def begin(self) -> None:
+        """A generation of workers begins to measure."""
+        for account in self._accounts:
+            account.spent = 0.0
+
+    def _account(self, variant: Variant) -> _Account:
+        return next(a for a, v in zip(self._accounts, self._variants, strict=True) if v is variant)
+
+    def is_due(self, variant: Variant, elapsed: float) -> bool:
+        """Whether a block may be measured now, `elapsed` seconds after measuring began."""
+        account = self._account(variant)
+        share = SHARE * elapsed / len(self._accounts)
+        is_short = account.quiet < FEWEST and account.tries < MOST_TRIES
+        return not account.is_over and (is_short or account.spent <= share)
+
+    def enter(self, variant: Variant, samples: list[Series], facts: Peak | None, *, seconds: float) -> None:
+        """Keep account of one block: its samples, what the worker told of it, and how long it took."""
+        account = self._account(variant)
+        account.tries += 1
+        account.quiet += sum(not any(series.label) for series in samples)
+        account.spent += seconds
+        account.is_over = facts is None or bool(facts.reason)
+        account.facts = account.facts or facts
+
+    def told(self, worker: CaseWorker, case: Case) -> Case:
+        """The case with what is known of its peak; of that on paper, where none was measured."""
+        facts, series = self._account(worker.variant).facts or Peak(), case.find(TAG)
+        if series is not None and series.samples:
+            known = structs.replace(facts, flops=median(series.samples))
+        else:
+            paper = worker.peak_on_paper()
+            known = structs.replace(
+                facts, limit=facts.limit or paper.limit, source=facts.source or paper.source
+            )
+        return structs.replace(case, details=structs.replace(case.details, peak=known))
+
+
+# Passes that follow the timed calls.
+
+CaseOf = Callable[[CaseWorker, int], Case]
+Active = Sequence[tuple[CaseWorker, int]]
+
+
+def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str, float], None]) -> Iterator[Case]:
+    """The cases as each pass completes them.
+
+    Args:
+        active: the cases that have not failed.
+        case_of: the case as it is now.
+        say: reports what is going on, and the share of all passes that lies behind it.
+    """
+    for number, kind in enumerate(passes.KINDS):
+        say(f"measuring {kind}" if kind != "count" else "counting FLOPs", number / (len(passes.KINDS) + 1))
+        for worker, batch in active:
+            yield worker.do(kind, batch, case_of(worker, batch))
+    groups: dict[tuple[str, int, tuple[object, ...]], list[CaseWorker]] = {}
+    for worker, batch in active:
+        if not worker.variant.train:  # a training step changes the weights
+            work = work_of(case_of(worker, batch))
+            groups.setdefault((worker.variant.target, batch, work), []).append(worker)
+    for (target, batch, _), workers in groups.items():
+        if len(workers) > 1:
+            say(f"comparing outputs of {target}", len(passes.KINDS) / (len(passes.KINDS) + 1))
+            yield from _compared(workers, batch, case_of)
+
+
+def _compared(workers: Sequence[CaseWorker], batch: int, case_of: CaseOf) -> Iterator[Case]:
+    """The cases of one model and batch size; the outputs of each held against the first one's."""
+    reference, *others = workers
+    with tempfile.TemporaryDirectory(prefix="laptime-outputs-") as folder:
+        path = Path(folder) / "calls.npz"
+        first = case_of(reference, batch)
+        yield reference.do(passes.RECORD, batch, first, path=str(path))
+        if not path.is_file():
+            return
+        for worker in others:
+            case = case_of(worker, batch)
+            dtype = str(first.axes.get("dtype", "float32"))
+            yield worker.do(
+                passes.COMPARE, batch, case, path=str(path), against=_name(first, case), dtype=dtype
+            )
+
+
+def _name(reference: Case, case: Case) -> str:
+    """The reference in words: its framework where the case has another one, else the axes that differ."""
+    frameworks = [str(each.axes.get("backend", "torch")) for each in (reference, case)]
+    if frameworks[0] != frameworks[1]:
+        return frameworks[0]
+    differing = [f"{name}={value}" for name, value in reference.axes.items() if case.axes.get(name) != value]
+    missing = [name for name in case.axes if name not in reference.axes]
+    return ", ".join([*differing, *(f"no {name}" for name in missing)]) or "the first case"
