@@ -26,6 +26,8 @@ from laptime.verbs.bench.variants import cpus_of
 Emit = Callable[[Event], None]
 OpenSession = Callable[[Variant], Worker]
 
+SHORT = 30e-6
+"""Seconds of a call from which two readings of the clock are below 1 % of it."""
 MEMORY_SHARE = 0.9
 """Share of the free memory that a worker may map; the rest keeps the machine responsive."""
 
@@ -224,6 +226,24 @@ class CaseWorker:
                     case = case.with_series(series)
                 case = msgspec.structs.replace(case, details=case.details.merged(message.details))
         return case
+
+    def regimes(self, batch: int, asked: Sequence[str], *, is_long_round: bool) -> list[tuple[Regime, float]]:
+        """Regimes of a round, each with its share of a block; paced calls have stretches of their own.
+
+        By default latency is measured in every round and the other regimes in long ones. Where a call returns
+        with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
+
+        Args:
+            asked: the regimes that the user named; empty takes what the device offers.
+        """
+        if asked:
+            return [(regime, 1.0) for regime in map(Regime, asked) if not regime.needs_rate]
+        on_cpu = self.loaded is None or all(device.name == "cpu" for device in self.loaded.devices)
+        is_long_call = self.estimate.get(batch, SHORT) >= SHORT and batch not in self.asynchronous
+        if not is_long_round or (on_cpu and is_long_call):
+            return [(Regime.ISOLATED, 1.0)]
+        more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
+        return [(Regime.ISOLATED, 1.0), *more]
 
     def knobs(self) -> dict[str, Any]:
         """The worker's settings, and its Python version if it has another interpreter than laptime."""

@@ -1,5 +1,4 @@
-"""What workers are asked beside the blocks of a case: to open, which regimes a round holds, peaks, the last
-passes."""
+"""What workers are asked beside the blocks of a case: to open, peaks of the device, the last passes."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from laptime.measure import passes
 from laptime.records.case import Case
 from laptime.records.details import Peak
 from laptime.records.plan import Variant
-from laptime.records.series import Regime, Series
+from laptime.records.series import Series
 from laptime.verbs.bench.case_worker import CaseWorker
 
 
@@ -46,33 +45,6 @@ def open_together(workers: Sequence[CaseWorker]) -> None:
             for worker in workers:  # else the pool waits until all of them have loaded
                 worker.abandon()
             raise
-
-
-# Regimes of a round.
-
-SHORT = 30e-6
-"""Seconds of a call from which two readings of the clock are below 1 % of it."""
-
-
-def regimes_of_round(
-    asked: Sequence[str], worker: CaseWorker, batch: int, *, is_long_round: bool
-) -> list[tuple[Regime, float]]:
-    """Regimes, each with its share of a block; paced calls have stretches of their own.
-
-    By default latency is measured in every round and the other regimes in long ones. Where a call returns
-    with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
-
-    Args:
-        asked: the regimes that the user named; empty takes what the device offers.
-    """
-    if asked:
-        return [(regime, 1.0) for regime in map(Regime, asked) if not regime.needs_rate]
-    on_cpu = worker.loaded is None or all(device.name == "cpu" for device in worker.loaded.devices)
-    is_long_call = worker.estimate.get(batch, SHORT) >= SHORT and batch not in worker.asynchronous
-    if not is_long_round or (on_cpu and is_long_call):
-        return [(Regime.ISOLATED, 1.0)]
-    more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
-    return [(Regime.ISOLATED, 1.0), *more]
 
 
 # The device's peak: a block takes some 40 ms, 20 ms of timed products, two calls before them, and making the

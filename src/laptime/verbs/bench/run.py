@@ -41,14 +41,7 @@ from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import best_known, comparisons, completed, findings, remember
-from laptime.verbs.bench.rounds import (
-    WARM,
-    PeakRounds,
-    completed_cases,
-    load_first,
-    open_together,
-    regimes_of_round,
-)
+from laptime.verbs.bench.rounds import WARM, PeakRounds, completed_cases, load_first, open_together
 from laptime.verbs.bench.wall_progress import WallProgress
 
 MIN_ROUNDS = 4
@@ -340,11 +333,8 @@ class _Bench:
         )
 
     def _regimes_of(self, worker: CaseWorker, batch: int, number: int) -> list[tuple[Regime, float]]:
-        """Regimes of this round, each with its share of a block; see `regimes_of_round`."""
         every = 1 if self._is_curve else 4 if self._is_comparison else 2
-        return regimes_of_round(
-            self._request.regimes, worker, batch, is_long_round=number % every == 1 % every
-        )
+        return worker.regimes(batch, self._request.regimes, is_long_round=number % every == 1 % every)
 
     def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
         """Whether more time would not change a verdict: every interval is narrow enough for it."""
