@@ -149,12 +149,12 @@ class ModelRequest:
             peak: bytes of a process; there is room for both sides of a race.
         """
         from laptime.tuning.inference.setups import powers_of_two  # not for `laptime tune --help`
-        from laptime.verbs.bench import instances
+        from laptime.verbs.bench import variants
 
         if self.instances:
             return self
         is_many = device == "cpu" and self.goal in ("throughput", "cost")
-        most = max(1, min(instances.room(), available_bytes() // (2 * peak))) if is_many else 1
+        most = max(1, min(variants.room(), available_bytes() // (2 * peak))) if is_many else 1
         return replace(self, instances=powers_of_two(most))
 
     @property
