@@ -53,7 +53,7 @@ _PLAIN = len(KINDS) - 1
 
 
 class Drawn(NamedTuple):
-    """The samples on scales: every one with its kind, and the places of those that get a mark.
+    """The samples on scales: every one with its kind, and which of them get a mark, at which pixels.
 
     Attributes:
         over_time: where they are drawn over time.
@@ -65,6 +65,7 @@ class Drawn(NamedTuple):
     at: Floats
     kinds: Places
     marked: Places
+    places: list[tuple[float, float]]
     over_time: Panel
     side: Panel
 
@@ -72,11 +73,6 @@ class Drawn(NamedTuple):
     def y(self) -> Scale:
         """The scale of both parts."""
         return self.over_time.y
-
-    @property
-    def places(self) -> list[tuple[float, float]]:
-        """Pixels of the marks."""
-        return self.over_time.points([(float(self.at[i]), float(self.values[i])) for i in self.marked])
 
 
 class SampleChart:
@@ -150,7 +146,9 @@ class SampleChart:
         used = np.concatenate([select(each).values for each in self._together])
         y = _value_scale(everything, used, over_time)
         marked = thinned(values, kinds, int(self._most * width / BROAD))
-        return Drawn(series, values, at, kinds, marked, Panel(over_time, x, y), Panel(side, x, y))
+        on = Panel(over_time, x, y)
+        places = on.points([(float(at[i]), float(values[i])) for i in marked])
+        return Drawn(series, values, at, kinds, marked, places, on, Panel(side, x, y))
 
     def _axes(self, on: Drawn) -> Markup:
         (place, x, y), side = on.over_time, on.side.frame
