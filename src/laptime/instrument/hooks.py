@@ -128,7 +128,6 @@ class Hooks:
         ]
 
     def _take(self, iterator: Any, original: Any) -> Any:
-        """The next batch of a loader."""
         return original(iterator)
 
     def _calls(self, module: Any, inputs: Any) -> None:
@@ -139,7 +138,6 @@ class Hooks:
         """The call of an outermost module has raised."""
 
     def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
-        """A backward pass."""
         return original(*args, **kwargs)
 
     # Wrappers.

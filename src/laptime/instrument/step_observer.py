@@ -195,7 +195,6 @@ class StepObserver:
         self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
 
     def _begins(self) -> None:
-        """A step is about to begin."""
         if self._state == "settle" and self.observed.settled >= self.settings.wait:
             self._settled()
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
@@ -265,7 +264,6 @@ class StepObserver:
             self._note("what ran between two epochs is in the traced step after it")
 
     def _recorded(self) -> None:
-        """The window is over."""
         assert self._recorder is not None
         self._device.wait()
         self._keep_traced()

@@ -1,10 +1,9 @@
 """Where work runs: in fresh processes on this machine (`laptime.process`), or in this one.
 
-worker        measures one variant; instances: several at once, on CPUs of their own
-sender_process   sends requests; sender: the program that it runs
-script        a user's script under laptime's hooks; target_loop: the script behind `laptime profile TARGET`
-trial         the same for `tune`: one process a trial, fresh or forked
-fresh_call    one call of a function of laptime in a fresh process
-interpreter   another Python for workers
-git_worktree  the user's repository as it was at another revision
+worker          measures one variant; instances: several at once, on CPUs of their own
+sender_process  sends requests; sender: the program that it runs
+script          a user's script under laptime's hooks; target_loop: the script behind `laptime profile TARGET`
+fresh_call      one call of a function of laptime in a fresh process
+interpreter     another Python for workers
+git_worktree    the user's repository as it was at another revision
 """

@@ -202,7 +202,6 @@ class Engine:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0
 
     def _block(self, command: Block) -> Samples:
-        """One block of timed calls, and what every probe saw meanwhile."""
         workload = self._workload(command.batch)
         compiled = self._compiles()
         tape = loop.Tape()  # stays empty when a call fails: every watch that was begun is also ended

@@ -316,7 +316,6 @@ def _wait_until(due: float, clock: Clock) -> None:
 
 
 def _call(work: Workload) -> Callable[[], Any]:
-    """One call that returns when its result is there."""
     if work.synchronous:
         return work.call
     run, sync = work.call, work.sync

@@ -160,7 +160,6 @@ def _usual(readings: Sequence[float]) -> float:
 
 
 def _work() -> float:
-    """Seconds that the known work takes."""
     began = _now()
     hashlib.pbkdf2_hmac("sha256", b"known work", b"on every CPU....", ROUNDS)
     return _now() - began

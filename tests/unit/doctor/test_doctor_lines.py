@@ -13,8 +13,8 @@ from fixtures.fake_root import FakeRoot
 from laptime.probes import machine, nvml, rapl
 from laptime.probes.cpu import cpu
 from laptime.probes.energy import Absence, CounterMeter
-from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
+from laptime.probes.others import Program
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment

@@ -239,7 +239,7 @@ def test_a_function_that_raises_is_told_with_its_last_words() -> None:
 
 def test_a_function_that_hangs_is_ended() -> None:
     with pytest.raises(Hung):
-        fresh_call.call("laptime.probes.neighbours:programs", {"seconds": 60}, timeout=1.0)
+        fresh_call.call("laptime.probes.others:programs", {"seconds": 60}, timeout=1.0)
 
 
 def test_only_our_own_functions_are_called() -> None:

@@ -206,7 +206,7 @@ def patched(diff: str, root: Path, into: Path) -> dict[str, str]:
 
     Returns:
         Path of the written file, by the path that it stands in for: what
-        `instrument.sources.install` takes, so that `__file__` and imports of the script stay as they are.
+        `instrument.program.install` takes, so that `__file__` and imports of the script stay as they are.
 
     Raises:
         DoesNotApply: a line of the diff is not where it should be.

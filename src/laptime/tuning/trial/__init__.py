@@ -12,7 +12,7 @@ and, inside functions, torch.
       diagnosis/      diagnose: steps with parts left out, facts, synchronising calls -> LoopProfile
       numerics/       gate: values of a few steps captured and compared -> NumericsComparison
     batches           tensors in a batch; a cached batch; source_sites: places in the user's source
-    sandbox/          the script's writes go to a folder of their own
+    write_sandbox     the script's writes go to a folder of their own: overlay has its paths
     watched           the process, from inside: its memory, processes that train in its place
     state_snapshot    seeds shifted; a training in this process, restored: no trial of a Problem is remembered
 """

@@ -44,9 +44,9 @@ class CapturePlan:
             how far this precision turns the gradients of this model; "last_bits": by the last bits of their
             own type, as another order of summation does (`gates.rounding_noise`). draw: which errors of that
             size.
-        samples: batches for which the loader alone is run, an epoch at most (`numerics.loader_samples`); no
+        samples: batches for which the loader alone is run, an epoch at most (`numerics.captured_inputs`); no
             step is trained. None: steps are captured.
-        eager_draws: compiled code draws the random numbers of eager code (`numerics.compiled_draws`).
+        eager_draws: compiled code draws the random numbers of eager code (`numerics.model_variants`).
     """
 
     write: str | None = None
@@ -150,7 +150,7 @@ class TrialResult:
         refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
         variables: of the environment that the script had set by the time torch was imported.
         imported: libraries among LIBRARIES that it has imported.
-        seen: signals by kind, as in `instrument.result.Observed`.
+        seen: signals by kind, as in `instrument.messages.Observed`.
     """
 
     ended: str = ""

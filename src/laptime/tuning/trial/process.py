@@ -13,7 +13,7 @@ from laptime.instrument import device, program
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.messages import rank, world
 from laptime.tuning.trial import messages
-from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, LibraryCalls
+from laptime.tuning.trial.hooks.active_changes import LIBRARY_CLASSES, LibraryCalls
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 from laptime.tuning.trial.state_snapshot import SeedShift
@@ -70,7 +70,7 @@ class TrialProcess:
         self._variables = dict(os.environ)
         self._undo_sources = program.install(self.plan.sources)
         if self.plan.scratch:
-            from laptime.tuning.trial.sandbox import write_sandbox
+            from laptime.tuning.trial import write_sandbox
 
             self._undo_sandbox = write_sandbox.install(self.plan.scratch)
         if self._seeds is not None:

@@ -177,7 +177,6 @@ class RaceRunner(TrialMode):
         return self._queue.pop(0)
 
     def _switch(self, arm: int) -> None:
-        """Take off the arm that is on, and put on this one."""
         if arm == self._arm:
             return
         changes = self._plan.arms[arm]
@@ -201,7 +200,6 @@ class RaceRunner(TrialMode):
         self._watch.start(self._hooks.epoch_start)
 
     def _close_block(self, watch: Stopwatch) -> None:
-        """A block has ended: write it down."""
         watch.pause()
         self._watch = None
         counts, arm = self._counts, self._arm

@@ -95,7 +95,6 @@ def _beside(model: Any, trained: list[Any]) -> list[Any]:
 
 
 def _schedulers_and_scalers(trained: list[Any]) -> list[Any]:
-    """Schedulers of these optimizers, and gradient scalers."""
     import torch
 
     schedulers = [

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes.energy import Absence, Meter, shortest_window
-from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
+from laptime.probes.others import Program
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment, absent, ok, warn

@@ -10,10 +10,11 @@ from typing import NamedTuple
 from laptime.kit import __version__, registry
 from laptime.kit.clock import SystemClock, utc_now
 from laptime.kit.errors import LaptimeError
-from laptime.probes import energy, host_memory, machine, neighbours, nvml, wall
+from laptime.probes import energy, host_memory, machine, nvml, wall
+from laptime.probes import others as neighbours
 from laptime.probes.cpu import Cpu, cpu
-from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
+from laptime.probes.others import Program
 from laptime.probes.scheduler import Evidence
 from laptime.records.environment import DoctorCheck, DoctorReport, Environment, NoiseFloor, warn
 from laptime.records.event import Event, Listener, Progress, ignore

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from laptime.tuning.trial.hooks import active_changes
-from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, ConstructorCalls, LibraryCalls
+from laptime.tuning.trial.hooks.active_changes import LIBRARY_CLASSES, ConstructorCalls, LibraryCalls
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks, TrialMode
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.tuning.trial.loop import ConstructorCall

@@ -10,7 +10,7 @@ import pytest
 
 HEAD = """
 import os, sys
-from laptime.tuning.trial.sandbox import write_sandbox
+from laptime.tuning.trial import write_sandbox
 undo = write_sandbox.install(sys.argv[1])
 """
 TAIL = """

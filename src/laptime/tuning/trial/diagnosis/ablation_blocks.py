@@ -124,7 +124,7 @@ def _risky_blocks(traits: LoopTraits, skip: int, steps: int) -> list[PlannedBloc
 class PartClock:
     """Adds up the parts of a step, by what the loop did last.
 
-    Unlike `instrument.phases` it counts the loss as forward, and what lies between a batch and the model
+    Unlike `instrument.steps` it counts the loss as forward, and what lies between a batch and the model
     apart: that is where a script moves its batch to the device.
 
     Attributes:

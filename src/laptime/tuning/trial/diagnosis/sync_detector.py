@@ -111,7 +111,6 @@ class SyncDetector:
         _tensor_str._str = _str  # type: ignore[assignment]
 
     def _method_called(self, name: str, tensor: Any) -> None:
-        """A method that brings values to Python was called."""
         kind = getattr(getattr(tensor, "device", None), "type", "")
         if not self.muted and (kind != "cpu" or not self.accelerator):
             self._sites.note("sync", detail=name)
@@ -132,7 +131,6 @@ class SyncDetector:
             self._fusable += 0.0 if LIBRARY.search(name) else seconds
 
     def _operator_ran(self, name: str, arguments: tuple[Any, ...], result: Any, seconds: float) -> None:
-        """One operator has run."""
         if self.muted:
             return
         self._counts(name, seconds)
@@ -215,7 +213,6 @@ def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
 
 
 def _copied(name: str, arguments: tuple[Any, ...], result: Any) -> str | None:
-    """A copy from an accelerator to the host."""
     if name not in COPIES or not arguments:
         return None
     source = arguments[1] if name == "copy_" and len(arguments) > 1 else arguments[0]

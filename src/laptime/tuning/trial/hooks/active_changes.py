@@ -1,14 +1,23 @@
-"""The changes that are on. Their callbacks are called here; a change that refuses is taken off."""
+"""The changes that are on. Their callbacks are called here; a change that refuses is taken off.
+
+Constructor calls of the script: remembered as the script made them, and run as changes rewrite them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+from laptime.instrument.importing import WhenImported
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.optimization import load
+from laptime.tuning.trial import source_sites
 from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop
 
 PER_STEP = ("batch", "input", "forward", "backward", "step", "zero_grad")
@@ -162,3 +171,202 @@ class ForwardRegion:
         stack, self._stack = self._stack, None
         if stack is not None:
             stack.close()
+
+
+# Constructor calls.
+
+
+LIBRARY_CLASSES = (
+    ("transformers.training_args", "TrainingArguments"),
+    ("lightning.pytorch.trainer.trainer", "Trainer"),
+    ("pytorch_lightning.trainer.trainer", "Trainer"),
+)
+"""Module and class of libraries that run a loop for the user; their constructor calls are remembered."""
+REMAKERS = ("accelerate", "lightning", "lightning_fabric", "pytorch_lightning")
+"""Packages that make a loader of the script once more, with a sampler of their own."""
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class ConstructorCalls:
+    """Constructs the script's objects, with arguments that changes have rewritten.
+
+    Attributes:
+        calls: as the script gave them. shuffled: by id of a loader, whether its sampler is any but the
+            sequential one.
+    """
+
+    def __init__(self, changes: ActiveChanges, *, finds_sites: bool) -> None:
+        """`finds_sites`: find out where in the user's source each call is; it costs milliseconds."""
+        self.calls: list[ConstructorCall] = []
+        self.shuffled: dict[int, bool] = {}
+        self._changes = changes
+        self._finds_sites = finds_sites
+        self._counts: Counter[str] = Counter()
+        self._datasets: dict[int, Any] = {}
+
+    def _remember(self, owner: Any, arguments: dict[str, Any], kind: str = "") -> ConstructorCall:
+        """Remember the script's own call, and return a copy that may be changed."""
+        kind = kind or type(owner).__name__
+        call = ConstructorCall(kind, type(owner), dict(arguments), self._counts[kind])
+        self._counts[kind] += 1
+        if self._finds_sites:
+            source_sites.of_call(call)
+        self.calls.append(call)
+        return ConstructorCall(kind, type(owner), dict(arguments), call.index)
+
+    def loader(self, original: Any, loader: Any, args: Any, kwargs: Any) -> None:
+        """A DataLoader: arguments are changed, the dataset is wrapped, workers run callbacks first."""
+        arguments = bind(original, loader, args, kwargs)
+        if self._is_remade(loader, arguments):
+            original(loader, *args, **kwargs)
+        else:
+            call = self._remember(loader, arguments, "DataLoader")
+            self._changes.rewrite("loader", call)
+            self._wrap_dataset(call)
+            call_bound(original, loader, call.arguments)
+        self.shuffled[id(loader)] = _shuffles(loader)
+
+    def _wrap_dataset(self, call: ConstructorCall) -> None:
+        from torch.utils.data import IterableDataset
+
+        dataset = call.arguments.get("dataset")
+        if dataset is not None and not isinstance(dataset, IterableDataset):
+            dataset = call.arguments["dataset"] = self._changes.wrapped(dataset)
+        starts = [start for loop in self._changes.changes for start in loop.callbacks["worker"]]
+        if starts and call.arguments.get("num_workers"):
+            call.arguments["worker_init_fn"] = WorkerInit(starts, call.arguments.get("worker_init_fn"))
+        self._datasets[id(dataset)] = dataset
+
+    def _is_remade(self, loader: Any, arguments: dict[str, Any]) -> bool:
+        """Whether a library makes a loader of the script once more: that has our changes already."""
+        if id(arguments.get("dataset")) not in self._datasets:
+            return False
+        if type(loader).__module__.partition(".")[0] in REMAKERS:
+            return True
+        frame = sys._getframe(4)  # this, `loader`, what stands in, the wrapper, who made it
+        return str(frame.f_globals.get("__name__", "")).partition(".")[0] in REMAKERS
+
+    def optimizer(self, original: Any, optimizer: Any, args: Any, kwargs: Any) -> bool:
+        """An optimizer; False for one that stands around another, as accelerate's does."""
+        from torch.optim import Optimizer
+
+        arguments = bind(original, optimizer, args, kwargs, lists=True)
+        if any(isinstance(argument, Optimizer) for argument in arguments.values()):
+            original(optimizer, *args, **kwargs)
+            return False
+        call = self._remember(optimizer, arguments)
+        self._changes.rewrite("optimizer", call)
+        call_bound(original, optimizer, call.arguments)
+        return True
+
+    def parallel(self, original: Any, module: Any, args: Any, kwargs: Any) -> None:
+        """A DistributedDataParallel."""
+        call = self._remember(module, bind(original, module, args, kwargs), "DistributedDataParallel")
+        self._changes.rewrite("parallel", call)
+        call_bound(original, module, call.arguments)
+
+    def library(self, original: Any, owner: Any, args: Any, kwargs: Any) -> None:
+        """A library's arguments or trainer: the call is only remembered."""
+        self._remember(owner, bind(original, owner, args, kwargs))
+        original(owner, *args, **kwargs)
+
+
+def _shuffles(loader: Any) -> bool:
+    """Whether the order is another than the dataset's, as far as samplers tell; streams count as shuffled."""
+    from torch.utils.data import BatchSampler, SequentialSampler
+
+    batches = getattr(loader, "batch_sampler", None)
+    if batches is not None and type(batches) is not BatchSampler:
+        return True
+    return not isinstance(getattr(loader, "sampler", None), SequentialSampler)
+
+
+class WorkerInit:
+    """A `worker_init_fn`: callbacks in their order, then the one that the script gave. It is pickled."""
+
+    def __init__(
+        self, callbacks: Sequence[Callable[[int], None]], original: Callable[[int], Any] | None
+    ) -> None:
+        self.callbacks = list(callbacks)
+        self.original = original
+
+    def __call__(self, worker: int) -> None:
+        """In worker number `worker`."""
+        for callback in self.callbacks:
+            callback(worker)
+        if self.original is not None:
+            self.original(worker)
+
+
+class LibraryCalls(WhenImported):
+    """Remembers the constructor calls of one class once its module is imported; `remove` gives it back."""
+
+    def __init__(self, module: str, name: str, calls: ConstructorCalls) -> None:
+        super().__init__(module, self._wrap)
+        self._class = module, name
+        self._calls = calls
+        self._original: tuple[Any, Any] | None = None
+
+    def remove(self) -> None:
+        """Watch and remember no longer. Safe to call twice."""
+        super().remove()
+        if self._original is not None:
+            cls, original = self._original
+            cls.__init__ = original
+            self._original = None
+
+    def _wrap(self) -> None:
+        cls = getattr(sys.modules[self._class[0]], self._class[1], None)
+        if cls is None or "__init__" not in vars(cls):
+            return
+        original, calls = cls.__init__, self._calls
+
+        @functools.wraps(original)
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            calls.library(original, self_, args, kwargs)
+
+        self._original = cls, original
+        cls.__init__ = __init__
+
+
+@lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def bind(
+    function: Callable[..., Any], owner: Any, args: Any, kwargs: Any, *, lists: bool = False
+) -> dict[str, Any]:
+    """Arguments by name, without `self` and without those that were left out; `**rest` is not nested.
+
+    Args:
+        function: the method that is called. owner: its `self`. args, kwargs: its arguments.
+        lists: turn iterators (`model.parameters()`) into lists, so that they can be read more than once.
+
+    Raises:
+        TypeError: the function does not take these arguments.
+    """
+    signature = _signature(function)
+    named = dict(signature.bind(owner, *args, **kwargs).arguments)
+    named.pop(next(iter(signature.parameters)), None)
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            named |= named.pop(name, {})
+    if lists:
+        named = {key: list(value) if isinstance(value, Iterator) else value for key, value in named.items()}
+    return named
+
+
+def call_bound(function: Callable[..., Any], owner: Any, arguments: dict[str, Any]) -> Any:
+    """Call a method with arguments by name; those that can only be given by position are."""
+    parameters = list(_signature(function).parameters.values())[1:]
+    named = dict(arguments)
+    variadic = next((each.name for each in parameters if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    args: list[Any] = []
+    for each in parameters:
+        is_by_position = each.kind is inspect.Parameter.POSITIONAL_ONLY or variadic in named
+        if each.name not in named or each.kind not in _POSITIONAL or not is_by_position:
+            break
+        args.append(named.pop(each.name))
+    args.extend(named.pop(variadic, ()) if variadic else ())
+    return function(owner, *args, **named)

@@ -20,8 +20,7 @@ from laptime.instrument.device import Device
 from laptime.instrument.importing import in_children
 from laptime.instrument.step_observer import SWALLOWED, Stop
 from laptime.instrument.steps import Cut, PhaseClock, Steps
-from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
-from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls
+from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ConstructorCalls, ForwardRegion
 from laptime.tuning.trial.hooks.torch_hooks import TorchHooks
 from laptime.tuning.trial.loop import Loop
 from laptime.tuning.trial.messages import TrialPlan, TrialResult

@@ -25,8 +25,7 @@ from typing import Any, Protocol
 
 from laptime.instrument.hooks import SPAWN, Hooks, Listener
 from laptime.instrument.steps import OPTIMIZER
-from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
-from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls, bind
+from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ConstructorCalls, ForwardRegion, bind
 from laptime.tuning.trial.messages import TrialResult
 
 LOADER = "_laptime_loader"
@@ -254,5 +253,4 @@ class TorchHooks(Hooks):
 
 
 def _family(cls: type) -> set[type]:
-    """A class and all that derive from it."""
     return {cls}.union(*map(_family, type.__subclasses__(cls)))

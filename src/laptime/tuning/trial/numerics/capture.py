@@ -209,7 +209,6 @@ class NumericsCapture(TrialMode):
             self._note(f"{name} is not in the capture, or of another shape")
 
     def _named_tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Parameters and buffers by name."""
         return tensor_summary.named(self._hooks.models, self._hooks.optimizers)
 
     def _trains(self, loader: Any) -> bool:

@@ -159,7 +159,6 @@ def _step(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
 
 
 def _before(captured: dict[str, Any] | None, number: int, group: str) -> dict[str, Any]:
-    """Summaries of parameters or buffers before a step."""
     if captured is None:
         return {}
     if number == 0 or captured["restored"]:

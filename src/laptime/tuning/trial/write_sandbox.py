@@ -24,7 +24,7 @@ from typing import Any
 
 from laptime.instrument.importing import WhenImported
 from laptime.tuning.trial.messages import TrialPlan
-from laptime.tuning.trial.sandbox.overlay import SYSTEM, Overlay, whole_path
+from laptime.tuning.trial.overlay import SYSTEM, Overlay, whole_path
 
 REFUSED = "laptime keeps the user's files safe: a trial must not change"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

@@ -1,1 +1,0 @@
-"""The script's writes redirected to a folder of their own."""
