@@ -1,10 +1,13 @@
-"""Keeps files and functions small: prints a table by room, and fails above the written limits.
+"""Keeps files, functions and rooms small: prints a table by room, and fails above the written limits.
 
     file        400 lines
     function     50 lines of body, its docstring not counted
     name         no utils, helpers, manager or base: such a name says nothing about what is inside
+    room         its ceiling of files and lines in ceilings.toml, which only falls
 
-With a git revision as argument, shows how much each room grew since.
+A file that is one extension (a rule, an optimization, a command ...) counts for no ceiling: adding one
+touches nothing else. With `--set`, ceilings fall to today's figures; a room above its ceiling is refused. With a git
+revision as argument, shows how much each room grew since.
 """
 
 from __future__ import annotations
@@ -12,12 +15,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "laptime"
+CEILINGS = ROOT / "scripts" / "ceilings.toml"
 FILE_LINES = 400
 FUNCTION_LINES = 50
 EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "manager", "base", "common", "misc"})
@@ -61,6 +67,67 @@ def sizes(files: dict[str, str]) -> Counter[str]:
     return lines
 
 
+class Ceiling(NamedTuple):
+    """The most files and lines of a room, extensions not counted."""
+
+    files: int
+    lines: int
+
+
+def is_extension(path: str) -> bool:
+    """Whether a file under src/laptime is one extension, as the registry finds them by name."""
+    from laptime.kit.registry import ROOMS
+
+    folder, _, name = path.rpartition("/")
+    package = f"laptime.{folder.replace('/', '.')}"
+    return not name.startswith("_") and any(package in packages.split() for packages in ROOMS.values())
+
+
+def counted(texts: dict[str, str]) -> dict[str, Ceiling]:
+    """Files and lines of every room by path and text, extensions not counted."""
+    house = {path: text for path, text in texts.items() if not is_extension(path)}
+    lines, files = sizes(house), Counter(room(path) for path in house)
+    return {name: Ceiling(files[name], lines[name]) for name in sorted(lines)}
+
+
+def above(now: dict[str, Ceiling], ceilings: dict[str, Ceiling]) -> list[str]:
+    """A sentence for each room that is larger than its ceiling, or has none."""
+    found = []
+    for name, size in now.items():
+        most = ceilings.get(name)
+        if most is None:
+            found.append(f"{name} has no ceiling: python scripts/size.py --set")
+        elif size.files > most.files or size.lines > most.lines:
+            words = f"{size.files} files and {size.lines} lines, its ceiling is {most.files} and {most.lines}"
+            found.append(f"{name} has {words}: what can go, or be one?")
+    return found
+
+
+def lowered(now: dict[str, Ceiling], ceilings: dict[str, Ceiling]) -> dict[str, Ceiling]:
+    """The ceilings at today's figures. Rooms that are gone have none; a new room gets its figures.
+
+    Raises:
+        ValueError: a room is above its ceiling, which is never raised.
+    """
+    risen = above({name: size for name, size in now.items() if name in ceilings}, ceilings)
+    if risen:
+        raise ValueError("\n".join(risen))
+    return dict(now)
+
+
+def read_ceilings() -> dict[str, Ceiling]:
+    """The ceilings as they are written."""
+    rooms = tomllib.loads(CEILINGS.read_text(encoding="utf-8"))["rooms"]
+    return {name: Ceiling(*most) for name, most in rooms.items()}
+
+
+def write_ceilings(ceilings: dict[str, Ceiling]) -> None:
+    """The file of them."""
+    rows = [f'"{name}" = [{most.files}, {most.lines}]' for name, most in ceilings.items()]
+    head = "# Most files and lines of each room, extensions not counted; python scripts/size.py --set lowers them."
+    CEILINGS.write_text("\n".join([head, "[rooms]", *rows, ""]), encoding="utf-8")
+
+
 def at_revision(revision: str) -> dict[str, str]:
     """The Python files of a git revision: path under src/laptime and text."""
 
@@ -75,10 +142,8 @@ def at_revision(revision: str) -> dict[str, str]:
     }
 
 
-def main(revision: str | None = None) -> int:
-    """Print the table; 1 when something is above a limit."""
-    paths = sorted(SOURCE.rglob("*.py"))
-    texts = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+def show(texts: dict[str, str], revision: str | None) -> None:
+    """The table by room, with what each grew since a revision."""
     lines, files = sizes(texts), Counter(room(path) for path in texts)
     before = sizes(at_revision(revision)) if revision else None
     print(f"{'room':<14}{'files':>6}{'lines':>8}" + (f"{'since ' + revision:>20}" if revision else ""))
@@ -90,7 +155,23 @@ def main(revision: str | None = None) -> int:
             grown = lines.total() - before.total() if total else lines[name] - before[name]
             row += f"{grown:>+20}"
         print(row)
+
+
+def main(argument: str | None = None) -> int:
+    """Print the table; 1 when something is above a limit."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    texts = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    sys.path.insert(0, str(SOURCE.parent))
+    if argument == "--set":
+        try:
+            write_ceilings(lowered(counted(texts), read_ceilings()))
+        except ValueError as error:
+            print(error)
+            return 1
+        argument = None
+    show(texts, argument)
     found = [fault for path in paths for fault in faults(path)]
+    found += above(counted(texts), read_ceilings())
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

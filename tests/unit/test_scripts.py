@@ -107,6 +107,39 @@ def test_rooms_are_counted_by_their_first_folder() -> None:
     assert size.sizes(texts) == {"kit": 3, "(package)": 1}
 
 
+ROOM = {"rules/__init__.py": "a\nb\n", "rules/_reading.py": "c\n", "rules/allocator.py": "d\n" * 9}
+
+
+def test_an_extension_counts_for_no_ceiling_and_what_they_share_does() -> None:
+    size = script("size")
+    assert size.counted(ROOM) == {"rules": (2, 3)}
+    assert size.counted({**ROOM, "rules/new.py": "e\n" * 99}) == size.counted(ROOM)
+    assert size.counted({"edges/formats/asv.py": "x\n", "edges/callbacks.py": "y\n"}) == {"edges": (1, 1)}
+    assert size.counted({"backends/torch/loading.py": "x\n"}) == {"backends": (1, 1)}
+
+
+@pytest.mark.parametrize("ceiling", [(1, 3), (2, 2), (1, 2)])
+def test_a_room_above_its_ceiling_is_a_fault_and_raises_none(ceiling: tuple[int, int]) -> None:
+    size = script("size")
+    now, ceilings = size.counted(ROOM), {"rules": size.Ceiling(*ceiling)}
+    (sentence,) = size.above(now, ceilings)
+    assert f"rules has 2 files and 3 lines, its ceiling is {ceiling[0]} and {ceiling[1]}" in sentence
+    with pytest.raises(ValueError, match="its ceiling is"):
+        size.lowered(now, ceilings)
+
+
+def test_ceilings_fall_to_todays_figures_and_follow_rooms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = script("size")
+    monkeypatch.setattr(size, "CEILINGS", tmp_path / "ceilings.toml")
+    now = size.counted({**ROOM, "(new)/a.py": "x\n"})
+    size.write_ceilings(size.lowered(now, {"rules": size.Ceiling(5, 50), "gone": size.Ceiling(1, 1)}))
+    assert size.read_ceilings() == {"(new)": (1, 1), "rules": (2, 3)}
+    assert size.above(now, size.read_ceilings()) == []
+    assert "has no ceiling" in size.above(now, {"rules": size.Ceiling(2, 3)})[0]
+
+
 # README
 
 

@@ -159,6 +159,13 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
     return state()
 
 
+def _wanted(repo: Repo) -> tuple[str, ...]:
+    """Names of its commit, the first that exists counts: the branch's newest at its origin, or a tag's own."""
+    if repo.hash:
+        return (repo.hash,)
+    return (f"origin/{repo.branch}", repo.branch) if repo.branch else ("origin/HEAD",)
+
+
 def _refuse_other(place: Path, origin: str, urls: Sequence[str]) -> None:
     if origin not in urls:
         raise UsageError(
