@@ -6,8 +6,8 @@
     room         its ceiling of files and lines in ceilings.toml, which only falls
 
 A file that is one extension (a rule, an optimization, a command ...) counts for no ceiling: adding one
-touches nothing else. With `--set`, ceilings fall to today's figures; a room above its ceiling is refused. With a git
-revision as argument, shows how much each room grew since.
+touches nothing else. With `--set`, ceilings fall to today's figures, and a room above its own is refused.
+With a git revision as argument, shows how much each room grew since.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def read_ceilings() -> dict[str, Ceiling]:
 def write_ceilings(ceilings: dict[str, Ceiling]) -> None:
     """The file of them."""
     rows = [f'"{name}" = [{most.files}, {most.lines}]' for name, most in ceilings.items()]
-    head = "# Most files and lines of each room, extensions not counted; python scripts/size.py --set lowers them."
+    head = "# Most files and lines of each room, extensions not counted; scripts/size.py --set lowers them"
     CEILINGS.write_text("\n".join([head, "[rooms]", *rows, ""]), encoding="utf-8")
 
 

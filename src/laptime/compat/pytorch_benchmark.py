@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch.loading import home_of
 from laptime.backends.torch.setup import modules_in
-from laptime.edges.pytorch_benchmark.procedure import Procedure, logger
+from laptime.edges.pytorch_benchmark import Procedure, logger
 from laptime.edges.pytorch_benchmark.program import first_item
 from laptime.kit.errors import UsageError
 

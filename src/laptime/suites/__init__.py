@@ -1,4 +1,4 @@
-"""Named benchmarks: what a suite file says, as records.
+"""Named benchmarks: what a suite file says, as records; which are chosen, and how they are judged.
 
 A suite is a TOML file (see standard.toml), or a Python file that builds one:
 
@@ -15,13 +15,24 @@ One benchmark is one `laptime bench`, in processes of its own, and one stored ru
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from laptime.analysis import budgets
+from laptime.analysis.metric_names import refuse_unknown
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+from laptime.kit.units import amount, seconds, share
+from laptime.records.case import Case
+from laptime.records.check import Verdict
+from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
-from laptime.records.run import Subject
+from laptime.records.quantity import UNDECIDED
+from laptime.records.run import Run, Subject
 
 LARGE = "large"
 """Tag of benchmarks that `--quick` leaves out."""
@@ -99,3 +110,167 @@ def digest(request: BenchRequest, subjects: list[Subject]) -> str:
     bare = msgspec.structs.replace(request, name="", origins={})
     text = msgspec.json.encode([bare, [subject.sha256 for subject in subjects]], order="sorted")
     return hashlib.sha256(text).hexdigest()[:12]
+
+
+# Which benchmarks of a suite (--match, --quick), and what each asks `bench` for
+
+QUICK_BUDGET = 10.0
+"""Seconds of measuring that --quick gives each benchmark at most: slow models need it for an interval."""
+
+
+def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
+    """The suite with the benchmarks that any of the patterns matches; all without patterns.
+
+    Args:
+        match: found in the name (a regular expression), or equal to a tag.
+        quick: only the smallest batch size of each, with the preset `quick`, and none tagged `large`.
+
+    Raises:
+        UsageError: a pattern is no regular expression.
+    """
+    patterns = [_compiled(text) for text in match]
+    benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
+    if quick:
+        benchmarks = [_small(each) for each in benchmarks if LARGE not in each.tags]
+    return structs.replace(suite, benchmark=benchmarks)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(
+            f"--match {text!r} is no regular expression", why=str(error), next="--match resnet"
+        ) from error
+
+
+def _is_wanted(benchmark: Benchmark, patterns: list[re.Pattern[str]]) -> bool:
+    return any(
+        pattern.search(benchmark.name) or any(pattern.fullmatch(tag) for tag in benchmark.tags)
+        for pattern in patterns
+    )
+
+
+def _small(benchmark: Benchmark) -> Benchmark:
+    sizes = benchmark.batch if isinstance(benchmark.batch, list) else [benchmark.batch]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    smallest = None if benchmark.batch is None else min(numbers, default=1)
+    return structs.replace(benchmark, preset="quick", batch=smallest, budget=QUICK_BUDGET)
+
+
+def request(
+    suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
+) -> BenchRequest:
+    """What `laptime bench` is asked for.
+
+    Args:
+        trials: fresh processes of each variant, whatever the suite says.
+        timeout: seconds that a step may take, whatever the suite says.
+
+    Raises:
+        UsageError: a quantity cannot be read; says of which benchmark.
+    """
+    try:
+        _check_limits(benchmark)
+        return _request(suite, benchmark, trials, timeout)
+    except UsageError as error:
+        raise UsageError(
+            f"benchmark {benchmark.name!r}: {error.what}", why=error.why, next=error.next
+        ) from error
+
+
+def _check_limits(each: Benchmark) -> None:
+    """Read what can be read of the limits before anything is measured: names, and values of known unit."""
+    if isinstance(each.regression, str):
+        share(each.regression)
+    for limits in (each.max, each.min):
+        for name in limits:
+            refuse_unknown(name)
+        for name, unit in (("latency", "s"), ("throughput", "1/s")):
+            if isinstance(limit := limits.get(name, 0.0), str):
+                amount(limit, unit)
+
+
+def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float | None) -> BenchRequest:
+    def listed(value: object) -> list[object]:
+        return [*value] if isinstance(value, list) else [value]
+
+    changed = {
+        name
+        for name in ("batch", "dtype", "threads", "precision", "budget")
+        if getattr(each, name) != _DEFAULTS[name]
+    }
+    asked: dict[str, Any] = {
+        "targets": each.measured,
+        "batch": each.batch if isinstance(each.batch, str | None) else listed(each.batch),
+        "dtype": listed(each.dtype),
+        "threads": listed(each.threads),
+        "precision": share(each.precision) if isinstance(each.precision, str) else each.precision,
+        "budget": seconds(each.budget) if isinstance(each.budget, str) else each.budget,
+        "processes": trials or each.trials,
+        "timeout": timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
+        "backends": listed(each.backend),
+        "options": {name: listed(value) for name, value in each.options.items()},
+        "name": f"{suite.name}:{each.name}",
+        "origins": dict.fromkeys(sorted({"targets", *changed}), "argument"),
+    }
+    same = set(Benchmark.__struct_fields__) & set(BenchRequest.__struct_fields__) - set(asked)
+    return BenchRequest(**asked, **{name: getattr(each, name) for name in same})
+
+
+_DEFAULTS = structs.asdict(Benchmark(name="x"))
+
+
+# Budgets held against what was measured
+
+
+def judged(benchmark: Benchmark, run: Run) -> list[Verdict]:
+    """A verdict on every limit in every case that has numbers; failed cases tell themselves."""
+    return [
+        _verdict(case, name, kind, limit)
+        for case in run.cases
+        if case.status == "ok"
+        for kind, limits in (("max", benchmark.max), ("min", benchmark.min))
+        for name, limit in limits.items()
+    ]
+
+
+def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
+    stat = budgets.named(case, name)
+    if stat is None:
+        near = closest(name, budgets.names(case))
+        advice = f"did you mean {near!r}?" if near else ""
+        return _undecided(case.key, kind, name, f"there is no number called {name!r}", advice)
+    try:
+        return budgets.judge(case, stat, kind, limit)  # type: ignore[arg-type]
+    except UsageError as error:
+        return _undecided(case.key, kind, name, error.what, error.next)
+
+
+def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
+    """A verdict on every case that has numbers: undecided where the baseline has none.
+
+    Args:
+        compared: the run against its baseline, or why there is no comparison.
+    """
+    if benchmark.regression is None:
+        return []
+    if isinstance(compared, str):
+        key = run.cases[0].key if run.cases else benchmark.name
+        return [_undecided(key, "regression", "latency", compared, "")]
+    known = {each.candidate for each in compared}
+    new = [case for case in run.cases if case.status == "ok" and case.key not in known]
+    return [budgets.regression(each, benchmark.regression) for each in compared] + [
+        _undecided(case.key, "regression", "latency", "the baseline has no such case", "") for case in new
+    ]
+
+
+def _undecided(case: str, kind: str, metric: str, sentence: str, next_step: str) -> Verdict:
+    return Verdict(
+        kind=kind,  # type: ignore[arg-type]
+        case=case,
+        metric=metric,
+        word=UNDECIDED,
+        sentence=sentence,
+        next=next_step,
+    )

@@ -36,9 +36,7 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
 from laptime.store.folder import new_id
 from laptime.store.live_run import LiveRun, recorded
-from laptime.suites import Benchmark, Suite, digest
-from laptime.suites import choosing as limits
-from laptime.suites.choosing import request
+from laptime.suites import Benchmark, Suite, digest, judged, regressions, request
 from laptime.suites.loading import StoredSuites
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
@@ -259,12 +257,12 @@ def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Members
 
 def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
     """The run with the verdicts on its budgets."""
-    verdicts = limits.judged(item.benchmark, run)
+    verdicts = judged(item.benchmark, run)
     plain = [each for each in run.findings if not each.kind.startswith(("check/", FIRST_RUN))]
     if item.benchmark.regression is not None and item.baseline is None:
         plain.append(_first_run(item, run))
     elif item.benchmark.regression is not None:
-        verdicts += limits.regressions(item.benchmark, run, _against(item, run))
+        verdicts += regressions(item.benchmark, run, _against(item, run))
     return with_verdicts(structs.replace(run, findings=plain), verdicts)
 
 

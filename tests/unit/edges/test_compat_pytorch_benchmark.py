@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from laptime.compat.pytorch_benchmark import benchmark  # noqa: E402
-from laptime.edges.pytorch_benchmark.procedure import Procedure  # noqa: E402
+from laptime.edges.pytorch_benchmark import Procedure  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
 
 NUMBERS = dict.fromkeys(

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.suites import Benchmark, Suite, digest
-from laptime.suites.choosing import QUICK_BUDGET, chosen, request
+from laptime.suites import QUICK_BUDGET, Benchmark, Suite, chosen, digest, request
 from laptime.suites.loading import load
 from laptime.verbs.suite import OVERHEAD
 

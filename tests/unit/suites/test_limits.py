@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from fixtures import runs
-from laptime.suites import Benchmark
-from laptime.suites.choosing import judged, regressions
+from laptime.suites import Benchmark, judged, regressions
 
 
 def one(**limits: Any) -> Benchmark:

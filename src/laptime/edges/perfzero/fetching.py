@@ -143,14 +143,7 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
         _refuse_other(place, here("config", "--get", "remote.origin.url"), (repo.url, url))
         _refuse_changed(place, here("status", "--porcelain", "--untracked-files=no").splitlines())
         here("fetch", "--quiet", "--tags", "origin")
-    # The newest commit of the branch at its origin; a tag is itself; without a branch, what origin shows.
-    names = (
-        (repo.hash,)
-        if repo.hash
-        else (f"origin/{repo.branch}", repo.branch)
-        if repo.branch
-        else ("origin/HEAD",)
-    )
+    names = _wanted(repo)
     commit = next((found for name in names if (found := commit_of(name))), "")
     if commit:
         here("checkout", "--quiet", "--detach", commit)
@@ -160,7 +153,7 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
 
 
 def _wanted(repo: Repo) -> tuple[str, ...]:
-    """Names of its commit, the first that exists counts: the branch's newest at its origin, or a tag's own."""
+    """Names of its commit, of which the first counts: the newest of a branch at its origin, or a tag."""
     if repo.hash:
         return (repo.hash,)
     return (f"origin/{repo.branch}", repo.branch) if repo.branch else ("origin/HEAD",)

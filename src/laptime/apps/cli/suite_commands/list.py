@@ -10,8 +10,7 @@ from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import result, table
 from laptime.kit.errors import ExitCode
-from laptime.suites import Benchmark, Suite
-from laptime.suites.choosing import chosen
+from laptime.suites import Benchmark, Suite, chosen
 from laptime.suites.loading import SHIPPED, load
 
 match_option = click.option(

@@ -17,7 +17,7 @@ from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.suites.choosing import chosen
+from laptime.suites import chosen
 from laptime.suites.loading import load
 from laptime.verbs.suite import PlannedBenchmark
 
