@@ -26,8 +26,7 @@ class GateCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         name: loss, gradient_norm, gradient_direction, gradients, parameters, buffers, optimizer_state,
-            samples,
-            effective_batch, learning_rate, finite, steps, order ...
+            samples, effective_batch, learning_rate, finite, steps, order ...
         outcome: whether it is kept; undecided never counts as kept.
         value, limit: what was found and what was allowed; None where it is no number.
         sentence: with its numbers; names the worst tensor.
@@ -328,11 +327,10 @@ class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
         before: its command line as it is. command: with the final flags; `{port}` stays open in both.
         choices: values of each flag in braces, today's first. template: the command with its braces.
         url: where requests went. body: file with what was sent; sent: a hash of it; headers: their names.
-        load: on it, in words. figure: what the goal looks at, in words. unit: what a rate counts.
+        load, figure: on it, and what the goal looks at, in words. unit: what a rate counts.
         compared: answers that were held against those of the server as it is.
         slo: promise, `ttft=300ms@p95`; "" for none. limits: whether the final flags keep it.
-        ready: seconds until the server as it is and the tuned one answered, median of their starts.
-        block: seconds of load of one side of a round.
+        ready: seconds until a start answered, median, by side. block: seconds of load of a side of a round.
     """
 
     before: str = ""
@@ -360,11 +358,9 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         goal: throughput, memory; of models latency and cost, CPU seconds an item. mode: fast or certify.
         budget: seconds.
         before, after: diagnoses of the script as it is and with the final set.
-        ladder: in the order of trying. ruled_out: names of the catalogue that were not even candidates,
-            with the reason.
+        ladder: in the order of trying. ruled_out: why names of the catalogue were not even candidates.
         baseline, final, speedup: measured afresh, in new processes, interleaved: only that is "the gain".
-        recipe: the final set.
-        recipe_path: file for `laptime verify` and `laptime.apply`.
+        recipe: the final set. recipe_path: file for `laptime verify` and `laptime.apply`.
         seconds_by: of the session, by what was done: diagnose, race, gate, measure, record, patch, compile.
         trials: processes that were started.
         ended: complete, budget (stopped trying), interrupted. why_ended: why nothing more was tried.

@@ -8,15 +8,16 @@ Rules as for runs: new fields have defaults, unknown ones are ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from laptime.kit.errors import UsageError
 from laptime.records.environment import Environment
-from laptime.records.tuning import Applied, Speedup, Tuning
+from laptime.records.tuning import Applied, Speedup
 from laptime.tuning.optimization import Change, Recipe
 
 SCHEMA = "laptime.recipe/1"
@@ -89,6 +90,14 @@ def applied(recipe: Recipe) -> list[Applied]:
     return [Applied(name=change.name, options=change.options) for change in recipe]
 
 
-def recipe_of(record: Tuning | RecipeFile) -> Recipe:
+class HasRecipe(Protocol):
+    """A session's record, or a file of it."""
+
+    @property
+    def recipe(self) -> Sequence[Applied]:
+        """Its changes."""
+
+
+def recipe_of(record: HasRecipe) -> Recipe:
     """The recipe that a session has kept, or that a file has."""
     return Recipe(tuple(Change(change.name, change.options) for change in record.recipe))

@@ -28,6 +28,7 @@ from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.search.ladder import SearchResult
 from laptime.verbs.bench.variants import room
 
 UNTIL = 0.8
@@ -239,3 +240,16 @@ def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, 
         limits=word(seen.checks(limits)) if limits else None,
         chosen=setup == best,
     )
+
+
+def with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:
+    """A search whose final set is another one, for the sake of the limits."""
+    kept = {(each.name, str(each.options)) for each in recipe}
+    ladder = []
+    for rung in search.ladder:
+        is_kept = (rung.name, str(rung.options)) in kept
+        if is_kept != rung.kept:
+            side = "taken in" if is_kept else "left out"
+            rung = structs.replace(rung, kept=is_kept, reason=f"{rung.reason}; {side} for the limits")
+        ladder.append(rung)
+    return replace(search, recipe=recipe, ladder=ladder)

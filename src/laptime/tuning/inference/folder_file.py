@@ -24,9 +24,11 @@ from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
 from laptime.tuning.inference.changes import form_of
+from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup, cpus_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import environment_of
+from laptime.tuning.session.verify import VerifyRequest
 
 if TYPE_CHECKING:
     from laptime.tuning.inference.evaluator import ModelEvaluator
@@ -191,3 +193,23 @@ def read(path: Path) -> FolderFile:
             next="laptime tune MODEL --export FOLDER",
         )
     return file
+
+
+def request_of(file: FolderFile, request: VerifyRequest) -> ModelRequest:
+    """The options of the session that has handed the folder back, as far as they are asked again."""
+    return ModelRequest(
+        target=file.target,
+        goal=file.goal,
+        batch=0 if file.inputs else file.batch,
+        device=file.device,
+        python=request.python or file.python,
+        inputs=file.inputs,
+        metric=file.metric,
+        slo=file.slo,
+        max_memory=file.max_memory,
+        budget=request.budget,
+        timeout=request.timeout,
+        name=request.name,
+        save=request.save,
+        origins=request.origins,
+    )

@@ -21,7 +21,7 @@ from laptime.kit.errors import LaptimeError, TargetError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
 from laptime.records.agreement import Agreement
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
-from laptime.records.tuning import Gate, GateCheck, Numerics
+from laptime.records.tuning import Gate, GateCheck, Numerics, OutputSameness
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.gates.verdict import gate_of
 from laptime.tuning.inference.samples import called
@@ -286,3 +286,19 @@ def _reach(differences: Sequence[float]) -> float:
         return 0.0
     error = stdev(differences) / math.sqrt(len(differences))
     return t_quantile(CONFIDENCE, len(differences) - 1) * error
+
+
+def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
+    """The errors of each output as records."""
+    return [
+        OutputSameness(
+            output=error.output,
+            rms=error.rms,
+            largest=error.largest,
+            absolute=error.absolute,
+            cosine=error.cosine,
+            top1=error.top1,
+            worst=error.worst + 1,
+        )
+        for error in (agreement.outputs if agreement else [])
+    ]

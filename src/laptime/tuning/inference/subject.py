@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 from laptime import targets
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import from_here
-from laptime.records.agreement import Agreement
 from laptime.records.case import Axis
 from laptime.records.check import Finding
 from laptime.records.environment import Environment
@@ -22,17 +21,25 @@ from laptime.records.event import FindingAdded, Listener, ignore
 from laptime.records.quantity import KEPT, UNDECIDED
 from laptime.records.run import Run
 from laptime.records.run import Subject as RunSubject
-from laptime.records.tuning import Applied, Gate, OutputSameness, TunedModel
+from laptime.records.tuning import Applied, Gate, TunedModel
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import folder_file
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.final_set import deployed, points, seconds_to_deploy, with_front, within_limits
+from laptime.tuning.inference.final_set import (
+    deployed,
+    points,
+    seconds_to_deploy,
+    with_front,
+    with_recipe,
+    within_limits,
+)
 from laptime.tuning.inference.folder_file import FolderFile
 from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
+from laptime.tuning.inference.sameness import sameness_of
 from laptime.tuning.inference.setups import Setup, Visit, cost_of
-from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.recipe_file import applied
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import applied, recipe_of
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session.afresh import LEAST, FinalCost, Pair, Visited, in_turns
@@ -84,7 +91,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
     """
     place = request.recipe.expanduser().absolute()
     file = folder_file.read(place)
-    of_model, recipe = _request_of(file, request), _recipe_of(file)
+    of_model, recipe = folder_file.request_of(file, request), recipe_of(file)
     check(of_model)
     made: list[ModelSubject] = []
 
@@ -171,7 +178,7 @@ class ModelSubject(Subject):
         for kept in journal.kept(TimedCalls):
             if kept.instances != self.evaluator.raced.instances:
                 continue
-            timing = self.evaluator.timings[_recipe_of(kept)]
+            timing = self.evaluator.timings[recipe_of(kept)]
             timing.seconds.extend(kept.seconds)
             timing.peak = max(timing.peak, kept.peak)
         self._count()
@@ -354,7 +361,7 @@ class ModelSubject(Subject):
 
     def recorded(self, record: Record) -> None:
         if self._folder is not None:
-            self._describe(record, _recipe_of(record.tuning))
+            self._describe(record, recipe_of(record.tuning))
             record.set_part("model", folder=str(self._folder))
 
     def environment(self) -> Environment:
@@ -364,76 +371,18 @@ class ModelSubject(Subject):
         return {"batch": self.evaluator.batch, "device": self.evaluator.device}
 
 
-def with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:
-    """A search whose final set is another one, for the sake of the limits."""
-    kept = {(each.name, str(each.options)) for each in recipe}
-    ladder = []
-    for rung in search.ladder:
-        is_kept = (rung.name, str(rung.options)) in kept
-        if is_kept != rung.kept:
-            side = "taken in" if is_kept else "left out"
-            rung = structs.replace(rung, kept=is_kept, reason=f"{rung.reason}; {side} for the limits")
-        ladder.append(rung)
-    return replace(search, recipe=recipe, ladder=ladder)
-
-
-def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
-    """The errors of each output as records."""
-    return [
-        OutputSameness(
-            output=error.output,
-            rms=error.rms,
-            largest=error.largest,
-            absolute=error.absolute,
-            cosine=error.cosine,
-            top1=error.top1,
-            worst=error.worst + 1,
-        )
-        for error in (agreement.outputs if agreement else [])
-    ]
-
-
-# Verifying
-
-
-def _request_of(file: FolderFile, request: VerifyRequest) -> ModelRequest:
-    """The options of the session that has handed the folder back, as far as they are asked again."""
-    return ModelRequest(
-        target=file.target,
-        goal=file.goal,
-        batch=0 if file.inputs else file.batch,
-        device=file.device,
-        python=request.python or file.python,
-        inputs=file.inputs,
-        metric=file.metric,
-        slo=file.slo,
-        max_memory=file.max_memory,
-        budget=request.budget,
-        timeout=request.timeout,
-        name=request.name,
-        save=request.save,
-        origins=request.origins,
-    )
-
-
-def _recipe_of(record: Any) -> Recipe:
-    return Recipe(tuple(Change(change.name, change.options) for change in record.recipe))
-
-
 def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Finding:
     """Whether it still gives the confirmed outputs bit for bit, and the gain of that day."""
     now, outputs = evaluator.folder / "now.npz", "no outputs any more"
     is_equal = False
     try:
-        with evaluator.arm_of(_recipe_of(file), folder, folder / "calls.npz") as arm:
+        with evaluator.arm_of(recipe_of(file), folder, folder / "calls.npz") as arm:
             arm.outputs(now)
     except TrialFailed:
         pass
     else:
         is_equal = _are_equal(now, folder / "outputs.npz")
-        outputs = (
-            "the confirmed outputs, bit for bit" if is_equal else "other outputs than the confirmed ones"
-        )
+        outputs = "the confirmed outputs, bit for bit" if is_equal else "other outputs than confirmed"
     was = f"{file.speedup.value:.2f}x" if file.speedup else "not measured"
     return Finding(
         kind="tune/verified",

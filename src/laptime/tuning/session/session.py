@@ -27,8 +27,8 @@ from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Gate, GateWord, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.recipe_file import applied
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import applied, recipe_of
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
@@ -185,9 +185,7 @@ class Session(Record):
     def kept(self) -> Recipe:
         """What is kept now."""
         recorded = self.live.run().tuning
-        return Recipe(
-            tuple(Change(each.name, each.options) for each in (recorded.recipe if recorded else []))
-        )
+        return recipe_of(recorded) if recorded else Recipe()
 
     def _labels(self) -> str:
         recorded = self.live.run().tuning
