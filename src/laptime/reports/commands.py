@@ -104,7 +104,6 @@ def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[
 
 
 def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The words but for these options with their values."""
     without = [name for name in without if name.startswith("-")]  # a value may be another option's, too
     valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
     return [

@@ -61,7 +61,6 @@ def _table(table: doc.Table) -> Markup:
 
 
 def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
-    """A value with its interval or its margin."""
     text = alone(column.kind, cell)
     if not isinstance(cell, doc.Cell):
         return text

@@ -251,7 +251,6 @@ def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -
 
 
 def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
-    """The drawn table, with the notes of each row under it."""
     grid = RichTable(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), show_edge=False)
     regimes = any(column.regime for column in columns)
     for column in columns:

@@ -218,13 +218,11 @@ def chart(history: History, label: str) -> Plot:
 
 
 def _days(points: Sequence[Point], most: int) -> Labels:
-    """Days under as many runs as have room for one."""
     every = max(1, math.ceil(len(points) / most))
     return [(at, points[at].started[:10]) for at in range(0, len(points), every)]
 
 
 def _levels(history: History) -> Iterator[Level]:
-    """The median between changes."""
     for begin, end in pairwise([0, *(step.at for step in history.steps), len(history.points)]):
         level = statistics.median(point.value for point in history.points[begin:end])
         yield Level(level, "median", across=(begin - 0.5, end - 0.5))

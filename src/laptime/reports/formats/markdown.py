@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from markupsafe import escape as in_html
 
 from laptime.kit.units import percent
 from laptime.records.run import Run
-from laptime.reports import _escape as escape
 from laptime.reports import document as doc
+from laptime.reports._words import plain
 from laptime.reports.documents import document
 from laptime.reports.shown import alone, sections
 
 NAME = "markdown"
 SUFFIXES: tuple[str, ...] = (".md", ".markdown")
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
+_SPECIAL_IN_TEXT = re.compile(r"([\\`*_\[\]<>#|~&@$])")
 
 
 def render(run: Run) -> str:
@@ -25,14 +29,14 @@ def render(run: Run) -> str:
 def render_document(document: doc.Document) -> str:
     """Any document."""
     verdict = document.verdict
-    head = [f"**{escape.text(verdict.word)}**: {escape.text(verdict.sentence)}"]
-    head += [f"**next**: {escape.code(command)}" for command in verdict.next]
+    head = [f"**{_text(verdict.word)}**: {_text(verdict.sentence)}"]
+    head += [f"**next**: {_coded(command)}" for command in verdict.next]
     blocks = [
-        f"### {escape.text(document.verb)} {escape.name(document.title)}",
+        f"### {_text(document.verb)} {_name(document.title)}",
         "  \n".join(head),
-        escape.text(" · ".join(document.conditions)),
+        _text(" · ".join(document.conditions)),
         *(_section(section) for section in sections(document, "markdown")),
-        "\n".join(f"- warning: {escape.text(warning)}" for warning in document.warnings),
+        "\n".join(f"- warning: {_text(warning)}" for warning in document.warnings),
     ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
@@ -41,7 +45,7 @@ def _section(section: doc.Section) -> str:
     body = _blocks(section.blocks)
     if section.folded or section.detail == "folded":
         return _folded(section.title, body)
-    return f"**{escape.text(section.title)}**\n\n{body}" if section.headed else body
+    return f"**{_text(section.title)}**\n\n{body}" if section.headed else body
 
 
 def _blocks(blocks: Sequence[doc.Block]) -> str:
@@ -58,7 +62,7 @@ def _blocks(blocks: Sequence[doc.Block]) -> str:
 def _block(block: doc.Block) -> str:
     match block:
         case doc.Text():
-            return escape.text(block.text)
+            return _text(block.text)
         case doc.Facts():
             return _facts(block.rows)
         case doc.Bars():
@@ -70,18 +74,18 @@ def _block(block: doc.Block) -> str:
             return "\n\n".join(_table(table, titled=several) for table in block.tables)
         case doc.Notices():
             return "\n".join(
-                f"- **{escape.text(row.level)}**: {escape.text(row.text)}"
-                + (f" ({escape.code(row.next)})" if row.next else "")
+                f"- **{_text(row.level)}**: {_text(row.text)}"
+                + (f" ({_coded(row.next)})" if row.next else "")
                 for row in block.rows
             )
         case doc.Failure():
-            why = f"; why: {escape.text(block.why)}" if block.why else ""
-            step = f"; next: {escape.code(block.next)}" if block.next else ""
-            return f"- **{block.status}** {escape.text(block.name)}: {escape.text(block.what)}{why}{step}"
+            why = f"; why: {_text(block.why)}" if block.why else ""
+            step = f"; next: {_coded(block.next)}" if block.next else ""
+            return f"- **{block.status}** {_text(block.name)}: {_text(block.what)}{why}{step}"
         case doc.Code():
             return _code(block)
         case doc.Group():
-            return f"**{escape.text(block.title)}**\n\n{_blocks(block.blocks)}"
+            return f"**{_text(block.title)}**\n\n{_blocks(block.blocks)}"
         case doc.Folded():
             return _folded(block.title, _blocks(block.blocks))
         case doc.Panels():
@@ -94,9 +98,9 @@ def _facts(rows: Iterable[tuple[str, str]]) -> str:
     items: list[str] = []
     for topic, text in rows:
         if topic or not items:
-            items.append(f"- {escape.text(topic)}: {escape.text(text)}")
+            items.append(f"- {_text(topic)}: {_text(text)}")
         else:
-            items[-1] += f"; {escape.text(text)}"
+            items[-1] += f"; {_text(text)}"
     return "\n".join(items)
 
 
@@ -113,7 +117,7 @@ def _bars(bars: doc.Bars) -> str:
     ]
     heads, left, cells = zip(*columns, strict=True)
     rows = list(zip(*cells, strict=True))
-    return "\n\n".join(filter(None, [escape.text(sentence), _rows(heads, left, rows)]))
+    return "\n\n".join(filter(None, [_text(sentence), _rows(heads, left, rows)]))
 
 
 def _table(table: doc.Table, *, titled: bool = True) -> str:
@@ -130,7 +134,7 @@ def _table(table: doc.Table, *, titled: bool = True) -> str:
         left.append(True)
         rows = [[*cells, "; ".join(row.notes)] for cells, row in zip(rows, table.rows, strict=True)]
     table_text = _rows(heads, left, rows)
-    title = f"**{escape.text(table.title)}**\n\n" if table.title and titled else ""
+    title = f"**{_text(table.title)}**\n\n" if table.title and titled else ""
     return title + (f"{table_text}\n\n± is half of the 95 % interval." if "±" in table_text else table_text)
 
 
@@ -141,25 +145,55 @@ def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
 
 def _rows(heads: Sequence[str], left: Sequence[bool], rows: Sequence[Sequence[str]]) -> str:
     rules = [":---" if is_left else "---:" for is_left in left]
-    escaped = [[escape.text(text) for text in row] for row in (heads, *rows)]
+    escaped = [[_text(text) for text in row] for row in (heads, *rows)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (escaped[0], rules, *escaped[1:]))
 
 
 def _finding(number: int, advice: doc.Advice) -> str:
     share = f" ({advice.share})" if advice.share else ""
-    gain = f"**up to {escape.text(advice.gain)}{share}**: " if advice.gain else ""
-    lines = [f"{number}. {gain}{escape.text(advice.sentence)}"]
+    gain = f"**up to {_text(advice.gain)}{share}**: " if advice.gain else ""
+    lines = [f"{number}. {gain}{_text(advice.sentence)}"]
     if advice.change:
-        place = f" at {escape.code(advice.place)}" if advice.place else ""
-        lines.append(f"   {escape.text(advice.change)}{place}")
+        place = f" at {_coded(advice.place)}" if advice.place else ""
+        lines.append(f"   {_text(advice.change)}{place}")
     for step in advice.commands:
-        lines.append("   " + (escape.code(step) if step.startswith("laptime ") else escape.text(step)))
+        lines.append("   " + (_coded(step) if step.startswith("laptime ") else _text(step)))
     return "  \n".join(lines)
 
 
 def _code(code: doc.Code) -> str:
-    return _folded(code.title or code.language, escape.fenced(code.text, code.language))
+    return _folded(code.title or code.language, _fenced(code.text, code.language))
 
 
 def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{in_html(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
+
+
+def _text(sentence: str) -> str:
+    """A sentence with everything escaped that could become markup, a mention or a link."""
+    return _SPECIAL_IN_TEXT.sub(r"\\\1", plain(sentence))
+
+
+def _name(text: str) -> str:
+    """A name on its own, with everything escaped that means something anywhere in a line."""
+    return _SPECIAL.sub(r"\\\1", plain(text))
+
+
+def _coded(text: str) -> str:
+    """Code that holds any number of backticks."""
+    text = plain(text)
+    ticks = "`" * (1 + _backticks(text))
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _fenced(source: str, language: str) -> str:
+    """A block of code that no line of the code can end."""
+    lines = [plain(line.expandtabs(4)) for line in source.split("\n")]
+    body = "\n".join(lines).rstrip()
+    fence = "`" * max(3, 1 + _backticks(body))
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _backticks(text: str) -> int:
+    return max((len(ticks) for ticks in re.findall("`+", text)), default=0)

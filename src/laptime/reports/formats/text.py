@@ -117,7 +117,6 @@ def _section(section: doc.Section, width: int) -> list[Line]:
 
 
 def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
-    """The blocks one under the other, tables and the like between blank lines."""
     blocks = _unfolded(blocks)
     topics = [topic for block in blocks if isinstance(block, doc.Facts) for topic, _ in block.rows]
     topics += [block.title for block in blocks if isinstance(block, doc.Bars)]
@@ -248,7 +247,6 @@ def _failure(failure: doc.Failure, width: int, indent: int) -> list[Line]:
 
 
 def _code(code: doc.Code, width: int, lead: str) -> list[Line]:
-    """The first lines of a source or patch."""
     source = [line for line in code.text.rstrip("\n").split("\n") if not line.startswith("diff --git ")]
     lines = [Line(lead + printable(code.title), style="bold")] if code.title else []
     for text in source[: code.brief]:

@@ -209,7 +209,6 @@ def render(document: doc.Document) -> str:
 
 
 def _inside(blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
-    """All blocks, those inside others too."""
     for block in blocks:
         yield block
         if isinstance(block, doc.Panels | doc.Group | doc.Folded):
@@ -219,7 +218,6 @@ def _inside(blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
 
 
 def _groups(blocks: Sequence[doc.Block]) -> Iterable[tuple[str, list[doc.Block]]]:
-    """Neighbours of one kind together, with the kind's name."""
     kinds = itertools.groupby(blocks, key=lambda block: type(block).__name__)
     return [(kind, list(group)) for kind, group in kinds]
 

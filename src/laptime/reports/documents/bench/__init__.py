@@ -39,7 +39,6 @@ def document(run: Run) -> doc.Document:
 
 
 def _regimes(table: doc.Table) -> list[str]:
-    """What the regimes in the heads of the columns mean."""
     shown = dict.fromkeys(column.regime for column in table.columns)
     return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
 

@@ -120,7 +120,6 @@ def _described(run: Run) -> list[Described]:
 
 
 def _axis(x: Scale) -> Markup:
-    """The axis that the strips share."""
     ticks = [(value, f"{value:g}x") for value in _ticks(x.high)]
     texts = (el("text", text, x=x(value), y=12, class_="tick middle") for value, text in ticks)
     lines = (el("line", x1=x(value), x2=x(value), y1=16, y2=20, class_="axis") for value, _ in ticks)

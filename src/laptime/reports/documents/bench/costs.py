@@ -63,7 +63,6 @@ def _waterfall(name: str, stats: Stats) -> Bars:
 
 
 def _memories(run: Run, stats: list[Stats]) -> Bars:
-    """Memory of all cases on one scale."""
     rows = []
     for case, numbers in zip(run.cases, stats, strict=True):
         lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
@@ -152,7 +151,6 @@ def _facts(run: Run, rows: list[Scaled]) -> list[tuple[str, str]]:
 
 
 def _siblings(run: Run, rows: list[Scaled]) -> str:
-    """Whether second threads of cores pay."""
     if run.environment.physical_cores is None:
         return "the hypervisor hides which CPUs share a core: a vCPU is one hyperthread on most clouds"
     apart, shared = ([row for row in rows if row.siblings is value] for value in (False, True))

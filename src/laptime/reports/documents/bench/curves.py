@@ -57,7 +57,6 @@ def _by_variant(run: Run, stats: list[Stat | None]) -> dict[str, list[tuple[int,
 
 
 def _knees(run: Run) -> dict[int, str]:
-    """Batch sizes that findings point at, with the word for each."""
     words_at: dict[int, str] = {}
     for finding in run.findings:
         for word in ("knee", "largest"):

@@ -166,7 +166,6 @@ def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
-    """Metrics that this report has no place for, shown as they are."""
     groups: dict[str, list[tuple[Case, Stat]]] = {}
     columns = {tag for tag, _, _ in metrics(stats)}
     for case, numbers in zip(run.cases, stats, strict=True):

@@ -96,6 +96,5 @@ def _numbers(index: int, case: Case, stats: Stats) -> Table:
 
 
 def _meaning(case: Case, stat: Stat) -> str:
-    """What the metric means, and when it lies."""
     metric = metric_of([case], stat.tag)
     return " ".join(filter(None, (metric.meaning, lies_when(metric)))) if metric else ""

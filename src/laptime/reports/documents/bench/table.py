@@ -74,7 +74,6 @@ def _checked(run: Run, case: Case) -> Cell:
 
 
 def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
-    """Targets and axes that differ between cases."""
     columns: list[tuple[Column, list[Cell]]] = []
     if len({case.target for case in run.cases}) > 1:
         columns.append((Column(title="target"), [Cell(text=case.target) for case in run.cases]))

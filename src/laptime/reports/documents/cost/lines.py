@@ -146,7 +146,6 @@ def chart(cost: Cost) -> doc.Section:
 
 
 def _measured(cost: Cost) -> list[Line]:
-    """Lines with a latency."""
     return [line for line in cost.lines if line.speed.latency and math.isfinite(line.usd_per_million)]
 
 

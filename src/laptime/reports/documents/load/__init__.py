@@ -73,7 +73,6 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
 
 
 def _peak(run: Run) -> doc.Headline | None:
-    """What a search for the peak came to."""
     found = next((each for each in run.findings if each.kind == "load/peak"), None)
     if found is None:
         return None

@@ -75,7 +75,6 @@ def stragglers(profile: Profile) -> list[str]:
 
 
 def _workload(profile: Profile) -> Iterator[str]:
-    """What was traced, as far as the trace tells."""
     traced = profile.workload
     if traced is None or traced.kind == "unknown":
         return

@@ -124,7 +124,6 @@ def _uncounted(work: Work) -> str:
 
 
 def _drawable(value: float | None) -> bool:
-    """On a logarithmic axis."""
     return value is not None and 0 < value < math.inf
 
 

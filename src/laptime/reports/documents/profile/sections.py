@@ -91,7 +91,6 @@ def _why(profile: Profile) -> doc.Section:
 
 
 def _next(run: Run, profile: Profile) -> doc.Section:
-    """What to change, the largest gain first."""
     blocks: list[doc.Block] = [advice(finding, run, profile) for finding in run.findings]
     nothing = doc.Text(text="No rule found anything to change.")
     return doc.Section(id="next", title="Next", lead=True, blocks=blocks or [nothing])

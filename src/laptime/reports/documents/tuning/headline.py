@@ -163,7 +163,6 @@ def _doubt(tuning: Tuning) -> str:
 
 
 def _refused(rung: Rung) -> str:
-    """What won its race and was not kept."""
     gain = f"{rung.label} was {words.effect(rung.speedup, rung.ci95)} as fast"
     verb = "could not be decided by" if rung.gate.word == "undecided" else "failed"
     return f"{gain}, but {verb} its gate: {rung.gate.reason}"

@@ -70,7 +70,6 @@ def ladder(tuning: Tuning) -> doc.Table:
 
 
 def _columns(tuning: Tuning) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
-    """Each column with what it says of a rung."""
     memory = tuning.goal == "memory"
     number, seconds = partial(doc.Column, kind="number"), partial(show, unit="s")
     return [

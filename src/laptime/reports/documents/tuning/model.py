@@ -180,7 +180,6 @@ def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
 
 
 def _no_folder(tuning: Tuning, model: TunedModel) -> str:
-    """Why the final set was not handed back."""
     limits = Judgement.of_all(check.outcome for check in model.limits)
     if limits is BROKEN:
         return "not handed back, as a limit is broken"

@@ -167,7 +167,6 @@ def _curves(training: Convergence) -> list[Line]:
 
 
 def _losses(training: Convergence) -> Plot:
-    """A line for each seed, baseline and final; at least one curve needs two points."""
     curves = _curves(training)
     values = [value for line in curves for _, value in line.points]
     low, high = min(values), max(values)

@@ -37,7 +37,6 @@ def gate(tuning: Tuning) -> str:
 
 
 def _load(server: TunedServer) -> list[tuple[str, str]]:
-    """What it was loaded with, and whether it keeps its promise."""
     text = f"{server.load}, on {_words.printable(server.url)}; looked at: {server.figure}"
     return [("load", text), *(("promise", check.sentence) for check in server.limits)]
 
