@@ -152,8 +152,8 @@ class Optimization(Declaration):
     """
 
     saves: Mapping[str, float] | Callable[[LoopProfile, Options], float]
-    apply: Callable[[Any, Options], None]
-    edit: Callable[[Any, Options], None]
+    apply: Callable[[Any, Options], object]
+    edit: Callable[[Any, Options], object]
     propose: Callable[[LoopProfile], list[Options]] | None = None
     why_not: Callable[[LoopProfile], str] = lambda loop_profile: ""
     finer: Callable[[LoopProfile, Options], str] | None = None

@@ -25,11 +25,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.forward(lambda: torch.autocast(loop.device or "cpu", dtype=torch.bfloat16))
 
 
-def edit(script: Any, options: Options) -> None:
-    if not by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'}):
-        script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")
-
-
 OPTIMIZATION = Optimization(
     title="mixed precision in bfloat16",
     numerics="precision",
@@ -39,5 +34,8 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"autocast"}),
     prior=0.6,
     apply=apply,
-    edit=edit,
+    edit=lambda script, options: (
+        by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'})
+        or script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")
+    ),
 )

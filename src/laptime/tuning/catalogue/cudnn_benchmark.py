@@ -16,11 +16,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.set_attribute(torch.backends.cudnn, "benchmark", True)
 
 
-def edit(script: Any, options: Options) -> None:
-    if not by_trainer(script, lightning={"benchmark": "True"}):
-        script.at_start("torch.backends.cudnn.benchmark = True", "import torch")
-
-
 OPTIMIZATION = Optimization(
     title="cuDNN picks algorithms by timing",
     numerics="reassociated",
@@ -30,5 +25,8 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"cudnn_benchmark_on"}),
     prior=0.2,
     apply=apply,
-    edit=edit,
+    edit=lambda script, options: (
+        by_trainer(script, lightning={"benchmark": "True"})
+        or script.at_start("torch.backends.cudnn.benchmark = True", "import torch")
+    ),
 )

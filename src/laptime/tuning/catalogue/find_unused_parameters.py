@@ -7,7 +7,7 @@ Lies when: some parameters are unused in some steps: then the next step stops wi
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
+from laptime.tuning.optimization import LoopProfile, Optimization
 
 
 def look(hooks: Any) -> dict[str, int]:
@@ -24,11 +24,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     return f"{unused} parameters are unused" if unused else ""
 
 
-def edit(script: Any, options: Options) -> None:
-    if not by_trainer(script, hf={"ddp_find_unused_parameters": "False"}):
-        script.set_arguments("parallel", find_unused_parameters="False")
-
-
 OPTIMIZATION = Optimization(
     title="no search for unused parameters",
     numerics="exact",
@@ -40,5 +35,8 @@ OPTIMIZATION = Optimization(
     apply=lambda loop, options: loop.parallel(
         lambda call: call.arguments.update(find_unused_parameters=False)
     ),
-    edit=edit,
+    edit=lambda script, options: (
+        by_trainer(script, hf={"ddp_find_unused_parameters": "False"})
+        or script.set_arguments("parallel", find_unused_parameters="False")
+    ),
 )

@@ -27,11 +27,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.process(switch)
 
 
-def edit(script: Any, options: Options) -> None:
-    if not by_trainer(script, hf={"tf32": "True"}):
-        script.at_start('torch.set_float32_matmul_precision("high")', "import torch")
-
-
 OPTIMIZATION = Optimization(
     title="TF32 matrix products",
     numerics="precision",
@@ -44,5 +39,8 @@ OPTIMIZATION = Optimization(
     prior=0.6,
     why_not=why_not,
     apply=apply,
-    edit=edit,
+    edit=lambda script, options: (
+        by_trainer(script, hf={"tf32": "True"})
+        or script.at_start('torch.set_float32_matmul_precision("high")', "import torch")
+    ),
 )
