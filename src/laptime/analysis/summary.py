@@ -310,7 +310,7 @@ def _bounded_below(rate: Stat) -> Stat:
     if rate.quantity is None or rate.ci95 is None or not math.isinf(rate.ci95[1]):
         return rate
     note = "; ".join(filter(None, [rate.note, "a few long samples leave its upper end open"]))
-    low = Quantity(rate.ci95[0], *rate.ci95, rate.n, rate.unit)
+    low = Quantity.of(rate.ci95[0], rate.ci95, rate.n, rate.unit)
     return structs.replace(rate, quantity=low, at_least=True, note=note)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, Protocol
 from markupsafe import Markup
 from msgspec import Struct
 
-from laptime.kit.units import show, show_interval
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.tables import Timeline as Ranges
@@ -148,8 +147,7 @@ def measured(quantity: Quantity) -> Cell:
 
 def number(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> Cell:
     """A number with its unit, and its interval where it has one."""
-    interval = show_interval(ci95, value, unit) if ci95 and value is not None else ""
-    return Cell(text=show(value, unit, ci95), value=value, interval=interval)
+    return Cell(text="-") if value is None else measured(Quantity.of(value, ci95, unit=unit))
 
 
 class Extra(Struct, frozen=True, kw_only=True):

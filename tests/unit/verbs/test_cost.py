@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import platform
-import random
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,8 @@ from fixtures import costs, runs, tunings
 from fixtures.costs import OCI, case, exact, level, run
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.pricing.speeds import NoCost
-from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.cost import Cost
-from laptime.records.details import Details
-from laptime.records.load import Level
-from laptime.records.requests import Answer, Requests
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.cost.run import cost
@@ -275,17 +270,7 @@ def test_a_language_model_costs_by_output_token_where_every_answer_was_counted()
 
 def test_the_price_of_a_token_has_the_interval_of_tokens_not_of_requests() -> None:
     """One user, 100 tokens an answer in 0.4 to 0.6 s, at 4 USD/h: 5.6 [5.5, 5.7], once with [554, 572]."""
-    dice = random.Random(0)
-    rows, now = [], 0.0
-    for number in range(400):
-        end = now + dice.uniform(0.4, 0.6)
-        times = [now + 0.05, end]
-        rows.append(Answer(number, now, now, now, times[0], end, chunks=times, usage=[8, 100, 0]))
-        now = end
-    facts = Level(kind="closed", concurrency=1, scheduled=400, answered=400, asked=(8, 100), chunks=40000)
-    requests = Requests.of(rows, facts.regime)
-    one = Case(key="x", target="x", axes={"concurrency": 1}, requests=requests, details=Details(load=facts))
-    (line,) = ask(run(one, verb="load"), machines=[], usd_per_hour=4.0).lines
+    (line,) = ask(run(costs.one_user(), verb="load"), machines=[], usd_per_hour=4.0).lines
     assert line.speed.unit == "token"
     assert line.usd_per_million == pytest.approx(5.56, abs=0.1)
     assert line.ci95 is not None
