@@ -10,7 +10,6 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
-from laptime.apps import in_process
 from laptime.kit.errors import LaptimeError, UsageError
 
 BUDGET = 5.0
@@ -48,11 +47,11 @@ def measured(shell: Any, line: str, cell: str | None = None) -> Any:
         UsageError: unknown options, no code, or code that cannot be compiled.
     """
     options, code = parsed(line, cell)
+    from laptime.verbs import api  # not for %load_ext
+
     cell_code = FunctionType(_compiled(code), shell.user_ns, "cell")
 
-    return in_process.measured(
-        cell_code, budget=options.budget, name=options.name or "", save=bool(options.name)
-    )
+    return api.bench_call(cell_code, budget=options.budget, name=options.name or "", save=bool(options.name))
 
 
 def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
@@ -57,6 +58,40 @@ def bench(model: Any, inputs: Any = None, *, on_event: Listener | None = None, *
         return _bench.bench(request, emit, open_session=session, in_memory=True)
 
     return Run.of(kept(measured, on_event, save=request.save))
+
+
+def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: bool = False) -> Run:
+    """The run of a call of a notebook or a test: it may do anything (train, too), its result is thrown away.
+
+    Args:
+        budget: seconds of measuring.
+        save: keep the run under .laptime/.
+    """
+    return bench(finished(call), budget=budget, backends=["null"], regimes=["isolated"], name=name, save=save)
+
+
+def finished(call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call with a wait for the GPU behind it, where the user's own PyTorch has begun to use one."""
+    wait = _gpu_wait()
+    if wait is None:
+        return call
+
+    def call_and_wait() -> Any:
+        result = call()
+        wait()
+        return result
+
+    call_and_wait.__name__ = getattr(call, "__name__", type(call).__name__)
+    return call_and_wait
+
+
+def _gpu_wait() -> Callable[[], object] | None:
+    """What returns when the GPU of this process's PyTorch is done; None where none is in use."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+        wait: Callable[[], object] = torch.cuda.synchronize
+        return wait
+    return None
 
 
 def load(name: str) -> Run:

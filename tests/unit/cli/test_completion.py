@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from laptime.apps.cli import completing
 from laptime.apps.cli.main import cli
+from laptime.apps.cli.options import complete_runs, complete_targets
 
 CONTEXT = click.Context(cli)
 ANY = click.Argument(["any"])
@@ -55,13 +55,13 @@ def test_names_of_stored_runs_are_offered(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path))
     files.save(run(case(timings(0.01)), name="before"))
-    assert completing.runs(CONTEXT, ANY, "bef") == ["before"]
+    assert complete_runs(CONTEXT, ANY, "bef") == ["before"]
 
 
 def test_a_damaged_store_offers_nothing_and_raises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAPTIME_HOME", "/dev/null")
-    assert "before" not in completing.runs(CONTEXT, ANY, "")
-    assert completing.targets(CONTEXT, ANY, "nosuchkind:x") == []
+    assert "before" not in complete_runs(CONTEXT, ANY, "")
+    assert complete_targets(CONTEXT, ANY, "nosuchkind:x") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,8 +1,7 @@
 """The pytest plugin: a fixture `laptime`, options `--laptime-...`, a table at the end.
 
-options      what can be asked on pytest's command line
 fixture      `laptime(function, *args)`: one test, measured in the process of the tests
-session      all tests of one pytest as one run: saved, compared, reported
+session      what can be asked, and all tests of one pytest as one run: saved, compared, reported
 
 Every pytest loads it where laptime is installed: nothing but pytest is imported before a test measures.
 """
@@ -14,21 +13,20 @@ from typing import Any
 
 import pytest
 
-from laptime.apps.pytest_plugin import options
 from laptime.apps.pytest_plugin.fixture import Measure
-from laptime.apps.pytest_plugin.session import Session
+from laptime.apps.pytest_plugin.session import Session, add_options, read_options
 
 SESSION = pytest.StashKey[Session]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--laptime-...`."""
-    options.add(parser)
+    add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """One session a pytest; an option that cannot be met ends it before any test runs."""
-    config.stash[SESSION] = Session(options.read(config))
+    config.stash[SESSION] = Session(read_options(config))
 
 
 @pytest.fixture

@@ -85,14 +85,14 @@ class Measure:
             self._session.add(self._name, self._run, self.extra_info)
 
     def _measured(self, function: Callable[..., Any], call: Callable[[], Any]) -> Any:
-        from laptime.apps import in_process
+        from laptime.verbs import api  # not before a test measures
 
         self._use_once()
         result = call()
         if self._session.options.disable:
             return result
         call.__name__ = getattr(function, "__name__", type(function).__name__)
-        run = in_process.measured(call, budget=self._session.options.budget)
+        run = api.bench_call(call, budget=self._session.options.budget)
         failure = run.cases[0].failure if run.cases else None
         if failure is not None:
             raise LaptimeError(failure.what, why=failure.why, next=failure.next)

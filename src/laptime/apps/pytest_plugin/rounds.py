@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from laptime.apps.in_process import finished
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError
 from laptime.measure.metrics import LATENCY
@@ -18,6 +17,7 @@ from laptime.records.event import ignore
 from laptime.records.run import Subject
 from laptime.records.series import Label, Regime, Series
 from laptime.store.live_run import LiveRun
+from laptime.verbs.api import finished
 from laptime.verbs.public_run import Run
 
 

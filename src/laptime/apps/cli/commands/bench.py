@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli import completing, options, output
+from laptime.apps.cli import options, output
 from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.options import complete_targets
 from laptime.kit import typed
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Listener
@@ -85,7 +86,7 @@ def carry_out(
 
 
 @click.command("bench", cls=options.Command)
-@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completing.targets)
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=complete_targets)
 @same_option
 @click.option(
     "--llm", is_flag=True, help="Prefill and decode of a language model: tokens/s, bytes per token."

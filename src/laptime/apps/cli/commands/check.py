@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from laptime.apps.cli import completing, options, output
+from laptime.apps.cli import options, output
 from laptime.apps.cli.commands.bench import measured, requested
 from laptime.apps.cli.commands.compare import as_measured, stored
 from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.units import share
 from laptime.records.check import Verdict, conclusion, exit_code
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check", cls=options.Command)
-@click.argument("subject", metavar="RUN | TARGET", default="last", shell_complete=completing.runs)
+@click.argument("subject", metavar="RUN | TARGET", default="last", shell_complete=complete_runs)
 @click.option("--against", metavar="RUN", help="Fail if slower than this stored run.")
 @click.option(
     "--against-rev",

@@ -7,9 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from laptime.apps.cli import completing, options, output
+from laptime.apps.cli import options, output
 from laptime.apps.cli.commands.bench import carry_out, measured, requested, same_option
 from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
@@ -21,8 +22,8 @@ from laptime.verbs.history import recent
 
 
 @click.command("compare", cls=options.Command)
-@click.argument("a", metavar="A", default="", shell_complete=completing.runs)
-@click.argument("b", metavar="B", default="", shell_complete=completing.runs)
+@click.argument("a", metavar="A", default="", shell_complete=complete_runs)
+@click.argument("b", metavar="B", default="", shell_complete=complete_runs)
 @click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
 @click.option(
     "--stored", "only_stored", is_flag=True, help="Measure nothing, even where the stored runs do not tell."

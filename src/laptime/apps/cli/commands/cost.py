@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import completing, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, complete_runs, report_options, requested, voice_options
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.store import lookup
 from laptime.verbs.cost.request import CostRequest
@@ -18,7 +18,7 @@ SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 
 
 @click.command("cost")
-@click.argument("references", nargs=-1, metavar="[RUN...] | update", shell_complete=completing.runs)
+@click.argument("references", nargs=-1, metavar="[RUN...] | update", shell_complete=complete_runs)
 @asked(CostRequest)
 @report_options
 @voice_options

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import completing, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import voice_options
+from laptime.apps.cli.options import complete_extensions, complete_runs, voice_options
 
 
 @click.command("export")
-@click.argument("name", metavar="NAME", shell_complete=completing.extensions("exports"))
-@click.argument("reference", metavar="RUN", default="last", shell_complete=completing.runs)
+@click.argument("name", metavar="NAME", shell_complete=complete_extensions("exports"))
+@click.argument("reference", metavar="RUN", default="last", shell_complete=complete_runs)
 @click.option(
     "--to",
     "place",

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import completing, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, complete_targets, report_options, requested, voice_options
 from laptime.verbs.profile.request import ProfileRequest
 
 
 @click.command("profile", context_settings={"allow_interspersed_args": False})
-@click.argument("program", metavar="SCRIPT.py|TARGET", shell_complete=completing.targets)
+@click.argument("program", metavar="SCRIPT.py|TARGET", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @asked(ProfileRequest)
 @report_options

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import completing, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import complete_runs, report_options, voice_options
 from laptime.store import lookup
 
 
 @click.command("show")
-@click.argument("reference", metavar="RUN", default="last", shell_complete=completing.runs)
+@click.argument("reference", metavar="RUN", default="last", shell_complete=complete_runs)
 @click.option("--format", "format_", metavar="NAME", help="Report for stdout: text, json, markdown, html ...")
 @report_options
 @voice_options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli.groups import Commands
+from laptime.apps.cli.main import Commands
 from laptime.apps.cli.options import voice_options
 
 

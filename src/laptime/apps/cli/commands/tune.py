@@ -9,9 +9,18 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from laptime.apps.cli import completing, output
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import Asked, Command, asked, report_options, requested, tokens, voice_options
+from laptime.apps.cli.options import (
+    Asked,
+    Command,
+    asked,
+    complete_targets,
+    report_options,
+    requested,
+    tokens,
+    voice_options,
+)
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
@@ -169,7 +178,7 @@ class Tune(click.Group):
             flag for subject in SUBJECTS.values() for flag in subject.flags if flag.startswith(incomplete)
         }
         if not incomplete.startswith("-"):
-            more = set(completing.targets(ctx, self.get_params(ctx)[0], incomplete))
+            more = set(complete_targets(ctx, self.get_params(ctx)[0], incomplete))
         return [*found, *(CompletionItem(word) for word in sorted(more - words))]
 
 
@@ -197,7 +206,7 @@ def carry_out(
 
 
 @click.command("script", cls=Subject, context_settings={"allow_interspersed_args": False})
-@click.argument("program", metavar="SCRIPT.py", shell_complete=completing.targets)
+@click.argument("program", metavar="SCRIPT.py", shell_complete=complete_targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @asked(TuneRequest)
 @report_options
@@ -239,7 +248,7 @@ def script(
 
 
 @click.command("model", cls=Subject)
-@click.argument("target", metavar="MODEL", shell_complete=completing.targets)
+@click.argument("target", metavar="MODEL", shell_complete=complete_targets)
 @asked(ModelRequest)
 @report_options
 @voice_options
