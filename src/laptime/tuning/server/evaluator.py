@@ -29,7 +29,7 @@ from laptime.tuning.server import outputs
 from laptime.tuning.server.outputs import counts_tokens, figure, limits
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Choice, Value
-from laptime.tuning.server.visit import Visit, generators_fault, visiting
+from laptime.tuning.server.visit import Visit, generators_fault, has_answers, visiting
 from laptime.tuning.time_accounting import TimeAccounting
 
 LEAST = 1.0
@@ -217,9 +217,14 @@ class ServerEvaluator:
             cases = [visit.block(number, self.block, self.began) for number in numbers]
         faults = [generators_fault(case) for case in cases]
         self.unusable += [fault for fault in faults if fault]
-        blocks = list(zip(cases, faults, strict=True))
-        self.cases[built(recipe)] += [case for case, fault in blocks if not fault]
-        return [nan if fault else figure(case, self.request.figure) for case, fault in blocks]
+        usable = [not fault and has_answers(case) for case, fault in zip(cases, faults, strict=True)]
+        self.cases[built(recipe)] += [
+            case for case, is_usable in zip(cases, usable, strict=True) if is_usable
+        ]
+        return [
+            figure(case, self.request.figure) if is_usable else nan
+            for case, is_usable in zip(cases, usable, strict=True)
+        ]
 
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:

@@ -199,6 +199,8 @@ class Visit:
     def block(self, number: int, seconds: float, began: float) -> Case:
         """A level of so many seconds; blocks of one number have the same arrivals and prompts.
 
+        At a low rate a short block may have no arrivals at all: that says nothing of the server.
+
         Args:
             began: second of the machine's clock from which times of the session count.
 
@@ -213,7 +215,7 @@ class Visit:
         facts = case.details.load
         assert facts is not None
         total = facts.answered + facts.failed
-        if facts.failed > MOST_FAILED * total or not facts.answered:
+        if total and (facts.failed > MOST_FAILED * total or not facts.answered):
             kinds = ", ".join(f"{each.kind} {each.count}" for each in facts.errors) or "none was answered"
             said = self._server.died() or next((each.example for each in facts.errors), "")
             what = f"{facts.failed} of {total} requests failed ({kinds})"
@@ -243,6 +245,12 @@ class Visit:
 def generators_fault(case: Case) -> Check | None:
     """What the generator did wrong, so that the block says nothing of the server; None if nothing."""
     return next((each for each in case.checks if each.outcome == "fail" and each.name in OURS), None)
+
+
+def has_answers(case: Case) -> bool:
+    """Whether a block had any; none at a low rate says nothing of the server."""
+    facts = case.details.load
+    return facts is None or facts.answered > 0
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from statistics import median
 import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
-from laptime.records.case import Case
+from laptime.records.case import Case, Details
 from laptime.records.check import Check
+from laptime.records.load import Level
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
@@ -22,6 +23,7 @@ from laptime.tuning.server import subject
 from laptime.tuning.server.evaluator import ServerEvaluator, values_of
 from laptime.tuning.server.subject import ServerSubject
 from laptime.tuning.server.template import Value
+from laptime.tuning.server.visit import Visit
 from laptime.tuning.session import session
 from laptime.tuning.session.afresh import Pair, gain, measured_pairs, ratios
 
@@ -112,6 +114,22 @@ def test_blocks_in_which_the_generator_was_late_are_left_out() -> None:
 def test_a_generator_that_is_always_late_is_said() -> None:
     with pytest.raises(TrialFailed, match="the load generator was late in every block"):
         ScriptedServer(World({"good": {1: 0.7}}, late=1.0)).diagnose(Recipe())
+
+
+def test_a_block_without_arrivals_says_nothing_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 6 requests per second one warm-up of half a second in 20 has none: it failed a flag as crashed."""
+    server = ScriptedServer(World({"good": {1: 0.7}}))
+    empty = Details(load=Level(kind="open", answered=0, failed=0), unit="request")
+    visit = object.__new__(Visit)
+    monkeypatch.setattr(
+        visit,
+        "_level",
+        lambda number, seconds, began: Case(key="a", target="b", axes={}, details=empty),
+        raising=False,
+    )
+    monkeypatch.setattr(server, "visit", lambda recipe: nullcontext(visit))
+    assert all(map(isnan, ServerEvaluator.measured(server, Recipe(), [1, 2])))
+    assert server.cases[Recipe()] == []
 
 
 def test_what_the_generator_did_wrong_is_kept_for_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
