@@ -252,8 +252,9 @@ def test_without_descriptors_of_processes_the_end_of_the_stream_tells(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_the_middle_of_the_start_leaves_nobody(number: signal.Signals) -> None:
     code = f"""
-import os
+import os, signal
 from laptime.process import peer, program
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 made = program.Process.__init__
 def start(self, *words, **options):
     made(self, *words, **options)
