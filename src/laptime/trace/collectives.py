@@ -1,5 +1,4 @@
-"""Collectives: those of one rank, the same collective on all ranks, its duration, and which rank came
-last.
+"""Collectives: those of one rank, the same one on all ranks, its duration, and which rank came last.
 
 A collective's kernel runs from the arrival of its own rank until all have got what they need. So the shortest
 of its durations, that of the last arriver, is the transfer, and what the others take longer is waiting.

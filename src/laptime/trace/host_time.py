@@ -1,9 +1,5 @@
 """What the host did in given ranges, which calls waited for the device, and what no event explains.
 
-What a host thread did during given ranges: the self time that each call had inside them.
-
-Which calls made the host wait for the device, and which operator caused a call.
-
 A call waits when it is
 
 - a synchronisation (`cudaStreamSynchronize`, `hipDeviceSynchronize` ...) or frees device memory (`cudaFree`);
@@ -15,7 +11,7 @@ A call waits when it is
 Lies when: names of copies do not tell the memory (ROCm); then a copy to the host is taken for waiting if its
 call returned after the copy's end.
 
-Time of the host that no recorded event explains.
+No recorded event explains
 
 - long gaps in which no thread shows anything but the annotation of the step: Python without stacks, a library
   or a file that the profiler does not see, another program on this CPU. Short gaps are what lies between two

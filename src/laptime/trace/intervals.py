@@ -1,13 +1,8 @@
 """Sets of ranges in integer nanoseconds, the tree of ranges that lie in each other, and groups of rows.
 
-Arithmetic on sets of half-open ranges [start, end) in integer nanoseconds.
-
-A set is a `Ranges`: sorted, without overlaps, without empty ranges; touching ranges are joined. `union` makes
-one from any arrays. All results are exact.
-
-Which range lies in which: a tree over host ranges, by thread and time containment.
-
-Grouping rows by integer codes, without sorting them where the codes are few.
+A set is a `Ranges` of half-open ranges [start, end): sorted, without overlaps, without empty ranges; touching
+ranges are joined. `union` makes one from any arrays. All results are exact. The tree over host ranges is by
+thread and time containment; groups are by integer codes, which are not sorted if there are few of them.
 """
 
 from __future__ import annotations

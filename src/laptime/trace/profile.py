@@ -1,7 +1,5 @@
 """One file, all of its tables; steps that warm up are a phase of their own.
 
-Warm-up: steps at the start that are much longer than the settled ones, a phase of their own.
-
 The first steps of a program fill caches that later ones find full: kernels are tried and compiled, libraries
 make their handles, memory is allocated for the first time, workers start. A mean over them and over settled
 steps is the time of neither.

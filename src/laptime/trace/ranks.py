@@ -2,10 +2,8 @@
 
 share(view) in the process that read the file -> RankShare -> combine([...]) where all come together
 
-The other ranks of a job: processes, one per CPU, read each file and reduce it to its share.
-
-A worker is `python -m laptime.trace.ranks FILE`; it answers with one RankShare as MessagePack, or with
-what is wrong on stderr and exit code 2.
+A worker, one for each CPU, is `python -m laptime.trace.ranks FILE`; it answers with one RankShare as
+MessagePack, or with what is wrong on stderr and exit code 2.
 """
 
 from __future__ import annotations

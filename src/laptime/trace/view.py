@@ -1,12 +1,10 @@
 """A trace with its links and its steps: what every table is made from.
 
-Attribution: kernel -> launch by correlation, launch -> operator by thread and time.
+Kernels belong to launches by correlation, launches to operators by thread and time; never by `External id`,
+which newer traces fill with other numbers (`dlrm_8_ranks` proves it).
 
-Never by `External id`, which newer traces fill with other numbers (`dlrm_8_ranks` proves it).
-
-Device-aware steps: from `ProfilerStep#N` on the host and the device work that each launched.
-
-The rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
+Steps know the device: they come from `ProfilerStep#N` on the host and the work that each launched. The
+rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
 annotations projected onto streams never count, and driver calls launch as runtime calls do.
 """
 

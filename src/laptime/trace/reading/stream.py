@@ -7,7 +7,7 @@ A chunk ends at a corner `}, {"`. A corner may also lie inside a list of an even
 else its quote would be escaped); then the chunk does not decode, and an earlier corner is tried. So whatever
 decodes was cut rightly.
 
-Packed trace files as a stream of bytes: gzip, zip, xz and Zstandard, recognised by their first bytes.
+Packed files (gzip, zip, xz, Zstandard) are recognised by their first bytes, and unpacked on a thread ahead.
 
 Lies when: a trace compresses better than any that a profiler wrote; from 1 GiB on it is taken for a bomb.
 """

@@ -1,6 +1,6 @@
 """What a user names, as the trace files of the ranks of one job.
 
-Which traces of a folder are the ranks of one job: those that share what ranks share.
+Traces of a folder are the ranks of one job if they share what ranks share:
 
 1. Files that state a job of several ranks (distributedInfo) belong together if they state the same one: world
    size, backend, NCCL version.

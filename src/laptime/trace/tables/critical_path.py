@@ -1,7 +1,5 @@
 """The critical path of the step nearest the median: walked from its end to its begin, told by kind and name.
 
-The chain that decides how long a step takes, walked from its end to its begin.
-
 Each instant belongs to what was waited for then:
 
     device work   began because of what came last before it: the end of the activity before it on its stream,

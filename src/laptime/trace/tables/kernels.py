@@ -1,6 +1,6 @@
 """Kernels by name, and by name, launching operator and launch configuration. All of the file's.
 
-Kernels of the model that a compiler can fuse, and what fusing rows of them could save.
+`fusible` finds kernels of the model that a compiler can fuse, and what fusing rows of them could save.
 
 Lies when: a kernel's result is needed by two others far away, or a reduction ends a row that counts as one.
 """

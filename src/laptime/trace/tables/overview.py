@@ -1,16 +1,12 @@
 """The overview: steps, categories of their time, devices, idle time, synchronisation, phases, exact totals.
 
-A step's time in categories, by priority: each takes what no earlier one took. Their sum is the step.
-
-How well each accelerator was used in the window of all steps.
+Categories of a step's time are by priority: each takes what no earlier one took, so their sum is the step.
 
 Utilisation, SM efficiency, occupancy and eligibility are defined as in the TensorBoard plugin (kineto,
 tb_plugin); exposed and overlapped time and idle time are exact unions.
 
-Calls that made the host wait for the device, by call and by the operator that caused them.
-
-Those count that began between the host's start of the first step and its end of the last: not the profiler's
-own `cudaDeviceSynchronize` after that.
+Synchronisations are calls that made the host wait for the device. Those count that began between the host's
+start of the first step and its end of the last: not the profiler's own `cudaDeviceSynchronize` after that.
 """
 
 from __future__ import annotations

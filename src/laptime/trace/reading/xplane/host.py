@@ -1,12 +1,8 @@
 """What happened on the host, in which step, and on the streams of a GPU: events of an `.xplane.pb` as rows.
 
-What an event on a thread of the host is, told by its name, and what to call it.
-
 TensorFlow names an operation that it runs `layer/MatMul:MatMul`: place in the graph, type. It becomes an
 operator `MatMul` that was called from `layer/MatMul`. Cheap operations have no event of their own; they are
 in `ExecutorState::Process`.
-
-Where a step begins and ends, and which parts of it wait for data or compute: rows for the loop's thread.
 
 A step is, in this order of preference:
 
@@ -17,7 +13,7 @@ A step is, in this order of preference:
 
 Lies when: one function holds several steps (`steps_per_execution`), or a step calls its function twice.
 
-Kernels, copies and memsets of a GPU's plane: one line a stream, `Stream #13(Compute)`.
+A GPU's plane has one line a stream, `Stream #13(Compute)`.
 """
 
 from __future__ import annotations
