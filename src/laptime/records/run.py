@@ -1,4 +1,4 @@
-"""The one noun in the middle.
+"""The one noun in the middle, and the suite that it may belong to.
 
 Format history (schema):
     laptime.run/1   first version
@@ -17,10 +17,28 @@ from laptime.records.case import Case
 from laptime.records.check import Check, Finding, Trust, Verdict, trust
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
-from laptime.records.membership import Membership
 from laptime.records.plan import TODAY, Constants, Setting
 from laptime.records.profile import Profile
 from laptime.records.tuning import Tuning
+
+
+class Membership(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One benchmark of one run of a suite.
+
+    Attributes:
+        id: of one `laptime suite run`; all its runs share it, also those that `--resume` adds.
+        name: of the suite.
+        benchmark: name in the suite.
+        question: hash of what the benchmark asked for; another one is another question.
+        tags: as in the suite.
+    """
+
+    id: str
+    name: str
+    benchmark: str
+    question: str = ""
+    tags: list[str] = []
+
 
 SCHEMA = "laptime.run/2"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")

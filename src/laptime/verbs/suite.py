@@ -31,9 +31,8 @@ from laptime.records.event import (
     VerdictsReached,
     ignore,
 )
-from laptime.records.membership import Membership
 from laptime.records.plan import BenchRequest
-from laptime.records.run import Run, Subject
+from laptime.records.run import Membership, Run, Subject
 from laptime.store.folder import new_id
 from laptime.store.live_run import LiveRun, recorded
 from laptime.suites import Benchmark, Suite, digest, judged, regressions, request

@@ -11,7 +11,7 @@ is then less than what is done, and every report says "at least".
 Lies when: masks skip work; or kernels are started past PyTorch's dispatcher (Triton, extensions that register
 no operator, NumPy, other threads), which nothing here can see.
 
-The part of a call's work that no other machine or library can leave out, for bounds (`pricing/work.py`).
+The part of a call's work that no other machine or library can leave out, for bounds (`pricing/bounds.py`).
 
 Told are FLOPs by dtype of dense matrix products, and of convolutions as if their kernels were 1 x 1; and the
 bytes of the parameters that these read. Everything else counts as nothing, so the sum is a lower bound.
