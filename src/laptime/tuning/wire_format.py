@@ -89,7 +89,6 @@ def _as_they_are(expected: Any) -> frozenset[type]:
 
 @lru_cache(maxsize=64)
 def _required(cls: Any) -> tuple[str, ...]:
-    """Names of the fields without a default."""
     return tuple(
         field.name for field in fields(cls) if field.default is MISSING and field.default_factory is MISSING
     )

@@ -337,7 +337,6 @@ class _Tolerances:
         return max(row.rms or 0.0, 0.01 * ((total.rms if total else 0.0) or 0.0), TINY)
 
     def _reassociated(self, row: TensorComparison) -> tuple[float, float]:
-        """Relative error and its limit."""
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
         scale, is_first = self._scale(row), self._is_first(row.step)

@@ -221,7 +221,6 @@ def patched(diff: str, root: Path, into: Path) -> dict[str, str]:
 
 
 def _applied(diff: str, root: Path) -> dict[str, str]:
-    """New text of every file that the diff names, by relative path."""
     texts: dict[str, str] = {}
     rows = diff.split("\n")
     at = 0

@@ -263,7 +263,6 @@ class Editor:
         return places
 
     def _nth(self, kind: str, index: int) -> Place:
-        """Where the site of this number is."""
         wanted = [site for site in self._located.sites if site.kind == kind][index : index + 1]
         if not wanted:
             raise CannotEdit(f"{noun(kind)} was not seen in your files")
@@ -368,11 +367,9 @@ class Editor:
             raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
 
     def _text_before(self, file: File) -> str:
-        """What a file held before this change."""
         return self._before.get(file.path, file.original)
 
 
 def _new(before: str, after: str) -> str:
-    """Lines that were not there before."""
     old = set(before.split("\n"))
     return "\n".join(line for line in after.split("\n") if line not in old)

@@ -131,7 +131,6 @@ class LocatedSites:
 
 
 def _anchor(file: File, site: Site) -> tuple[str, int]:
-    """What a site stands on, and its offset."""
     if file.why:
         raise CannotEdit(_library(file, site))
     tree = file.tree

@@ -67,7 +67,6 @@ def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
 
 
 def _bound(node: ast.AST, *, imports: bool) -> str:
-    """The name that a node binds, "" for none."""
     if isinstance(node, ast.Name):
         return "" if isinstance(node.ctx, ast.Load) else node.id
     if isinstance(node, ast.arg):

@@ -101,7 +101,6 @@ def final_cost(
 
 
 def _gate_seconds(accounting: TrialAccounting, script: LoopProfile) -> float:
-    """Seconds of the next gate: of one after others, what their trials took."""
     if accounting.gate_trial is not None:
         return MORE_GATE_TRIALS * accounting.gate_trial
     start = accounting.forked_step or accounting.first_step or START
@@ -203,7 +202,6 @@ class PatchWriter:
         return True
 
     def _edited(self) -> tuple[Sources, list[str], dict[str, str]]:
-        """The edited sources, names of the changes in them, and of those that are not, with the reason."""
         loop_profile = self._search.before
         sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
         hunks, left_out = [], {}

@@ -136,7 +136,6 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
 
 
 def _since_then(file: RecipeFile, record: Record, here: Environment, *, is_edited: bool) -> Finding:
-    """The gain then and now, and what has changed in between."""
     now = environment_of(here)
     changed = [name for name, value in file.environment.items() if now.get(name) != value]
     return gain_since_then(file.speedup, record.tuning.speedup, [*changed, *["the script"] * is_edited])
@@ -314,7 +313,6 @@ class ScriptSubject(Subject):
 
 
 def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:
-    """Raise for a script that can be diagnosed, but not tuned."""
     if "data_parallel" in loop_profile.facts:
         raise data_parallel(name)
     if runner.newest.world > 1 and not any("torchrun" in word for word in runner.program.words):

@@ -246,7 +246,6 @@ class GateRunner:
         *,
         eager_draws: bool = False,
     ) -> Gate:
-        """The gate of one capture of the recipe."""
         rounded = self._roundings(half, 1)
         comparison = self._capture(
             recipe, compare=self._file("base"), reference=reference, eager_draws=eager_draws
@@ -302,7 +301,6 @@ class GateRunner:
         return tuple(each for each in simulated if each is not None)
 
     def _rounding(self, rounding: Rounding, draw: int = 0) -> NumericsComparison | None:
-        """The effect of rounded activations alone; None where it does not run so."""
         key = rounding, draw
         if key not in self._rounded:
             self._rounded[key] = None
@@ -360,5 +358,4 @@ class GateRunner:
 
 
 def _half(recipe: Recipe) -> Rounding:
-    """The type that a recipe of class precision computes in."""
     return "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"

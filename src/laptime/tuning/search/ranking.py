@@ -209,7 +209,6 @@ class Climb:
         return self._beyond(-1) if self._words.get(below) == "won" else None
 
     def _beyond(self, direction: int) -> int | None:
-        """The first open option in this direction, when all before it have won."""
         at = self._start + direction
         while self._words.get(at) == "won":
             at += direction

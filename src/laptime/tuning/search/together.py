@@ -81,7 +81,6 @@ def promise(state: SearchState, least: float) -> float:
 
 
 def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:
-    """The changes that are raced together, and the recipe with all of them."""
     speedups = {rung.label: rung.speedup or 0.0 for rung in state.rungs if rung.verdict != "not tried"}
     lost = {change.name for change in state.raced_before if speedups.get(str(change), 1.0) < HARMLESS}
     target, adopted = state.recipe, dict(state.adopted)
@@ -154,13 +153,11 @@ def _no_time(state: SearchState, members: list[Candidate]) -> bool:
 
 
 def _add_reason(state: SearchState, members: list[Candidate], reason: str) -> None:
-    """Say in the rungs of the members how they did together."""
     for member in members:
         state.add_reason(str(member.change), f"with {_others(member, members)} {reason}")
 
 
 def _others(member: Candidate, members: list[Candidate]) -> str:
-    """The other members, by name or, where they are many, by number."""
     labels = [str(other.change) for other in members if other is not member]
     return ", ".join(labels) if len(labels) < 5 else f"{len(labels)} others"
 

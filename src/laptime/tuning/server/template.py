@@ -212,7 +212,6 @@ def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -
 
 
 def _by_commas(inside: str) -> list[str]:
-    """Parts between the commas that stand in no inner brace."""
     parts, depth = [""], 0
     for sign in inside:
         depth += {"{": 1, "}": -1, "[": 1, "]": -1}.get(sign, 0)

@@ -335,6 +335,5 @@ class Session(Record):
 
 
 def _planned(candidate: Candidate, seconds: float) -> Rung:
-    """The rung of a candidate in a dry run."""
     reason = f"would be tried, about {show(seconds, 's')}"
     return structs.replace(untried_rung(candidate), seconds=seconds, reason=reason)
