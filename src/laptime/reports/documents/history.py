@@ -17,6 +17,7 @@ from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
 from laptime.records.comparison import History, Point
 from laptime.reports import document as doc
+from laptime.reports.fields import Field, listed
 from laptime.reports.page.plot import Axis, Border, Level, Plot, Spot, Style
 from laptime.reports.page.svg import Labels
 
@@ -76,32 +77,26 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
 
 
 def _overview(histories: Sequence[History]) -> doc.Table:
-    columns = [
-        doc.Column(title="case", kind="code"),
-        doc.Column(title="runs", kind="count"),
-        doc.Column(title="history", priority=1),
-        *(doc.Column(title=title, kind="number") for title in ("first", "last")),
-        doc.Column(title="changes"),
+    fields = [
+        Field("case", "case", "code"),
+        any(history.differs for history in histories) and Field("differs in", _apart),
+        Field("runs", lambda history: len(history.points), "count"),
+        Field("history", lambda history: sparkline([each.value for each in history.points]), priority=1),
+        Field("first", lambda history: _value(history, history.points[0]), "number"),
+        Field("last", lambda history: _value(history, history.points[-1]), "number"),
+        Field("changes", _changes),
     ]
-    differ = any(history.differs for history in histories)
-    if differ:
-        columns.insert(1, doc.Column(title="differs in"))
-    rows = [_case(history, differ=differ) for history in histories]
-    return doc.Table(id="overview", columns=columns, rows=rows)
+    return listed("overview", fields, histories)
 
 
-def _case(history: History, *, differ: bool) -> doc.Row:
-    points = history.points
+def _changes(history: History) -> str:
     changes = ", ".join(f"{step.word} {step.ratio:.2f}x" for step in history.steps)
-    ends = [_value(history, point) for point in (points[0], points[-1])]
-    line = sparkline([point.value for point in points])
-    apart = [_apart(history.differs)] if differ else []
-    last = changes or ("too few runs" if history.note else "none found")
-    return doc.Row(cells=[history.case, *apart, len(points), line, *ends, last])
+    return changes or ("too few runs" if history.note else "none found")
 
 
-def _apart(differs: Sequence[str]) -> str:
+def _apart(history: History) -> str:
     """The first differences; all of them stand with the case."""
+    differs = history.differs
     more = f" and {len(differs) - _TOLD} more" if len(differs) > _TOLD else ""
     return ", ".join(differs[:_TOLD]) + more
 
@@ -147,15 +142,15 @@ def _groups(history: History, by: str, id: str) -> doc.Table:
 
 
 def _runs(history: History, id: str) -> doc.Table:
-    columns = doc.columns(
-        {"run": "text", "commit": "code", "value": "number", "95 % interval": "number", "verdict": "text"}
-    )
-    rows = []
-    for point in reversed(history.points):
-        interval = show_interval(point.ci95, point.value, history.unit)
-        trust = doc.Cell(text=point.trust, tone=point.trust)
-        rows.append(doc.Row(cells=[point.run, _commit(point), _value(history, point), interval, trust]))
-    return doc.Table(id=id, columns=columns, rows=rows)
+    unit = history.unit
+    fields = [
+        Field("run", "run"),
+        Field("commit", _commit, "code"),
+        Field("value", lambda point: _value(history, point), "number"),
+        Field("95 % interval", lambda point: show_interval(point.ci95, point.value, unit), "number"),
+        Field("verdict", lambda point: doc.Cell(text=point.trust, tone=point.trust)),
+    ]
+    return listed(id, fields, reversed(history.points))
 
 
 def _commit(point: Point) -> str:

@@ -10,7 +10,8 @@ import msgspec
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports.document import Cell, Column, Facts, Folded, Row, Section, Table
+from laptime.reports.document import Cell, Facts, Folded, Section, Table
+from laptime.reports.fields import Field, listed
 
 
 def section(run: Run) -> Section:
@@ -60,23 +61,25 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 
 def _settings(run: Run) -> Table:
-    columns = [Column(title=title) for title in ("setting", "value", "from")]
-    rows = [Row(cells=[name, str(each.value), each.origin], key=name) for name, each in run.plan.items()]
-    return Table(id="setting", columns=columns, rows=rows)
+    fields = [
+        Field("setting", lambda each: each[0]),
+        Field("value", lambda each: str(each[1].value)),
+        Field("from", lambda each: each[1].origin),
+    ]
+    return listed("setting", fields, run.plan.items(), row=lambda each: {"key": each[0]})
 
 
 def _checks(run: Run) -> Table:
     every = [("whole run", check) for check in run.checks]
     every += [(words.label(case, run), check) for case in run.cases for check in case.checks]
-    rows = [
-        Row(
-            cells=[Cell(text=check.outcome, tone=check.outcome), check.name, of, check.sentence],
-            notes=[f"next: {check.next}"] if check.next else [],
-        )
-        for of, check in every
+    fields = [
+        Field("outcome", lambda each: Cell(text=each[1].outcome, tone=each[1].outcome)),
+        Field("check", lambda each: each[1].name),
+        Field("case", lambda each: each[0]),
+        Field("what it says", lambda each: each[1].sentence),
     ]
-    columns = [Column(title=title) for title in ("outcome", "check", "case", "what it says")]
-    return Table(id="check-row", columns=columns, rows=rows, notes_title="next")
+    notes = lambda each: {"notes": [f"next: {each[1].next}"] if each[1].next else []}  # noqa: E731
+    return listed("check-row", fields, every, row=notes, notes_title="next")
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:

@@ -42,7 +42,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     rows: list[str]
 
 
-Report = json_parts.struct(
+Document = json_parts.struct(
     "Document",
     "A profile. `environment` is the machine that ran it: null where a trace was only read.",
     {
@@ -63,7 +63,7 @@ Report = json_parts.struct(
 def report(run: Run) -> Struct:
     """The run as the struct of the document."""
     return json_parts.filled(
-        Report,
+        Document,
         run,
         run.profile,
         schema=SCHEMA,
@@ -83,4 +83,4 @@ def schema() -> dict[str, Any]:
 
     Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
     """
-    return json_parts.published(Report)
+    return json_parts.published(Document)
