@@ -109,7 +109,7 @@ def test_planted_harm_is_refused_on_the_device(harm: str, check: str, evaluator:
     tuned.write_text(text.replace(RIGHT, harm))
     gate = evaluator.gate(Recipe(), recipe, "reassociated")
     assert gate.word == "failed", gate
-    assert check in [each.name for each in gate.checks if each.outcome == "fail"], gate
+    assert check in [each.name for each in gate.checks if each.outcome == "broken"], gate
 
 
 @pytest.mark.timeout(420)

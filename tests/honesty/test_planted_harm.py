@@ -93,7 +93,7 @@ def gated(plain: Any, numerics: str, *names: str, **options: Any) -> Gate:
 
 
 def failed(gate: Gate) -> list[str]:
-    return [check.name for check in gate.checks if check.outcome == "fail"]
+    return [check.name for check in gate.checks if check.outcome == "broken"]
 
 
 def planted(name: str) -> str:
