@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -171,3 +172,44 @@ def test_a_change_beside_one_that_compiles_pays_for_compiling() -> None:
         return next(one.start for one in usable if one.change.name == "channels_last")
 
     assert start(Recipe((Change("compile"),))) == start(Recipe()) + 100.0
+
+
+def made(**given: Any) -> optimization.Optimization:
+    functions = {"apply": lambda loop, options: None, "edit": lambda script, options: None}
+    return optimization.Optimization(
+        title="made up", numerics="random", **{"saves": {}, **functions, **given}
+    )
+
+
+def test_shares_or_a_function_bound_what_is_saved() -> None:
+    shares = made(saves={"forward": 0.5, "backward": 0.25})
+    parts = 0.5 * CONVOLUTIONS.share("forward") + 0.25 * CONVOLUTIONS.share("backward")
+    assert shares.bound(CONVOLUTIONS, {}) == pytest.approx(parts)
+    function = made(saves=lambda loop_profile, options: options["value"] * 0.5)
+    assert function.bound(CONVOLUTIONS, {"value": 3}) == 1.5
+    assert made().bound(CONVOLUTIONS, {}) == 0.0
+
+
+def test_without_options_of_its_own_it_is_proposed_unless_it_has_a_reason() -> None:
+    assert made().proposed(CONVOLUTIONS) == [{}]
+    assert made(why_not=lambda loop_profile: "never").proposed(CONVOLUTIONS) == []
+    both = made(why_not=lambda loop_profile: "never", propose=lambda loop_profile: [{"value": 2}])
+    assert both.proposed(CONVOLUTIONS) == [{"value": 2}]
+
+
+def test_a_finer_class_takes_the_place_of_its_own() -> None:
+    assert made().numerics_in(CONVOLUTIONS, {}) == "random"
+    finer = made(finer=lambda loop_profile, options: options["class"])
+    assert finer.numerics_in(CONVOLUTIONS, {"class": "exact"}) == "exact"
+
+
+def test_what_it_gives_is_its_own_name_unless_it_says_otherwise() -> None:
+    assert made(name="mine").given_facts == {"mine"}
+    assert made(name="mine", gives=frozenset()).given_facts == frozenset()
+    assert optimization.load("compile_max_autotune").given_facts == {"compiled"}
+
+
+@pytest.mark.parametrize("wrong", [{"need": frozenset()}, {"TOGGLE": "live"}])
+def test_a_misspelt_field_is_an_error_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        made(**wrong)

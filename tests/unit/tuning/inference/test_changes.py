@@ -1,15 +1,22 @@
-"""What the catalogue offers for a model, and what is handed back."""
+"""What is offered for a model, what a change does to a draft, and what is handed back."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError
 from laptime.tuning.inference import changes, handed_back
 from laptime.tuning.inference.changes import DEFAULT, find_candidates
+from laptime.tuning.inference.draft import Draft
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import CandidateSet
@@ -112,3 +119,89 @@ def test_fewer_bits_that_have_won_are_followed_by_fewer_still_not_by_float32() -
     )
     assert prior["openvino"] == pytest.approx(0.1 * changes.load("openvino").prior)
     assert {each.prior for each in offered().usable if each.change.name == "openvino"} == {0.6}
+
+
+def draft(**settings: Any) -> Draft:
+    return Draft(None, [], [], None, Path("none"), settings=settings)
+
+
+def test_a_change_of_settings_leaves_those_of_others() -> None:
+    made = draft(threads=2)
+    load = changes.load
+    load("threads").make(made, {"value": 3})
+    load("flush_denormal").make(made, {})
+    load("openvino").make(made, {})
+    assert made.form == "openvino"
+    assert made.settings["threads"] == 3
+    assert made.settings["properties"] == {
+        "INFERENCE_NUM_THREADS": 3,
+        "CPU_DENORMALS_OPTIMIZATION": True,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    assert load("openvino_bf16").properties != load("openvino").properties  # no table is shared and changed
+
+
+def test_tf32_keeps_the_precision_of_a_change_before_it() -> None:
+    alone, after = draft(), draft(precision="int8")
+    for made in (alone, after):
+        changes.load("tf32").make(made, {})
+    assert (alone.settings["precision"], after.settings["precision"]) == ("float16", "int8")
+
+
+def test_what_other_runtimes_run_is_made_of_the_module_as_it_is_unless_they_say_otherwise() -> None:
+    as_exported = {name for name in changes.names() if changes.load(name).is_as_exported}
+    assert "openvino_int8" in as_exported
+    assert not {"tensorrt_fp16", "channels_last", "threads"} & as_exported
+
+
+GUEST = """
+from laptime.tuning.inference.changes import Form, ModelChange
+CHANGES = [ModelChange(name="mine", title="mine", numerics="exact", saves=0.5, form="mine")]
+FORMS = {"mine": Form(write=lambda draft, folder: None, tuned="onnx")}
+"""
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Installs the text of a module as one of another package."""
+
+    def install(text: str) -> None:
+        (tmp_path / "guest_runtime.py").write_text(text)
+        point = EntryPoint("guest", "guest_runtime", f"laptime.{changes.ROOM}")
+        monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == point.group else [])
+        clear()
+
+    def clear() -> None:
+        sys.modules.pop("guest_runtime", None)
+        registry._guests.cache_clear()
+        registry.entries.cache_clear()
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield install
+    monkeypatch.undo()
+    clear()
+
+
+def test_another_package_brings_a_runtime_with_its_changes(guest: Callable[[str], None]) -> None:
+    guest(GUEST)
+    assert "mine" in names(offered())
+    assert changes.form_of("mine").tuned == "onnx"
+    assert changes.load("mine").given_facts == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("TITLE = 'mine'\nNUMERICS = 'exact'\n", "it has no CHANGES"),
+        ("class Mine:\n    name = 'mine'\nCHANGES = [Mine()]\n", "it is a Mine"),
+    ],
+)
+def test_a_package_that_is_written_as_before_is_told_what_to_write(
+    guest: Callable[[str], None], text: str, why: str
+) -> None:
+    guest(text)
+    with pytest.raises(LaptimeError) as refused:
+        changes.load("mine")
+    assert refused.value.why.startswith(why)
+    assert "CHANGES = [" in refused.value.next
