@@ -313,7 +313,6 @@ class ModelEvaluator(Sides):
         return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")
 
     def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
-        """What the model as it is makes of calls."""
         outputs = self.folder / f"reference-{batch}.npz"
         with self._arm_at(Recipe(), calls) as arm:
             made = outputs_in(outputs, arm.outputs(outputs))

@@ -106,7 +106,6 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
 
 
 def _figure(evaluator: ModelEvaluator, recipe: Recipe) -> float:
-    """What the goal looks at, of all that was timed."""
     timing = evaluator.timings[recipe]
     if evaluator.request.goal == "memory":
         return float(timing.peak)
@@ -114,7 +113,6 @@ def _figure(evaluator: ModelEvaluator, recipe: Recipe) -> float:
 
 
 def _word(evaluator: ModelEvaluator, recipe: Recipe) -> Judgement:
-    """Whether it keeps the limits; timed further where that is open and it may."""
     timing = evaluator.timings[recipe]
     said = word(evaluator.limits.checks(timing.seconds, timing.peak)) if timing.seconds else BROKEN
     if said is not UNDECIDED or evaluator.elapsed() > UNTIL * evaluator.request.budget:
@@ -201,7 +199,6 @@ def deployed(
 
 
 def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int) -> bool:
-    """Whether the outputs are the model's, at the chosen batch size, too."""
     try:
         return evaluator.sameness_at(recipe, batch).word == "passed"
     except TrialFailed:

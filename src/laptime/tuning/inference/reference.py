@@ -158,7 +158,6 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
 
 
 def _kinds(module: Any) -> set[str]:
-    """Facts on the modules in it."""
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
     return {fact for fact, name in _KINDS.items() if name in classes}
 

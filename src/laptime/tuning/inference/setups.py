@@ -223,7 +223,6 @@ def _is_decided(seen: dict[Setup, Seen], limits: Limits, cost: Cost, noise: floa
 
 
 def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
-    """The best figure of those that keep the limits; else of those of which it is open; else the nearest."""
     ran = {setup: each for setup, each in seen.items() if each.rates}
     words = {setup: word(each.checks(limits)) for setup, each in ran.items()}
     for wanted in (KEPT, UNDECIDED):

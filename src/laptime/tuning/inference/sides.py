@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from laptime.measure.recorded_calls import Array, RecordedCall, RecordedCalls
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.folders import Folders, built
@@ -66,16 +66,14 @@ def _save_resized(
         varies: by input, whether its first dimension is the batch. own: items of the session's calls.
     """
     calls = [call for call in recorded.calls if call.batch == own][:MOST_COMPARED]
-    RecordedCalls([RecordedCall(batch, _resized(call.inputs, varies, batch), []) for call in calls]).save(
-        path
-    )
-
-
-def _resized(inputs: Sequence[Array], varies: Sequence[bool], batch: int) -> list[Array]:
-    return [
-        array[np.arange(batch) % len(array)] if leads else array
-        for array, leads in zip(inputs, varies, strict=True)
+    resized = [
+        [
+            array[np.arange(batch) % len(array)] if leads else array
+            for array, leads in zip(call.inputs, varies, strict=True)
+        ]
+        for call in calls
     ]
+    RecordedCalls([RecordedCall(batch, inputs, []) for inputs in resized]).save(path)
 
 
 StartArm = Callable[[Path, Path, Sequence[int]], Arm]
@@ -149,7 +147,6 @@ class Fleet:
         return [each for durations in self._called(calls * self.call) for each in durations]
 
     def _called(self, seconds: float) -> list[list[float]]:
-        """Seconds of each call, by instance."""
         for arm in self._arms:
             arm.begin(seconds)
         return [arm.finish() for arm in self._arms]

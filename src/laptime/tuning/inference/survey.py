@@ -133,7 +133,6 @@ def _items(reference: Reference, sample: Sample) -> int:
 
 
 def _variations(reference: Reference, sample: Sample) -> Iterator[RecordedCall]:
-    """The elements of a sample in other orders, where the model takes them."""
     for seed in (1, 2):
         inputs = variation(sample.arrays, seed)
         with suppress(Exception):

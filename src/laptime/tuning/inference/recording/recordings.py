@@ -114,7 +114,6 @@ def _no_time(evaluator: ModelEvaluator, call: float) -> str:
 
 
 def _seconds(evaluator: ModelEvaluator, call: float) -> float:
-    """Seconds that one recording takes, about."""
     return LONGER * evaluator.ready + max(SECONDS, FEWEST * call)
 
 

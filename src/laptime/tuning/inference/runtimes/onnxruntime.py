@@ -237,7 +237,6 @@ def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
 
 
 def _quantise_products(source: Path, place: Path) -> bool:
-    """Whether anything was quantised."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
