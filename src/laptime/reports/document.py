@@ -7,7 +7,7 @@ kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.tables import Timeline as Ranges
+from laptime.reports.drawing import Drawing
 
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;
@@ -288,22 +289,6 @@ class Code(Block, frozen=True, kw_only=True):
     language: str = ""
     title: str = ""
     brief: int = 0
-
-
-class Drawing(Protocol):
-    """What is drawn: `page.plot.Plot`, or anything that can do the same."""
-
-    def drawn(self, width: float) -> Markup:
-        """It for a width in pixels: the page has one for wide screens, and one for phones."""
-        ...
-
-    def keys(self) -> Markup:
-        """What its marks mean, under it."""
-        ...
-
-    def points(self) -> Any:
-        """Data for tooltips of it for wide screens; None where its marks have titles."""
-        ...
 
 
 class Chart(Block, frozen=True, kw_only=True):

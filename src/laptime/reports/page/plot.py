@@ -218,7 +218,7 @@ class Note(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A chart: what `document.Drawing` asks for.
+    """A chart: a `Drawing`.
 
     Attributes:
         label: says to a screen reader what is drawn.

@@ -76,7 +76,7 @@ class Drawn(NamedTuple):
 
 
 class SampleChart:
-    """The chart of a series: a `document.Drawing`.
+    """The chart of a series: a `Drawing`.
 
     Args:
         stats: of the case; the median is a line through both parts with its interval as a band, quantiles
