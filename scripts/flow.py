@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "laptime"
+HTTP = "http" + "://"
 CARRIERS = ("apps", "kit", "reports", "store")
 """Rooms that carry the whole run: they are counted apart."""
 HOOK = """
@@ -102,8 +103,8 @@ def _folder(folder: Path) -> Walk:
 
 def _flag(folder: Path) -> Walk:
     command = f"{sys.executable} -m laptime.testing.http_server --port {{port}} --service {{0.0625,0.03125}}"
-    words = ["tune", "--server", command, "--url", "http://127.0.0.1:{port}/predict", "--concurrency", "2"]
-    return Walk(["--service", "0.03125"], [*words, "--budget", "150s"])
+    words = ["tune", "--server", command, "--url", f"{HTTP}127.0.0.1:{{port}}/predict"]
+    return Walk(["--service", "0.03125"], [*words, "--concurrency", "2", "--budget", "150s"])
 
 
 def _answer(folder: Path) -> Walk:

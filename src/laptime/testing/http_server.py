@@ -151,7 +151,8 @@ async def _serve(port: int, script: Script) -> None:
     runner = web.AppRunner(ScriptedApp(script).application(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
-    print(f"http://127.0.0.1:{runner.addresses[0][1]}")  # noqa: T201 - its address is what it is asked for
+    sys.stdout.write(f"http://127.0.0.1:{runner.addresses[0][1]}\n")
+    sys.stdout.flush()
     await asyncio.Event().wait()
 
 

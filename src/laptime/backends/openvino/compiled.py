@@ -153,7 +153,7 @@ class Compiled:
             request.set_input_tensor(at, openvino.Tensor(feeds[each.name], shared_memory=True))
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
-        """Parameters and FLOPs of OpenVINO's graph. See `laptime.backends.openvino.count`."""
+        """Parameters and FLOPs of OpenVINO's graph. See `count` below."""
         values, receipt = count(self._static(sizes))
         if self._path.suffix == ".onnx" and find_spec("onnx") is not None:
             # Of the file, as for every other framework; OpenVINO adds constants when it reads it.
