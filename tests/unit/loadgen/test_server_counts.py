@@ -55,7 +55,7 @@ def test_a_server_that_counts_the_same_is_shown_beside_what_was_seen() -> None:
     facts = run.cases[0].details.load
     assert facts is not None
     assert facts.server is not None
-    ours = seen_here(run.cases[0], facts)
+    ours = seen_here(run.cases[0].requests, facts)
     assert (ours.requests, ours.prompt, ours.output) == (6, 120, 48)
     assert (facts.server.requests, facts.server.prompt, facts.server.output) == (6, 120, 48)
     assert ours.ttft is not None
