@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def carried_out(block: Any, folder: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     names: dict[str, Any] = {"__name__": "block", "request": request}
     exec(compile((folder / "names.py").read_text(), "names.py", "exec"), names)
-    code = re.sub(r"budget=\d+", "budget=40", block.code)
+    code = re.sub(r"num_runs=\d+", "num_runs=5", re.sub(r"budget=\d+", "budget=40", block.code))
     exec(compile(code + (block.text if block.word == "then" else ""), block.place, "exec"), names)
     return names
 

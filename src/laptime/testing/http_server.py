@@ -151,8 +151,7 @@ async def _serve(port: int, script: Script) -> None:
     runner = web.AppRunner(ScriptedApp(script).application(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
-    sys.stdout.write(f"http://127.0.0.1:{runner.addresses[0][1]}\n")
-    sys.stdout.flush()
+    os.write(1, f"http://127.0.0.1:{runner.addresses[0][1]}\n".encode())
     await asyncio.Event().wait()
 
 
