@@ -1,5 +1,6 @@
 """No session, however odd, may break a report, and nothing in it reaches the reader as a command."""
 
+import enum
 import json
 import types
 import typing
@@ -44,6 +45,8 @@ def made(kind):
         return st.tuples(*map(made, inside))
     if origin is dict:
         return st.dictionaries(names, made(inside[1]), max_size=2)
+    if isinstance(kind, enum.EnumType):
+        return st.sampled_from(kind)
     assert issubclass(kind, Struct), kind
     return st.builds(kind, **{name: made(hint) for name, hint in typing.get_type_hints(kind).items()})
 
