@@ -67,7 +67,7 @@ def test_a_language_model_at_a_rate_and_its_promise() -> None:
     assert run.tuning is not None
     assert run.tuning.server is not None
     assert run.tuning.recipe[0].options == {"value": 8}
-    assert [check.outcome for check in run.tuning.server.limits] == ["ok"]
+    assert [check.outcome for check in run.tuning.server.limits] == ["kept"]
     assert tuned.outcome(run) == "faster"
 
 

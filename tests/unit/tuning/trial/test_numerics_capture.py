@@ -165,9 +165,9 @@ def test_without_a_loader_shapes_tell_the_batch(tmp_path: Path) -> None:
 
     same = twice(tmp_path / "same", own_batches())
     assert same.base.steps[0].shapes == [[[8, 16]], [[8, 16]]]
-    assert outcome(same) == "ok"
+    assert outcome(same) == "kept"
     assert all(row.equal for row in same.tensors)
-    assert outcome(twice(tmp_path / "fewer", own_batches(), own_batches(rows=7))) == "fail"
+    assert outcome(twice(tmp_path / "fewer", own_batches(), own_batches(rows=7))) == "broken"
 
 
 def test_batches_may_be_dicts(tmp_path: Path) -> None:
