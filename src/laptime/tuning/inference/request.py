@@ -15,11 +15,10 @@ from laptime.kit.options import Option
 from laptime.probes.host_memory import available_bytes
 from laptime.records.plan import Name, Origin, Save, Variant
 from laptime.store import writable
-from laptime.tuning.inference import changes
-from laptime.tuning.inference.changes import DEFAULT, Interpreters
 from laptime.tuning.options import Budget, Certify, DryRun, MaxMemory, Resume, Timeout, only, skip
 
 if TYPE_CHECKING:
+    from laptime.tuning.inference.changes import Interpreters
     from laptime.tuning.inference.limits import Limits
 
 
@@ -130,6 +129,8 @@ class ModelRequest:
     @property
     def classes(self) -> frozenset[str]:
         """Numerics classes that may be tried."""
+        from laptime.tuning.inference.changes import DEFAULT  # not for `laptime tune --help`
+
         return DEFAULT | set(self.allow)
 
     @property
@@ -169,11 +170,9 @@ class ModelRequest:
 
     @property
     def interpreters(self) -> Interpreters:
-        """Where runtimes are installed.
+        """Where runtimes are installed; raises UsageError and Unavailable as `Interpreters.of_text` does."""
+        from laptime.tuning.inference.changes import Interpreters
 
-        Raises:
-            UsageError, Unavailable: see `Interpreters.of_text`.
-        """
         return Interpreters.of_text(self.python)
 
     @property
@@ -263,9 +262,10 @@ def check_functions(request: ModelRequest) -> None:
 
 def _check_change(option: str, name: str, interpreters: Interpreters) -> None:
     """Refuse a change that there is not, and one that was asked for and cannot be made here."""
-    known = changes.names()
-    if name not in known:
-        raise unknown("model change", name, known, option=option, example="laptime tune --help")
+    from laptime.tuning.inference.changes import names
+
+    if name not in names():
+        raise unknown("model change", name, names(), option=option, example="laptime tune --help")
     missing = interpreters.missing(name)
     if option == "--only" and missing:
         raise Unavailable(
