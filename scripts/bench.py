@@ -2,7 +2,7 @@
 
     python scripts/bench.py [NAME ...]
 
-Every benchmark is a script that prints a table; figures in docs/performance.md come from these.
+Every benchmark is a script that prints a table; figures in docs/measurements.md come from these.
 """
 
 from __future__ import annotations

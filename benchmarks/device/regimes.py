@@ -2,7 +2,7 @@
 
     python benchmarks/device/regimes.py [DEVICE]
 
-A table for docs/performance.md. Without an accelerator there is nothing to show, unless a device is named.
+A table for docs/measurements.md. Without an accelerator there is nothing to show, unless a device is named.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ BETWEEN_RUNS_VIRTUAL = 0.15
 """The same on a virtual machine: its guest cannot see who else uses the cores it runs on.
 
 On a shared two-core guest one program was seen to run for minutes at one of two speeds 1.4 apart, without
-run delay or steal in either (docs/performance.md).
+run delay or steal in either (docs/measurements.md).
 """
 
 
