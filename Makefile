@@ -65,12 +65,13 @@ test: $(STAMP)  ## the fast tests, on the same made-up examples each time
 test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
 	$(BIN)/python -m pytest --hypothesis-profile "new examples"
 
-check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes
+check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/size.py
+	$(BIN)/python scripts/words.py
 	$(BIN)/python scripts/metrics.py --check
 	$(BIN)/python scripts/rules.py --check
 	$(BIN)/python scripts/optimizations.py --check

@@ -395,3 +395,29 @@ def test_what_is_left_out_is_on_a_page(documented: ModuleType) -> None:
     lines = [line.partition("#")[0].strip() for _, line in documented.commands()]
     idle = [pattern for pattern in documented.LEFT_OUT if not any(re.search(pattern, line) for line in lines)]
     assert idle == []
+
+
+# Words
+
+
+def test_a_phrase_above_its_limit_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = script("words")
+    monkeypatch.setattr(words, "ROOT", tmp_path)
+    monkeypatch.setattr(words, "LIMITS", tmp_path / "words.toml")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("It tells nothing. `it tells`\n", encoding="utf-8")
+    code = tmp_path / "src/a.py"
+    code.write_text('"""What it tells of."""\nHELP = f"the run {1} is no profile"\n', encoding="utf-8")
+    assert words.main("--set") == 0
+    limits = tomllib.loads((tmp_path / "words.toml").read_text(encoding="utf-8"))["phrases"]
+    assert {name: most for name, most in limits.items() if most != [0, 0]} == {
+        "told": [0, 1],
+        "is no": [1, 0],
+        "What ...": [1, 0],
+    }
+    code.write_text('HELP = "the run is no profile, that is no trace"\n', encoding="utf-8")
+    assert words.main("--set") == 1, "limits are never raised"
+    assert "is no: 2 in texts, limit 1" in capsys.readouterr().out
