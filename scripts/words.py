@@ -25,7 +25,7 @@ NOTEBOOKS = {"measurements.md"}
 PHRASES = {
     "told": r"\b(told|tells?|telling)\b",
     "is no": r"(?<!\b[Tt]here )\b(is|are|was|were) no (?!(longer|slower|faster|more|less|larger|wider)\b)",
-    "where": r"\b[Ww]here (?=(it|there|they|this|nothing|both|only|none|the \w+ (is|are|has|have|can))\b)",
+    "where": r"(?<!says )(?<!said )(?<!shows )(?<!know )(?<!and )(?<!from )(?<!names )\b[Ww]here (?!TO\b)",
     "loud": r"\b(loud|louder)\b",
     "afresh": r"\bafresh\b",
     "rung": r"\brungs?\b",
@@ -109,7 +109,7 @@ def main(*words: str) -> int:
         cells = "".join(f"{len(kinds[kind]):>6}{most[kind]:>6}" for kind in kinds)
         print(f"{name:<10}{cells}")
         above += [
-            f"{name}: {len(kinds[kind])} in {kind}, limit {most[kind]}: python scripts/words.py --list '{name}'"
+            f"{name}: {len(kinds[kind])} in {kind}, limit {most[kind]}: scripts/words.py --list '{name}'"
             for kind in kinds
             if len(kinds[kind]) > most[kind]
         ]
