@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-bench test test-all check format docs docs-site docs-commands pictures bench device-wheels test-device test-serving clean
+.PHONY: help install demo demo-bench test test-all check format docs docs-site docs-commands tutorial pictures bench device-wheels test-device test-serving clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -76,6 +76,7 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes
 	$(BIN)/python scripts/rules.py --check
 	$(BIN)/python scripts/optimizations.py --check
 	$(BIN)/python scripts/oci_aws.py --check
+	$(BIN)/python scripts/reference.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -86,12 +87,16 @@ docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/rules.py
 	$(BIN)/python scripts/optimizations.py
 	$(BIN)/python scripts/oci_aws.py
+	$(BIN)/python scripts/reference.py
 
 docs-site: $(STAMP)  ## the site of README and docs in build/site; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-commands: $(STAMP)  ## run the commands of README and docs; QUICK=1 for those that only read what is stored
 	$(BIN)/python scripts/documented_commands.py $(if $(QUICK),--quick)
+
+tutorial: $(STAMP)  ## run docs/tutorial.md from its first line to its last, twenty minutes
+	$(BIN)/python scripts/tutorial.py
 
 pictures: $(STAMP)  ## docs/pictures from real reports; needs a chromium
 	$(BIN)/python scripts/pictures.py

@@ -21,6 +21,14 @@ DECISIONS = "decisions.md"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
+def on_config(config: Any) -> Any:
+    """Every decision stands in the navigation, under the last section."""
+    names = sorted(path.name for path in (ROOT / "docs/decisions").glob("*.md"))
+    *_, section = config.nav
+    section["Project"].append({"Decisions": [DECISIONS, *(f"decisions/{name}" for name in names)]})
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that do not lie in docs/."""
     from mkdocs.structure.files import File
