@@ -57,8 +57,12 @@ def prose(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """A text that keeps its meaning in Markdown and in a cell."""
-    return re.sub(r"[\\`*_<|\[\]{}]", lambda found: f"\\{found[0]}", " ".join(text.split()))
+    """A text that keeps its meaning in Markdown and in a cell; what stands in backticks stays as it is."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    return "".join(
+        part if part.startswith("`") else re.sub(r"[\\*_<|\[\]{}]", lambda found: f"\\{found[0]}", part)
+        for part in parts
+    )
 
 
 def option_row(option: click.Option) -> str:

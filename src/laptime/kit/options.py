@@ -1,6 +1,6 @@
 """Options, declared once: on the fields of a request, for the command line and for Python.
 
-    slo: Annotated[str, Option("Only at rates that keep this latency.", "50ms@p99")] = ""
+    slo: Annotated[str, Option("Use only rates that keep this latency.", "50ms@p99")] = ""
 
 The field's name is that of the option (`--slo`) and of the keyword. Its type says how it is typed: a bool is
 a switch (`--no-NAME` if it is on by default), a Literal has choices, a list takes one value or several. The

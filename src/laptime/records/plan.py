@@ -20,7 +20,7 @@ Origin = Literal["flag", "preset", "default", "argument", "machine"]
 
 Name = Annotated[str, Option("Name of this run: laptime show TEXT.", "TEXT", read=typed.run_name)]
 Save = Annotated[bool, Option("Do not store the run.")]
-Module = Annotated[bool, Option("SCRIPT is a module, as for `python -m`.", flags="-m")]
+Module = Annotated[bool, Option("Run a module, as `python -m` does.", flags="-m")]
 STEPS = ("optimizer", "loader", "forward")
 """What the end of a step can be told by."""
 
@@ -103,26 +103,26 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     batch: Annotated[
         list[int] | Literal["auto", "auto:linear"] | None,
         Option(
-            "Batch sizes; auto finds the largest that fits, and the knee. [default: as the inputs are]",
+            "Batch sizes; auto finds the largest that fits, and the knee. [default: that of the inputs]",
             "N,... | auto",
             read=typed.batches,
         ),
     ] = None
-    device: Annotated[str, Option("cpu, cuda:0, mps ... [default: the fastest there is]", "NAME")] = "auto"
+    device: Annotated[str, Option("Device: cpu, cuda:0, mps ... [default: the fastest]", "NAME")] = "auto"
     dtype: Annotated[
         list[str],
-        Option("float32, bfloat16, float16. [default: float32]", "NAME,...", read=typed.dtypes),
+        Option("Data types: float32, bfloat16, float16. [default: float32]", "NAME,...", read=typed.dtypes),
     ] = field(default_factory=lambda: ["float32"])
-    threads: Annotated[list[int], Option("Intra-op threads.", "N,...", read=typed.integers)] = []
+    threads: Annotated[list[int], Option("Threads of one operator.", "N,...", read=typed.integers)] = []
     instances: Annotated[
         list[int],
         Option(
-            "Copies of the program at the same time, each on CPUs of its own; throughput is that of all.",
+            "Copies that run at once, each on its own CPUs; the throughput is that of all copies.",
             "N,...",
             read=typed.integers,
         ),
     ] = []
-    channels_last: Annotated[bool, Option("Memory format NHWC.")] = False
+    channels_last: Annotated[bool, Option("Use the memory format NHWC (channels last).")] = False
     compile: Annotated[
         str,
         Option(
@@ -144,7 +144,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     precision: Annotated[
         float | None,
         Option(
-            "Stop when half of the 95 % interval is this small. [default: by preset]",
+            "Stop when the 95 % interval is at most ± this wide. [default: by preset]",
             "PERCENT",
             read=units.share,
         ),
@@ -152,31 +152,29 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: Annotated[
         float | None,
         Option(
-            "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]", "TIME", read=units.seconds
+            "Stop measuring after this time: 60s, 2m, 1.5h. [default: by preset]", "TIME", read=units.seconds
         ),
     ] = None
-    preset: Annotated[Literal["quick", "standard", "strict"], Option("How precise and how long.")] = (
+    preset: Annotated[Literal["quick", "standard", "strict"], Option("Trade precision for time.")] = (
         "standard"
     )
     regimes: Annotated[
         list[str],
         Option(
-            "isolated (sync, call, sync), saturated (back to back), device (by its own clock), paced "
-            "(at --rate). [default: what the device offers]",
+            "isolated (one call at a time), saturated (back to back), device (by its own clock), paced "
+            "(at --rate). [default: those that the device supports]",
             "NAME,...",
             flags="--regime",
             read=typed.words,
         ),
     ] = []
     rate: Annotated[float | None, Option("Calls per second of the paced regime.", "PER_SECOND")] = None
-    processes: Annotated[int | None, Option("Fresh processes of every variant.", "N")] = None
-    timeout: Annotated[
-        float, Option("A step that takes longer counts as hung.", "TIME", read=units.seconds)
-    ] = 120.0
+    processes: Annotated[int | None, Option("New processes for each variant.", "N")] = None
+    timeout: Annotated[float, Option("Fail a step that takes longer.", "TIME", read=units.seconds)] = 120.0
     backends: Annotated[
         list[str],
         Option(
-            "Frameworks; each runs those targets that it can. [default: by target]",
+            "Frameworks; each measures the targets that it can run. [default: by target]",
             "NAME,...",
             flags="--backend",
             read=typed.backends,
@@ -186,7 +184,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     python: Annotated[
         dict[str, str],
         Option(
-            "Interpreter of a backend's workers: tensorflow=.venv-tf/bin/python. Repeatable.",
+            "Run a framework in another environment: tensorflow=.venv-tf/bin/python. Repeatable.",
             "BACKEND=PATH",
             read=typed.interpreters,
             repeatable=True,
@@ -195,7 +193,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: Annotated[
         dict[str, list[Any]],
         Option(
-            "A setting of the backend's own, say hint=latency,throughput. Repeatable.",
+            "Set an option of the framework: hint=latency,throughput. Repeatable.",
             "NAME=VALUE,...",
             flags="--option",
             read=typed.settings,
@@ -205,14 +203,14 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shapes: Annotated[
         dict[str, list[int]],
         Option(
-            "Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
+            "Set sizes that a model file leaves open, of an input without batch or a dimension. Repeatable.",
             "NAME=3x224x224",
             flags="--shape",
             read=typed.shapes,
             repeatable=True,
         ),
     ] = {}
-    seed: Annotated[int, Option("Of weights and inputs.", "N")] = 0
+    seed: Annotated[int, Option("Seed of weights and inputs.", "N")] = 0
     name: Name = ""
     save: Save = True
     timing_only: bool = False

@@ -138,12 +138,12 @@ def _voice_option(*names: str, help: str) -> Callable[[Decorated], Decorated]:
 def voice_options(command: Decorated) -> Decorated:
     """`-q` and `-v`."""
     command = _voice_option("-v", "--verbose", help="Show where an error came from.")(command)
-    return _voice_option("-q", "--quiet", help="Print nothing but errors on stderr.")(command)
+    return _voice_option("-q", "--quiet", help="Print only errors on stderr.")(command)
 
 
 def details_option(command: Decorated) -> Decorated:
     """`--details`: the whole report instead of the answer."""
-    return _voice_option("--details", help="Print the whole report, not the answer alone.")(command)
+    return _voice_option("--details", help="Print the whole report.")(command)
 
 
 def report_options(command: Decorated) -> Decorated:

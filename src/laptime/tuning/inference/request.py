@@ -42,20 +42,20 @@ class ModelRequest:
         list[Literal["precision"]],
         Option("Also try changes of this class: precision rounds to fewer bits.", repeatable=True),
     ] = field(default_factory=list)
-    strict: Annotated[bool, Option("Leave out what rounds to fewer bits, as without --allow precision.")] = (
-        False
-    )
+    strict: Annotated[
+        bool, Option("Try no change that rounds to fewer bits, as without --allow precision.")
+    ] = False
     only: Annotated[list[str], only("model_changes")] = field(default_factory=list)
     skip: Annotated[list[str], skip("model_changes")] = field(default_factory=list)
     goal: Annotated[
         Literal["throughput", "memory", "latency", "cost"],
-        Option("What to improve; cost is CPU seconds an item."),
+        Option("What to improve; cost is CPU seconds per item."),
     ] = "throughput"
     batch: int = 0
     batches: Annotated[
         list[int],
         Option(
-            "Items in a call of the model; of several the best is chosen. [default: as its inputs are given]",
+            "Items in a call; of several, the best is chosen. [default: as the inputs are]",
             "N,...",
             flags="--batch",
             read=typed.integers,
@@ -64,39 +64,37 @@ class ModelRequest:
     instances: Annotated[
         list[int],
         Option(
-            "Processes of the model at once, each on CPUs of its own; the best number is chosen. "
-            "[default: 1; with --goal throughput on a CPU 1, 2, 4 ... as far as CPUs and memory reach]",
+            "Processes that run at once, each on its own CPUs; the best number is chosen. "
+            "[default: 1; with --goal throughput on a CPU 1, 2, 4 ... up to its CPUs and memory]",
             "N,...",
             read=typed.integers,
         ),
     ] = field(default_factory=lambda: [1])
     device: Annotated[
         str,
-        Option("Where it runs: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
+        Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
     ] = "cpu"
     inputs: Annotated[
         str,
         Option(
-            "Function that gives samples: a list or generator of the inputs of one call each.",
+            "Function that returns samples: a list or generator, the inputs of one call each.",
             "FILE.py:FUNCTION",
         ),
     ] = ""
     metric: Annotated[
         str,
         Option(
-            "Function that scores a list of outputs for these samples; more is better.", "FILE.py:FUNCTION"
+            "Function that scores a list of outputs for these samples; higher is better.", "FILE.py:FUNCTION"
         ),
     ] = ""
     slo: Annotated[
         str,
-        Option(
-            "Latency that the tuned model has to keep; judged by the upper end of the interval.", "20ms@p99"
-        ),
+        Option("Latency limit of the tuned model; the upper end of the interval decides.", "20ms@p99"),
     ] = ""
     export: Annotated[
         Path | None,
         Option(
-            "New folder for the tuned model: tuned.py, which runs without laptime, and recipe.json.",
+            "New folder to write the tuned model to: tuned.py, which needs no laptime, and recipe.json.",
             "FOLDER",
         ),
     ] = None
@@ -106,9 +104,7 @@ class ModelRequest:
     dry_run: DryRun = False
     python: Annotated[
         str,
-        Option(
-            "Where a runtime of it is installed: openvino=.venv-ov. [default: beside laptime]", "NAME=PATH"
-        ),
+        Option("Environment that has a runtime: openvino=.venv-ov. [default: laptime's own]", "NAME=PATH"),
     ] = ""
     timeout: Timeout = 600.0
     name: Name = ""

@@ -41,37 +41,35 @@ class TuneRequest:
     budget: Budget = 600.0
     steps: Annotated[
         int,
-        Option("Steps timed together as one block. [default: chosen from the length of a step]", least=1),
+        Option("Steps in a timed block. [default: chosen from the length of a step]", least=1),
     ] = 0
     allow: Annotated[
         list[Literal["algorithm"]],
         Option(
-            "Also try changes of this class: algorithm changes the batch size and the learning rate.",
+            "Also try changes of this class: algorithm changes batch size and learning rate.",
             repeatable=True,
         ),
     ] = field(default_factory=list)
-    strict: Annotated[bool, Option("Leave out changes that alter random numbers or precision.")] = False
+    strict: Annotated[bool, Option("Try no change that alters random numbers or precision.")] = False
     only: Annotated[list[str], only("optimizations")] = field(default_factory=list)
     skip: Annotated[list[str], skip("optimizations")] = field(default_factory=list)
     extra: Annotated[
         list[str],
         Option(
-            "File with another optimization to try. Repeatable.", "FILE.py", flags="--with", repeatable=True
+            "Also try the optimization in this file. Repeatable.", "FILE.py", flags="--with", repeatable=True
         ),
     ] = field(default_factory=list)
     goal: Annotated[Literal["throughput", "memory"], Option("What to improve.")] = "throughput"
     max_memory: MaxMemory = None
     certify: Certify = False
     resume: Resume = False
-    earlier: Annotated[
-        bool, Option("Order changes without what earlier sessions on this machine have shown of them.")
-    ] = True
+    earlier: Annotated[bool, Option("Ignore results of earlier sessions when ordering changes.")] = True
     dry_run: DryRun = False
     patch: Annotated[
         Path | None, Option("File to write the patch to. [default: SCRIPT.laptime.patch]", "PATH")
     ] = None
     step_by: Annotated[
-        str, Option("What ends a step. [default: the first of these that the script has]", choices=STEPS)
+        str, Option("What marks a step. [default: the first of these that the script has]", choices=STEPS)
     ] = ""
     python: Annotated[str, Option("Interpreter that runs the script. [default: laptime's own]", "PATH")] = ""
     timeout: Timeout = 600.0

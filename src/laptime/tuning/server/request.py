@@ -39,23 +39,24 @@ class ServerRequest:
 
     command: str
     budget: Budget = 600.0
-    url: Annotated[str, Option("Of the server.  [default: http://127.0.0.1:{port}/v1]", "URL")] = (
+    url: Annotated[str, Option("Address to send to.  [default: http://127.0.0.1:{port}/v1]", "URL")] = (
         LANGUAGE_MODEL
     )
-    rate: Annotated[float, Option("Requests per second on it.  [default: --concurrency]", "R")] = 0.0
+    rate: Annotated[float, Option("Requests per second.  [default: use --concurrency]", "R")] = 0.0
     concurrency: Annotated[
-        int, Option("Users who wait for its answers.  [default: --rate]", "N", least=1)
+        int, Option("Users who wait for each answer.  [default: use --rate]", "N", least=1)
     ] = 0
     bodies: list[str] = field(default_factory=list)
-    body: Annotated[str, Option("What is sent; .jsonl: a line each.", "FILE")] = ""
+    body: Annotated[str, Option("File to send; .jsonl: one line for each request.", "FILE")] = ""
     headers: Headers = field(default_factory=list)
     prompt: Annotated[
         int,
-        Option("Tokens of a prompt; the answer's: --output N.  [default: 128 and 64]", "N", least=1),
+        Option("Prompt length in tokens; --output N sets the answer's.  [default: 128 and 64]", "N", least=1),
     ] = 128
     output: int = 64
     slo: Annotated[
-        str, Option("Promises under this load: latency, ttft, itl or tpot; commas between.", "ttft=300ms@p95")
+        str,
+        Option("Limits to keep under load, comma-separated: latency, ttft, itl or tpot.", "ttft=300ms@p95"),
     ] = ""
     goal: Annotated[
         Literal["throughput", "latency"],
@@ -63,12 +64,12 @@ class ServerRequest:
     ] = "throughput"
     allow: Annotated[
         list[Literal["precision"]],
-        Option("precision: its answers may differ, as long as they are as long.", repeatable=True),
+        Option("precision: answers may differ, but not in length.", repeatable=True),
     ] = field(default_factory=list)
     certify: Certify = False
     resume: Resume = False
     dry_run: DryRun = False
-    timeout: Annotated[float, Option("Time limit of a start.", "TIME", read=seconds)] = 600.0
+    timeout: Annotated[float, Option("Time limit for the server to start.", "TIME", read=seconds)] = 600.0
     name: Name = ""
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class VerifyRequest:
     headers: Annotated[
         list[tuple[str, str]],
         Option(
-            "Of the requests to a server: values are not stored.",
+            "Header of requests to a server; values are not stored.",
             "'NAME: VALUE'",
             flags="--header",
             read=typed.headers,
@@ -42,7 +42,7 @@ class VerifyRequest:
     python: Annotated[
         str,
         Option(
-            "Interpreter that runs the script; of a model NAME=PATH: where a runtime of it is installed, "
+            "Interpreter that runs the script; for a model NAME=PATH, the environment that has a runtime: "
             "openvino=.venv-ov. [default: laptime's own]",
             "PATH",
         ),

@@ -41,36 +41,36 @@ class CostRequest(Struct, frozen=True, kw_only=True):
         today: the day that ages are counted to; None is today.
     """
 
-    usd_per_hour: Annotated[float | None, Option("Your own price of the machine; comes first.", "USD")] = None
+    usd_per_hour: Annotated[float | None, Option("Price of the machine, instead of a listed one.", "USD")] = (
+        None
+    )
     machines: Annotated[
         list[str],
         Option(
-            "Machine that the run was measured on: aws:g5.xlarge, oci:VM.Standard.E3.Flex:16:32 (OCPUs, GB), "
-            "gcp:g2-standard-4@us-east4. Once for all runs, or once a run.",
+            "Machine of the run: aws:g5.xlarge, oci:VM.Standard.E3.Flex:16:32 (OCPUs, GB), "
+            "gcp:g2-standard-4@us-east4. Give it once, or once for each run.",
             "NAME",
             flags="--machine",
             repeatable=True,
         ),
     ] = []
     detect: Annotated[bool, Option("Ask the cloud's metadata service which machine this is (0.3 s).")] = False
-    spot: Annotated[bool, Option("Take the price of the table for interruptible machines.")] = False
-    slo: Annotated[str, Option("Only at rates that keep this latency.", "50ms@p99")] = ""
-    samples: Annotated[float | None, Option("Samples of the training set: 1.28M.", "N", read=_count)] = None
-    epochs: Annotated[float, Option("Epochs of the training.", "N")] = 1.0
-    rate: Annotated[float | None, Option("Calls that come per second, for a month's bill.", "PER_SECOND")] = (
-        None
-    )
+    spot: Annotated[bool, Option("Use prices of interruptible machines.")] = False
+    slo: Annotated[str, Option("Use only rates that keep this latency.", "50ms@p99")] = ""
+    samples: Annotated[float | None, Option("Samples in the training set: 1.28M.", "N", read=_count)] = None
+    epochs: Annotated[float, Option("Epochs to train.", "N")] = 1.0
+    rate: Annotated[float | None, Option("Calls per second, for a monthly bill.", "PER_SECOND")] = None
     utilization: Annotated[
         float,
-        Option("Share of an hour in which the machine works.  [default: 100%]", "PERCENT", read=_used),
+        Option("Share of the time that the machine is busy.  [default: 100%]", "PERCENT", read=_used),
     ] = 1.0
     samples_per_step: Annotated[
-        float | None, Option("Samples of a step, where the run does not tell.", "N", flags="--batch")
+        float | None, Option("Samples in a step, if the run does not record them.", "N", flags="--batch")
     ] = None
-    where: Annotated[bool, Option("Look at all known machines: bounds and predictions.")] = False
+    where: Annotated[bool, Option("Compare all known machines: bounds and predictions.")] = False
     prices: Annotated[
         Path | None,
-        Option("Your own prices.  [default: machines.local.csv here or in .laptime/]", "FILE"),
+        Option("Your own price list.  [default: machines.local.csv here or in .laptime/]", "FILE"),
     ] = None
     today: date | None = None
     origins: dict[str, Origin] = {}

@@ -57,12 +57,12 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     target: str
     rates: Annotated[
         list[float],
-        Option("Requests per second; a level each.", "R,R", flags="--rate", read=typed.rates),
+        Option("Requests per second; each value is one level.", "R,R", flags="--rate", read=typed.rates),
     ] = []
     concurrency: Annotated[
         list[int],
         Option(
-            "Users who wait for each answer; a level each. With --rate: the most requests under way at once.",
+            "Users who wait for each answer; each value is one level. With --rate: most requests in flight.",
             "N,N",
             read=typed.integers,
         ),
@@ -73,48 +73,44 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             "MLPerf's SingleStream (one user), Server (--rate) or Offline (all requests at once).", "NAME"
         ),
     ] = ""
-    arrivals: Annotated[
-        str, Option("Law of the gaps between requests: constant, poisson or gamma.", "LAW")
-    ] = "poisson"
-    shape: Annotated[float, Option("Of gamma gaps; below 1 is bursty.")] = 0.5
-    trace: Annotated[Path | None, Option("When requests are due: a time a line.", "FILE")] = None
+    arrivals: Annotated[str, Option("Request spacing: constant, poisson or gamma.", "LAW")] = "poisson"
+    shape: Annotated[float, Option("Shape of gamma spacing; below 1, requests come in bursts.")] = 0.5
+    trace: Annotated[Path | None, Option("File of times to send at, one a line.", "FILE")] = None
     duration: Annotated[
         float | None,
         Option(
-            "Length of a level; auto: until its figures are known to 5 %, at most --budget.  [default: 10s]",
+            "Length of a level; auto: until results are known to 5 %, at most --budget.  [default: 10s]",
             "TIME | auto",
             read=_duration,
         ),
     ] = None
     auto: bool = False
-    requests: Annotated[int | None, Option("Requests of a level, instead of a time.", "N", least=1)] = None
-    seed: Annotated[int, Option("Of the schedule.")] = 0
-    method: Annotated[str, Option("GET, POST ...  [default: POST with a body, else GET]", "WORD")] = ""
+    requests: Annotated[int | None, Option("Requests in a level, not a duration.", "N", least=1)] = None
+    seed: Annotated[int, Option("Seed of the schedule.")] = 0
+    method: Annotated[str, Option("HTTP method.  [default: POST with a body, else GET]", "WORD")] = ""
     bodies: Bodies = []
     headers: Headers = []
-    model: Annotated[str, Option("Of a language model's server.  [default: its first]", "NAME")] = ""
-    prompt: Annotated[int, Option("Tokens of a prompt; the answer's: --output N.", "N", least=1)] = 128
+    model: Annotated[str, Option("Model to ask for.  [default: the server's first]", "NAME")] = ""
+    prompt: Annotated[int, Option("Prompt tokens; --output N sets the answer's.", "N", least=1)] = 128
     output: int = 64
-    shared_prefix: Annotated[int, Option("Tokens that all prompts begin with.", "N", least=0)] = 0
+    shared_prefix: Annotated[int, Option("Tokens that all prompts share at their start.", "N", least=0)] = 0
     turns: Annotated[
         int,
-        Option("Requests of a conversation: each holds what was said before.", "N", least=1, most=100),
+        Option("Requests in a conversation; each repeats the messages before it.", "N", least=1, most=100),
     ] = 1
     tokenizer: Annotated[
         Path | None,
-        Option("A tokenizer.json: prompts are cut by it. The server's counts are told all the same.", "PATH"),
+        Option("Cut prompts with this tokenizer.json; results still use the server's counts.", "PATH"),
     ] = None
-    slo: Annotated[str, Option("Promises: latency, ttft, itl or tpot; commas between.", "ttft=300ms@p95")] = (
-        ""
-    )
-    find_peak: Annotated[bool, Option("Find the highest rate that keeps the promises.")] = False
-    budget: Annotated[float, Option("Seconds of sending of --find-peak.", "TIME", read=seconds)] = BUDGET
-    usd_per_hour: Annotated[float | None, Option("Price of the machine that serves.", "USD")] = None
-    timeout: Annotated[float, Option("A request that takes longer has failed.", "TIME", read=seconds)] = 60.0
-    verify: Annotated[bool, Option("Do not check the certificate.", flags="--insecure")] = True
-    senders: Annotated[int | None, Option("Processes that send.  [default: 1]", "N", least=1, most=64)] = None
+    slo: Annotated[str, Option("Limits on latency, ttft, itl or tpot, with commas.", "ttft=300ms@p95")] = ""
+    find_peak: Annotated[bool, Option("Find the highest rate that keeps --slo.")] = False
+    budget: Annotated[float, Option("Total sending time of --find-peak.", "TIME", read=seconds)] = BUDGET
+    usd_per_hour: Annotated[float | None, Option("Price of the server's machine.", "USD")] = None
+    timeout: Annotated[float, Option("Time limit of a request.", "TIME", read=seconds)] = 60.0
+    verify: Annotated[bool, Option("Do not verify the server's certificate.", flags="--insecure")] = True
+    senders: Annotated[int | None, Option("Sender processes.  [default: 1]", "N", least=1, most=64)] = None
     remote: Annotated[
-        bool, Option("The address is not this machine, and it is mine.", flags="--yes-remote")
+        bool, Option("Send to another machine, with its owner's consent.", flags="--yes-remote")
     ] = False
     name: Name = ""
     save: Save = True

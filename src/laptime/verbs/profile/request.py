@@ -31,23 +31,23 @@ class ProfileRequest:
     program: str
     arguments: list[str] = field(default_factory=list)
     module: Module = False
-    python: Annotated[str, Option("Interpreter to run it with. [default: laptime's own]", "PATH")] = ""
+    python: Annotated[str, Option("Python interpreter to run it with. [default: laptime's own]", "PATH")] = ""
     steps: Annotated[int, Option("Steps to trace.", least=1)] = 5
-    warmup: Annotated[int, Option("Steps with the profiler on, but not recorded.", least=0)] = 2
+    warmup: Annotated[int, Option("Steps with the profiler on but not recording.", least=0)] = 2
     wait: Annotated[int, Option("Steps before the profiler starts.", least=0)] = 3
-    repeat: Annotated[int, Option("Traces to record; the report is about the last.", least=1)] = 1
+    repeat: Annotated[int, Option("Traces to record; the report uses the last one.", least=1)] = 1
     step_by: Annotated[
         str,
-        Option("What a step is. [default: the first of these that the script has]", choices=STEPS),
+        Option("What marks a step. [default: the first of these that the script has]", choices=STEPS),
     ] = ""
-    stack: Annotated[bool, Option("Record no call stacks and no modules.")] = True
-    memory: Annotated[bool, Option("Record no memory.")] = True
-    batch: Annotated[int | None, Option("Batch size of a TARGET. [default: that of its inputs]", least=1)] = (
+    stack: Annotated[bool, Option("Do not record call stacks and modules.")] = True
+    memory: Annotated[bool, Option("Do not record memory.")] = True
+    batch: Annotated[int | None, Option("Batch size of TARGET. [default: that of its inputs]", least=1)] = (
         None
     )
-    dtype: Annotated[str, Option("Data type of a TARGET.", "NAME")] = "float32"
-    device: Annotated[str, Option("Device of a TARGET.", "NAME")] = "auto"
-    timeout: Annotated[float, Option("Interrupt the script after this time.", "TIME", read=seconds)] = 1800.0
+    dtype: Annotated[str, Option("Data type of TARGET.", "NAME")] = "float32"
+    device: Annotated[str, Option("Device of TARGET.", "NAME")] = "auto"
+    timeout: Annotated[float, Option("Stop the script after this time.", "TIME", read=seconds)] = 1800.0
     trace: Annotated[
         Path | None, Option("Keep the trace in this folder. [default: beside the run]", "FOLDER")
     ] = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 same_option = click.option(
     "--same",
     metavar="NAME,...",
-    help="Architectures in every framework here that knows them: efficientnet_b0, resnet50.",
+    help="Measure these architectures in every installed framework: efficientnet_b0, resnet50.",
 )
 
 
@@ -89,19 +89,19 @@ def carry_out(
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=complete_targets)
 @same_option
 @click.option(
-    "--llm", is_flag=True, help="Prefill and decode of a language model: tokens/s, bytes per token."
+    "--llm", is_flag=True, help="Measure prefill and decode of a language model: tokens/s, bytes per token."
 )
 @click.option(
     "--prompt",
     callback=options.reader(typed.integers),
     metavar="N,...",
-    help="Tokens of its prompt, with --llm. [default: 128]",
+    help="Prompt length in tokens, with --llm. [default: 128]",
 )
 @click.option(
     "--output-tokens",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Tokens that it answers with, with --llm. [default: 32]",
+    help="Answer length in tokens, with --llm. [default: 32]",
 )
 @options.asked(BenchRequest)
 @options.report_options

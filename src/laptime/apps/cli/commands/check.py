@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 @click.option(
     "--against-rev",
     metavar="REV",
-    help="Fail if slower than this git revision; both are measured now, interleaved.",
+    help="Fail if slower than this git revision; both are measured now, in turns.",
 )
 @click.option("--budgets", metavar="FILE", help="File with budgets. [default: laptime.toml, if it exists]")
-@click.option("--tolerance", metavar="PERCENT", help="How much slower is still allowed. [default: 5%]")
-@click.option("--force", is_flag=True, help="Check even if the runs were made under different conditions.")
+@click.option("--tolerance", metavar="PERCENT", help="Allow this much slower. [default: 5%]")
+@click.option("--force", is_flag=True, help="Check runs that were made under different conditions.")
 @options.asked(BenchRequest)
 @options.report_options
 @options.voice_options

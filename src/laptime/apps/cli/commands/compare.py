@@ -24,10 +24,8 @@ from laptime.verbs.history import recent
 @click.command("compare", cls=options.Command)
 @click.argument("a", metavar="A", default="", shell_complete=complete_runs)
 @click.argument("b", metavar="B", default="", shell_complete=complete_runs)
-@click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
-@click.option(
-    "--stored", "only_stored", is_flag=True, help="Measure nothing, even where the stored runs do not tell."
-)
+@click.option("--force", is_flag=True, help="Compare runs that were made under different conditions.")
+@click.option("--stored", "only_stored", is_flag=True, help="Compare the stored runs only; measure nothing.")
 @same_option
 @options.asked(BenchRequest)
 @options.report_options

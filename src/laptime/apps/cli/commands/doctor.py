@@ -11,7 +11,7 @@ from laptime.apps.cli.progress import progress
 
 
 @click.command("doctor")
-@click.option("--quick", is_flag=True, help="Only what takes a few seconds: peak rates are not measured.")
+@click.option("--quick", is_flag=True, help="Skip what takes long: do not measure peak rates.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @details_option

@@ -17,7 +17,7 @@ match_option = click.option(
     "--match",
     multiple=True,
     metavar="TEXT",
-    help="Only with TEXT in the name or as a tag. Repeatable.",
+    help="Only benchmarks with TEXT in the name or as a tag. Repeatable.",
 )
 
 

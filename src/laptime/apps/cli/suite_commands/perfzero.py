@@ -44,7 +44,7 @@ _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("gcs_downloads", "URL;PATH,...", "PerfZero's old name of --data_downloads.", {}),
     ("gcloud_key_file_url", "FILE", "A key file on this machine. [default: none]", {}),
     ("output_gcs_url", "URL", "Copy every folder of results here: any fsspec URL.", {}),
-    ("scratch_gcs_url", "URL", "What classes get as output_dir, followed by the id.", {}),
+    ("scratch_gcs_url", "URL", "output_dir of the classes; the id is appended.", {}),
     ("result_upload_methods", "pkg.mod.func,...", "Called with every summary.", {}),
     ("profiler_enabled_time", "BEGIN:END,...", "Seconds into a method to run TensorFlow's profiler.", {}),
     ("tpu_parameters", "JSON", "Name of a running TPU.", {}),
@@ -63,7 +63,12 @@ def perfzero_options(command: Decorated) -> Decorated:
 
     for name in (*IGNORED, *REFUSED):
         command = click.option(
-            f"--{name}", hidden=True, expose_value=False, callback=_not_here, multiple=True, help="Not here."
+            f"--{name}",
+            hidden=True,
+            expose_value=False,
+            callback=_not_here,
+            multiple=True,
+            help="Not supported.",
         )(command)
     for name, metavar, text, kind in reversed(_PERFZERO):
         command = click.option(f"--{name}", name, metavar=metavar or None, help=text, **kind)(command)
@@ -85,8 +90,8 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @click.command("perfzero", context_settings={"token_normalize_func": lambda word: word.replace("-", "_")})
 @perfzero_options
 @click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
-@time_option("--timeout", "Time limit of a method; a longer one counts as hung. [default: 1h]")
-@click.option("--list", "only_list", is_flag=True, help="List the methods that would run, measure nothing.")
+@time_option("--timeout", "Time limit of a method. [default: 1h]")
+@click.option("--list", "only_list", is_flag=True, help="List the methods without running them.")
 @name_option("Name of this run: laptime show TEXT.")
 @click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options

@@ -26,13 +26,13 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.argument("where", metavar="FILE.toml | FILE.py | FOLDER | NAME")
 @match_option
 @click.option(
-    "--quick", is_flag=True, help="Smallest batch, preset quick, nothing tagged large: for a laptop."
+    "--quick", is_flag=True, help="Use the smallest batch and preset quick; skip benchmarks tagged large."
 )
-@click.option("--list", "only_list", is_flag=True, help="List the benchmarks, measure nothing.")
-@click.option("--dry-run", is_flag=True, help="Show what would run and for about how long, measure nothing.")
-@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes per variant.")
-@time_option("--timeout", "Time limit of a step; a longer one counts as hung.")
-@click.option("--resume", is_flag=True, help="Skip what the last run of this suite has measured.")
+@click.option("--list", "only_list", is_flag=True, help="List the benchmarks without running them.")
+@click.option("--dry-run", is_flag=True, help="Show what would run and how long it would take.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="New processes for each variant.")
+@time_option("--timeout", "Time limit of a step.")
+@click.option("--resume", is_flag=True, help="Skip benchmarks that the last run of this suite finished.")
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
