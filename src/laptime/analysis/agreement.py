@@ -12,11 +12,15 @@ what the precision explains. Both are pure: a stored measurement can be judged a
               torchvision models the error of float32 was 0.6 to 1.3 times that, and in a ResNet-152 a
               hundred times what it is in others
 
+    small     rms error of a column of small numbers, scores beside boxes, over that column's own rms
+
 Cosine and top-1 agreement are told and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
 factor does not show in it, and near ties of an untrained classifier change places without an error.
 
-Lies when: an error shows on other inputs only; a tensor holds small and large numbers (boxes beside scores),
-so that an error of the small ones is nothing to its root mean square.
+Of whole numbers (labels, ranks, places) `rms` is the share that differs. One that is the place of a value in
+another output may differ where the values tie; of all others a percent may, in lower precision.
+
+Lies when: an error shows on other inputs only.
 """
 
 from __future__ import annotations
@@ -60,6 +64,15 @@ GRANTED = 8.0
 FOLLOWS = 0.5
 """Errors above this share of the spread: a constant in place of the outputs would do about as well."""
 
+FLIPPED = 0.01
+"""Share of whole numbers that may differ in lower precision, and where rounding is known to flip some."""
+
+SMALL, COLUMNS, FILLED = 1 / 30, 128, 8
+"""A column of numbers below this share of its tensor's is looked at for itself, where a tensor has no more
+columns, and a column at least so many numbers."""
+ASKS = "whether that matters, a metric says (--metric)"
+OF_SMALL = 10.0
+"""Times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well."""
 
 QUANTIZED = 0.1
 """Share of a model's tensors; a single table of bytes makes none."""
@@ -110,7 +123,7 @@ def measured(
         return Agreement(**about, reason="the number of outputs changes with the input")
     known = dict(enumerate(rounding))
     errors = [
-        _error(at, column, known.get(at, 0.0))
+        _error(at, column, known.get(at, 0.0), [other for other in columns if other is not column])
         for at, column in enumerate(columns)
         if any(one.size for one, _, _ in column)
     ]
@@ -121,7 +134,8 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     """What the errors mean for an implementation in this precision; the coarser of both sides' counts.
 
     `same`: no more than its rounding explains. `close`: than that of the next coarser precision. `different`:
-    more. `unknown`: the outputs hardly depend on the inputs, so nothing can be told.
+    more. `unknown`: the outputs hardly depend on the inputs, so nothing can be told; or, with a `share` above
+    1, whole numbers or small columns are off in lower precision, which only a metric can weigh.
     """
     if agreement.reason:
         return Judgement("different", agreement.reason)
@@ -133,18 +147,29 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     )
     coarser = LIMITS[order[min(at + 1, len(order) - 1)]]
     is_own = order[at] == agreement.dtype  # else its rounding is that of a finer precision
+    is_low = order[at] not in ("float64", "float32")
 
-    def share(error: OutputError) -> float:
+    def share(error: OutputError) -> tuple[float, float]:
         granted = min(GRANTED * error.rounding, coarser.rms) if is_own else 0.0
-        return _share(error, _widened(LIMITS[order[at]], granted))
+        limit = _widened(LIMITS[order[at]], granted)
+        if error.exact:
+            flipped = error.rms / (FLIPPED if is_low else min(limit.rms, FLIPPED))
+            is_certain = not is_low or error.rms > FOLLOWS * (error.spread or 1.0)
+            return (flipped, 0.0) if is_certain else (0.0, flipped)
+        small = error.small / min(OF_SMALL * limit.rms, FOLLOWS)
+        return (_share(error, limit), small) if is_low else (max(_share(error, limit), small), 0.0)
 
     worst = max(agreement.outputs, key=share)
-    text = _sentence(worst, agreement)
-    if share(worst) > 1:
-        return Judgement("close" if _share(worst, coarser) <= 1 else "different", text, share(worst))
+    text, certain = _sentence(worst, agreement), share(worst)[0]
+    if certain > 1:
+        is_close = _share(worst, coarser) <= 1 and worst.small <= FOLLOWS
+        return Judgement("close" if is_close else "different", text, certain)
+    worst = max(agreement.outputs, key=lambda error: share(error)[1])
+    if (doubtful := share(worst)[1]) > 1:
+        return Judgement("unknown", f"{_sentence(worst, agreement)}: {ASKS}", doubtful)
     if not any(map(_follows, agreement.outputs)):
-        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", share(worst))
-    return Judgement("same", text, share(worst))
+        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", certain)
+    return Judgement("same", text, certain)
 
 
 def _widened(limit: Limit, granted: float) -> Limit:
@@ -179,6 +204,8 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
     else:
         text = f"{which}largest error {error.absolute:.2g} ({error.largest:.1g} of the output's RMS)"
         text += f", RMS error {error.rms:.1g}"
+        if error.small > error.rms:
+            text += f", {error.small:.1g} of a column of small numbers"
     if error.gain is not None and abs(error.gain - 1) > max(error.rms, 1e-3) / 2:
         text += f", scaled by {error.gain:.4g}"
     text += f", cosine {error.cosine:.6f}"
@@ -189,8 +216,16 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
     return f"{text}; {several} of batch {sizes}"
 
 
-def _error(at: int, column: Sequence[tuple[Array, Array, int]], rounding: float) -> OutputError:
-    """Of one output tensor over all calls."""
+Column = Sequence[tuple[Array, Array, int]]
+"""Of one output tensor: ours, the reference's, items, by call."""
+
+
+def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = ()) -> OutputError:
+    """Of one output tensor over all calls.
+
+    Args:
+        others: the other tensors, whose values whole numbers may be places of.
+    """
     exact = all(other.dtype.kind in "biu" for _, other, _ in column)
     places = [place for place, (one, _, _) in enumerate(column) if one.size]
     pairs = [(_flat(one), _flat(other)) for one, other, _ in column if one.size]
@@ -198,10 +233,11 @@ def _error(at: int, column: Sequence[tuple[Array, Array, int]], rounding: float)
     cosine = _cosine(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
     absolute = max(float(error.max()) for error in apart)
     if exact:
-        shares = [float(np.mean(error > 0)) for error in apart]
+        ties = _ties(column, others)
+        shares = [float(np.mean((apart[n] > 0) & ~ties[place])) for n, place in enumerate(places)]
         share = max(shares)
         return OutputError(
-            output=at, rms=share, largest=share, absolute=absolute, cosine=cosine,
+            output=at, rms=share, largest=share, absolute=absolute, cosine=cosine, rounding=rounding,
             spread=_spread(column, 1.0, exact=True), exact=True, worst=places[shares.index(share)],
         )  # fmt: skip
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
@@ -217,15 +253,75 @@ def _error(at: int, column: Sequence[tuple[Array, Array, int]], rounding: float)
         cosine=cosine,
         top1=_top1(column),
         rounding=rounding,
+        small=_small(column, scale),
     )
+
+
+def _ties(column: Column, others: Sequence[Column]) -> list[Array]:
+    """By call, where whole numbers may be others: they are places of values that tie within what both err."""
+    tied = [np.zeros(one.size, bool) for one, _, _ in column]
+    for other in others:
+        found = [each for each in map(_tied, column, other) if each is not None]
+        if len(found) == len(column):
+            tied = [seen | each.ravel() for seen, each in zip(tied, found, strict=True)]
+    return tied
+
+
+def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
+    """None where the labels are no places of these values: of the largest, of all in falling order."""
+    (ours, theirs, _), (mine, reference, _) = labels, values
+    if reference.dtype.kind != "f" or mine.shape != reference.shape or not reference.size:
+        return None
+    reach = 2 * float(np.max(_difference(_flat(mine), _flat(reference))))
+    for axis, size in enumerate(reference.shape):
+        before, after = reference.shape[:axis], reference.shape[axis + 1 :]
+        if (
+            theirs.shape not in ((*before, *after), (*before, 1, *after))
+            or ((ours < 0) | (ours >= size)).any()
+        ):
+            continue
+        if np.array_equal(np.argmax(reference, axis), theirs.reshape((*before, *after))):
+            at = [each.reshape((*before, 1, *after)) for each in (ours, theirs)]
+            low, high = (np.take_along_axis(reference, each, axis) for each in at)
+            return np.asarray(high - low <= reach)
+    if theirs.shape == reference.shape and theirs.ndim and (np.diff(reference, axis=-1) <= 0).all():
+        near, no = -np.diff(reference, axis=-1) <= reach, np.zeros_like(reference[..., :1], bool)
+        return np.asarray(np.concatenate([near, no], -1) | np.concatenate([no, near], -1))
+    return None
+
+
+def _small(column: Column, scale: float) -> float:
+    """Largest RMS error of a column of small numbers over its own RMS; 0 where there is none.
+
+    A column: one place along a dimension other than the first. Shares of one whole (a softmax) are none.
+    """
+    shapes = {other.shape[1:] for _, other, _ in column}
+    if len(shapes) > 1 or len(*shapes) < 1 or column[0][1].dtype.kind == "c":
+        return 0.0
+    ours, theirs = (np.concatenate([np.asarray(each[side], float) for each in column]) for side in (0, 1))
+    if not np.isfinite(theirs).all():
+        return 0.0
+    apart, found = _difference(ours, theirs), 0.0
+    for axis in range(1, theirs.ndim):
+        size = theirs.shape[axis]
+        if (
+            not 1 < size <= COLUMNS
+            or theirs.size < FILLED * size
+            or np.allclose(theirs.sum(axis), 1.0, atol=1e-3)
+        ):
+            continue
+        rest = tuple(each for each in range(theirs.ndim) if each != axis)
+        own, errors = (np.sqrt(np.mean(np.square(each), axis=rest)) for each in (theirs, apart))
+        is_small = (own > 0) & (own < SMALL * scale)
+        if is_small.any():
+            found = max(found, float(np.max(errors[is_small] / own[is_small])))
+    return found
 
 
 def _flat(array: Array) -> Array:
     """As one vector of floats; complex numbers as two each."""
     values = np.ascontiguousarray(array)
-    if values.dtype.kind == "c":
-        values = values.view(values.real.dtype)
-    return np.asarray(values, np.float64).ravel()
+    return np.asarray(values.view(values.real.dtype), np.float64).ravel()
 
 
 def _difference(one: Array, other: Array) -> Array:
@@ -254,23 +350,21 @@ def _gain(pairs: Sequence[tuple[Array, Array]]) -> float | None:
     return over / under if under else None
 
 
-def _spread(column: Sequence[tuple[Array, Array, int]], scale: float, *, exact: bool) -> float | None:
+def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
     """How far the reference's outputs for different inputs, and different items, are apart at most."""
     by_shape: dict[tuple[int, ...], list[Array]] = {}
     for _, other, batch in column:
         has_items = other.ndim > 0 and other.shape[0] == batch and batch > 1
         for part in other if has_items else [other]:
             by_shape.setdefault(part.shape, []).append(_flat(part))
-    apart = [
-        _difference(part, parts[0]) for parts in by_shape.values() for part in parts[1:] if parts[0].size
-    ]
-    apart = apart or list(_overlaps(column))
-    if not apart:
+    several = (parts for parts in by_shape.values() if parts[0].size)
+    apart = [_difference(part, parts[0]) for parts in several for part in parts[1:]]
+    if not (apart := apart or list(_overlaps(column))):
         return None
     return max(float(np.mean(each > 0)) if exact else _rms(_finite(each)) / scale for each in apart)
 
 
-def _overlaps(column: Sequence[tuple[Array, Array, int]]) -> Iterator[Array]:
+def _overlaps(column: Column) -> Iterator[Array]:
     """Differences of outputs whose shapes depend on the inputs, where both have elements."""
     for (_, one, batch), (_, other, size) in pairwise(column):
         if one.ndim != other.ndim or batch != size:
@@ -289,13 +383,11 @@ def _cosine(one: Array, other: Array) -> float:
     return cosine if np.isfinite(cosine) else 0.0
 
 
-def _top1(column: Sequence[tuple[Array, Array, int]]) -> float | None:
+def _top1(column: Column) -> float | None:
     """Share of rows of all calls whose largest element is at the same place; None without rows of classes."""
-    ranked = [
-        one.argmax(axis=1) == other.argmax(axis=1)
-        for one, other, _ in column
-        if other.dtype.kind == "f" and other.ndim == 2 and other.shape[1] > 1 and other.size
-    ]
+    rows = [each for each in column if each[1].dtype.kind == "f" and each[1].ndim == 2]
+    rows = [each for each in rows if each[1].shape[1] > 1 and each[1].size]
+    ranked = [one.argmax(axis=1) == other.argmax(axis=1) for one, other, _ in rows]
     return float(np.mean(np.concatenate(ranked))) if ranked else None
 
 

@@ -3,7 +3,8 @@
 One input tells little: a model that gives its last outputs again, or has frozen a branch that depends on the
 data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
 size. Others are made without knowing what they mean: the elements of every array change places, which keeps
-shapes, dtypes and the set of values, so that tokens stay tokens and masks stay masks.
+shapes, dtypes and the set of values, so that tokens stay tokens and masks stay masks. Then each array in turn
+goes `beyond` what it holds: a mask of ones is cut short, floats reach twice as far, tokens fill their table.
 
 Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
 are left out.
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +84,31 @@ class RecordedCalls:
         return cls(calls, about["undetermined"], about["rounding"])
 
 
-def record(run: Run, inputs_of: Callable[[int], list[Array]], batches: Sequence[int]) -> RecordedCalls:
-    """What `run` makes of the inputs of the first batch size, two others like them, and those of other sizes.
+MOST_BEYOND = 8
+"""Arrays of a call that go beyond what they hold, each in a call of its own."""
+
+
+def record(
+    run: Run,
+    inputs_of: Callable[[int], list[Array]],
+    batches: Sequence[int],
+    tables: Sequence[Sequence[int]] = (),
+) -> RecordedCalls:
+    """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
 
     Args:
         run: the reference.
         inputs_of: its inputs, by batch size.
         batches: the size that is measured, and more where the model takes any.
+        tables: see `beyond`.
 
     Raises:
         Exception: whatever the first call raises.
     """
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
-    return record_calls(run, ((batch, partial(_inputs, inputs_of, batch, seed)) for batch, seed in plan))
+    alike = ((batch, [partial(_inputs, inputs_of, batch, seed)]) for batch, seed in plan)
+    return record_calls(run, chain(alike, beyond(lambda: inputs_of(own), own, tables)))
 
 
 def _inputs(inputs_of: Callable[[int], list[Array]], batch: int, seed: int) -> list[Array]:
@@ -104,33 +117,42 @@ def _inputs(inputs_of: Callable[[int], list[Array]], batch: int, seed: int) -> l
 
 
 def record_calls(
-    run: Run, drawn: Iterable[tuple[int, Callable[[], list[Array]]]], *, strict: bool = False
+    run: Run, drawn: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]], *, strict: bool = False
 ) -> RecordedCalls:
     """What `run` makes of inputs, of as many as there is time and memory for.
 
     Args:
         run: the reference.
-        drawn: items in a call and what makes its inputs; those of the measurement first.
-        strict: the reference takes all of them. Otherwise inputs after the first that it refuses are left
-            out: they need not be possible ones.
+        drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
+            of the measurement first.
+        strict: the reference takes all of them. Otherwise inputs after the first that it refuses, or makes no
+            finite numbers of, are left out: they need not be possible ones.
 
     Raises:
         Exception: whatever the first call raises; if `strict`, whatever any call raises.
     """
     began, size = time.perf_counter(), 0
     calls: list[RecordedCall] = []
-    for batch, make in drawn:
+    for batch, makes in drawn:
         if calls and (size > MOST_BYTES or time.perf_counter() - began > MOST_SECONDS):
             break
-        try:
-            inputs = [np.array(array) for array in make()]
-            outputs = [np.array(array) for array in run([np.array(array) for array in inputs])]
-        except Exception:
-            if strict or not calls:
-                raise
-            continue
-        calls.append(RecordedCall(batch, inputs, outputs))
-        size += sum(array.nbytes for array in (*inputs, *outputs))
+        for make in makes:
+            try:
+                inputs = [np.array(array) for array in make()]
+                outputs = [np.array(array) for array in run([np.array(array) for array in inputs])]
+            except Exception:
+                if strict or not calls:
+                    raise
+                continue
+            if (
+                not calls
+                or strict
+                or all(map(_is_finite, outputs))
+                or not all(map(_is_finite, calls[0].outputs))
+            ):
+                calls.append(RecordedCall(batch, inputs, outputs))
+                size += sum(array.nbytes for array in (*inputs, *outputs))
+                break
     first = calls[0]
     again = run([np.array(array) for array in first.inputs])
     repeated = judged(measured([Call(again, first.outputs, first.batch)], against="itself"), "float32")
@@ -140,10 +162,11 @@ def record_calls(
 
 
 def _rounding(run: Run, first: RecordedCall) -> list[float]:
-    """Error of each output when every float of the inputs is changed by two units in its last place."""
+    """Error of each output, of whole numbers the share that differs, when every float of the inputs changes
+    by two units in its last place."""
     nudged = run([_nudged(array) for array in first.inputs])
     found = measured([Call(nudged, first.outputs, first.batch)], against="itself")
-    errors = {error.output: error.rms for error in found.outputs if not error.exact}
+    errors = {error.output: error.rms for error in found.outputs}
     return [errors.get(at, 0.0) for at in range(len(first.outputs))]
 
 
@@ -166,6 +189,59 @@ def _varied(array: Array, generator: np.random.Generator) -> Array:
         return shuffled
     # Constants keep their sign and never grow: a logarithm, a root and a probability take them.
     return np.asarray(array * generator.uniform(0.5, 1.0, array.shape), array.dtype)
+
+
+def beyond(
+    given: Callable[[], list[Array]], batch: int, tables: Sequence[Sequence[int]] = ()
+) -> Iterator[tuple[int, list[Callable[[], list[Array]]]]]:
+    """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement.
+
+    Args:
+        given: makes the inputs of the measurement. tables: by input, sizes of tables that its whole numbers
+            may be places in, largest first.
+    """
+    arrays, generator = given(), np.random.default_rng(3)
+    for at, array in enumerate(arrays[:MOST_BEYOND]):
+        if others := list(_beyond(array, tables[at] if tables else (), generator)) if array.size else []:
+            yield (
+                batch,
+                [
+                    partial(lambda at, other: [*arrays[:at], other, *arrays[at + 1 :]], at, each)
+                    for each in others
+                ],
+            )
+
+
+def _beyond(array: Array, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
+    """The array with values that it does not hold, the farthest first."""
+    low, high, kind = array.min(), array.max(), array.dtype.kind
+    if kind in "iu":
+        for size in (each for each in sizes if each > high + 1):
+            tokens = generator.integers(0, size, array.shape)
+            tokens.flat[0], tokens.flat[-1] = 0, size - 1
+            yield tokens.astype(array.dtype)
+    if low == high and kind in "iu" and high > 1:  # lengths, places in time
+        yield generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)
+    elif low == high and high in (0, 1):  # a mask that masks nothing
+        yield _cut_short(array, generator)
+    if kind == "f" and low != high:
+        middle = (float(low) + float(high)) / 2
+        yield np.asarray(middle + 2 * (array - middle), array.dtype)
+        yield 2 * array
+    elif kind == "f" and not high:
+        yield np.asarray(generator.standard_normal(array.shape), array.dtype)
+
+
+def _cut_short(mask: Array, generator: np.random.Generator) -> Array:
+    """A mask of ones (or zeros) whose rows end in zeros (or ones), each after another length."""
+    rows = mask.reshape(-1, mask.shape[-1] if mask.ndim else 1).copy()
+    for row in rows:
+        row[rows.shape[1] - generator.integers(1, rows.shape[1] // 2 + 1, endpoint=True) :] = not row[0]
+    return np.asarray(rows.reshape(mask.shape))
+
+
+def _is_finite(array: Array) -> bool:
+    return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
 def other_batch(batch: int) -> int:

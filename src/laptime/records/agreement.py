@@ -19,6 +19,7 @@ class OutputError(Struct, frozen=True, kw_only=True):
         exact: whole numbers or booleans.
         rounding: see there; 0 where it is not known.
         worst: place of the call whose RMS error is the largest.
+        small: see there; 0 where no column is small.
     """
 
     output: int
@@ -32,6 +33,7 @@ class OutputError(Struct, frozen=True, kw_only=True):
     exact: bool = False
     rounding: float = 0.0
     worst: int = 0
+    small: float = 0.0
 
 
 class Agreement(Struct, frozen=True, kw_only=True):

@@ -42,9 +42,7 @@ class Names:
 
 def names_in(path: Path) -> Names:
     """What a Python file binds, read from its syntax tree: nothing of it runs.
-
-    Raises:
-        UserCodeError: it is not valid Python.
+    Raises UserCodeError: it is not valid Python.
     """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
@@ -115,9 +113,7 @@ def sha256(path: Path) -> str:
 
 def import_file(path: Path) -> ModuleType:
     """A file imported as a module, its folder first on `sys.path` (as for a script), not as `__main__`.
-
-    Raises:
-        UserCodeError: its top level raised.
+    Raises UserCodeError: its top level raised.
     """
     folder = str(path.parent)
     if folder not in sys.path:
@@ -140,11 +136,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def find(module: ModuleType, dotted: str, *, target: str) -> Any:
-    """The object that a dotted name means in a module.
-
-    Raises:
-        TargetError: there is none.
-    """
+    """The object that a dotted name means in a module. Raises TargetError: there is none."""
     attribute: Any = module
     for part in dotted.split("."):
         try:

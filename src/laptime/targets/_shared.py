@@ -19,9 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
 def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recipe:
     """The recipe of `kind:NAME`. Whether package and name exist is seen by the interpreter that builds it.
-
-    Raises:
-        TargetError: the name is empty or has characters that no model name has.
+    Raises TargetError: the name is empty or has characters that no model name has.
     """
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):

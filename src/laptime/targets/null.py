@@ -97,11 +97,7 @@ def names() -> list[str]:
 
 
 def parse_spec(text: str) -> Spec:
-    """A SPEC read by the grammar above.
-
-    Raises:
-        TargetError: it does not follow the grammar.
-    """
+    """A SPEC read by the grammar above. Raises TargetError: it does not follow the grammar."""
     spec = Spec()
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))

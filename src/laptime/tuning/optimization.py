@@ -85,11 +85,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, items: Iterable[dict[str, Any]]) -> Recipe:
-        """What `to_json` has written.
-
-        Raises:
-            KeyError, TypeError: it has not.
-        """
+        """What `to_json` has written. Raises KeyError, TypeError: it has not."""
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 

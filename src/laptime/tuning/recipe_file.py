@@ -61,11 +61,7 @@ def encoded(file: RecipeFile) -> bytes:
 
 
 def read(path: Path) -> RecipeFile:
-    """A recipe file.
-
-    Raises:
-        UsageError: it is not there, or is none.
-    """
+    """A recipe file. Raises UsageError: it is not there, or is none."""
     try:
         data = path.read_bytes()
     except OSError as error:

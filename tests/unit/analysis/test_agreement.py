@@ -104,6 +104,80 @@ def test_whole_numbers_are_counted_where_they_differ() -> None:
     assert judged(found([picked], [picked + 1]), "int8").word == "different"
 
 
+@pytest.mark.parametrize(
+    ("wrong", "dtype", "word"),
+    [
+        *(
+            (1, "int8", "same"),
+            (2, "bfloat16", "unknown"),
+            (39, "int8", "unknown"),
+            (80, "int8", "different"),
+        ),
+        *((1, "float32", "close"), (24, "float32", "different")),
+    ],
+)
+def test_of_labels_a_percent_may_flip_and_of_more_a_metric_decides(wrong: int, dtype: str, word: str) -> None:
+    labels = np.random.default_rng(0).integers(0, 10, (4, 100))
+    ours = labels.copy()
+    ours[:, :wrong] = (ours[:, :wrong] + 1) % 10
+    found = measured([Call([a], [b], 100) for a, b in zip(ours, labels, strict=True)], against="the model")
+    assert judged(found, dtype).word == word
+    assert ("--metric" in judged(found, dtype).sentence) == (word == "unknown")
+
+
+def test_a_label_is_another_where_the_values_behind_it_tie() -> None:
+    scores = np.random.default_rng(0).standard_normal((50, 10)).astype(np.float32)
+    scores[:25, 1] = scores[:25].max(1) + 1
+    scores[:25, 2] = scores[:25, 1] - np.float32(1e-6)
+    labels = scores.argmax(1)
+    rounded, other = scores.copy(), labels.copy()
+    rounded[:25, 2] += np.float32(3e-6)
+    other[:25] = 2
+    assert judged(found([rounded, other], [scores, labels], 50), "float32").word == "same"
+    assert judged(found([other, rounded], [labels, scores], 50), "float32").word == "same"
+    other[25:30] = (other[25:30] + 1) % 10
+    assert judged(found([rounded, other], [scores, labels], 50), "float32").word == "different"
+    best, places = -np.sort(-scores, axis=1)[:, :3], np.argsort(-scores, axis=1)[:, :3]
+    swapped = places.copy()
+    swapped[:25, :2] = places[:25, 1::-1]
+    close = best + np.float32([0, 2e-6, 0])
+    assert judged(found([close, swapped], [best, places], 50), "float32").word == "same"
+    assert judged(found([best, places[:, ::-1]], [best, places], 50), "int8").word != "same"
+
+
+def test_places_that_rounding_flips_may_flip() -> None:
+    labels = np.random.default_rng(0).integers(0, 10, (4, 1000))
+    ours = labels.copy()
+    ours[:, :3] += 1
+    calls = [Call([a], [b], 1000) for a, b in zip(ours, labels, strict=True)]
+    assert judged(measured(calls, against="it"), "float32").word == "close"
+    assert judged(measured(calls, against="it", rounding=[0.001]), "float32").word == "same"
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_scores_beside_boxes_are_held_against_scores(axis: int) -> None:
+    draw = np.random.default_rng(0)
+    boxes, scores = draw.uniform(0, 640, (4, 100, 4)), draw.uniform(0, 0.02, (4, 100, 1))
+    lost = np.concatenate([boxes, 0 * scores], 2)
+    both = np.concatenate([boxes, scores], 2)
+    if axis == 1:
+        lost, both = lost.transpose(0, 2, 1), both.transpose(0, 2, 1)
+    assert judged(found([lost], [both], 4), "float32").word == "different"
+    assert judged(found([lost], [both], 4), "int8").word == "unknown"
+    assert "column of small numbers" in judged(found([lost], [both], 4), "float32").sentence
+    near = both * (1 + 1e-5 * draw.standard_normal(both.shape))
+    assert judged(found([near], [both], 4), "float32").word == "same"
+
+
+def test_the_smallest_shares_of_a_whole_are_no_small_column() -> None:
+    logits = np.random.default_rng(0).standard_normal((40, 10)) + np.linspace(0, 12, 10)
+    ours, theirs = (
+        np.exp(each) / np.exp(each).sum(1, keepdims=True)
+        for each in (logits + 0.8 * (np.arange(10) < 3), logits)
+    )
+    assert judged(found([ours], [theirs], 40), "int8").word == "same"
+
+
 @pytest.mark.parametrize("outputs", [np.zeros((2, 3)), np.ones((2, 3), np.int64)])
 def test_outputs_that_do_not_depend_on_the_inputs_tell_nothing(outputs: Any) -> None:
     word, sentence, _ = judged(found([outputs], [outputs]), "float32")

@@ -24,7 +24,7 @@ def inputs(batch: int) -> list[Any]:
 
 def test_calls_are_kept_with_several_inputs_and_both_batch_sizes(tmp_path: Path) -> None:
     recorded = record(linear, inputs, [3, other_batch(3)])
-    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3]
+    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3, 3]
     recorded.save(tmp_path / "calls.npz")
     loaded = RecordedCalls.load(tmp_path / "calls.npz")
     assert loaded.rounding == recorded.rounding
@@ -51,7 +51,34 @@ def test_an_input_that_the_reference_refuses_is_left_out() -> None:
         return arrays
 
     recorded = record(ordered, lambda batch: [np.arange(6.0)], [1])
-    assert len(recorded.calls) == 1
+    assert len(recorded.calls) == 2  # twice as far is sorted, too
+
+
+def test_a_mask_that_masks_nothing_is_cut_short_and_tokens_fill_their_table() -> None:
+    def looked_up(arrays: list[Any]) -> list[Any]:
+        tokens, mask, length = arrays
+        if tokens.max() >= 40:
+            raise IndexError(tokens.max())
+        return [(tokens * mask).sum(1, keepdims=True) / length[:, None]]
+
+    given = [np.arange(12).reshape(2, 6), np.ones((2, 6), np.int64), np.full(2, 6)]
+    recorded = record(
+        looked_up, lambda batch: [array[:batch] for array in given], [2], [[1000, 40, 8], [], []]
+    )
+    tokens, mask, length = (np.stack([call.inputs[at] for call in recorded.calls]) for at in range(3))
+    assert (tokens.min(), tokens.max()) == (0, 39)
+    assert {tuple(np.sort(row)) for row in mask.reshape(-1, 6)} > {(1,) * 6}
+    assert (np.diff(mask) <= 0).all()  # ones, then zeros
+    assert 1 <= length.min() < length.max() == 6
+
+
+def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
+    pixels = np.random.default_rng(0).random((2, 50)).astype(np.float32)
+    for function, low, high in ((np.tanh, -0.5, 1.5), (np.sqrt, 0.0, 2.0)):
+        with np.errstate(invalid="ignore"):
+            calls = record(lambda arrays: [function(arrays[0])], lambda batch: [pixels[:batch]], [2]).calls  # noqa: B023
+        assert calls[-1].inputs[0].min() == pytest.approx(low, abs=0.05)
+        assert calls[-1].inputs[0].max() == pytest.approx(high, abs=0.05)
 
 
 def test_a_reference_that_draws_random_numbers_is_none() -> None:
@@ -73,7 +100,7 @@ def test_a_call_that_fails_is_a_difference_unless_the_batch_is_fixed() -> None:
     found = compared(only_two, recorded, against="torch", dtype="float32")
     assert "fails on inputs of batch 1 that torch takes: ValueError: made for batch 2" in found.reason
     fixed = compared(only_two, recorded, against="torch", dtype="float32", fixed=True)
-    assert (fixed.reason, fixed.inputs) == ("", 3)
+    assert (fixed.reason, fixed.inputs) == ("", 4)
 
 
 def test_a_model_that_changes_its_inputs_changes_nobody_elses() -> None:

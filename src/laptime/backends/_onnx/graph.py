@@ -35,9 +35,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 def read(path: Path) -> Any:
     """The file's ModelProto, without weights that lie in other files.
-
-    Raises:
-        TargetError: it is no ONNX file.
+    Raises TargetError: it is no ONNX file.
     """
     import onnx
     from google.protobuf.message import DecodeError

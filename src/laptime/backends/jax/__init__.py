@@ -63,9 +63,7 @@ def open(variant: Variant) -> JaxModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
     """A callable of this process; `inputs` may be a function of the batch size. It is not changed.
-
-    Raises:
-        UsageError: it is not callable, or threads are asked for: XLA's are made once a process.
+    Raises UsageError: it is not callable, or threads are asked for: XLA's are made once a process.
     """
     imports(variant)
     _check(variant)

@@ -143,9 +143,7 @@ def moved(tree: Any, device: Any, dtype: str) -> Any:
 
 def example(program: Program, target: str) -> Any:
     """Inputs as they were given, of whatever batch size; those of batch 1 where they are made.
-
-    Raises:
-        TargetError: there are none, and the model needs some.
+    Raises TargetError: there are none, and the model needs some.
     """
     if program.make is not None:
         return program.make(1)
@@ -228,9 +226,7 @@ def available() -> dict[str, str]:
 
 def resolve(name: str) -> Any:
     """The device of a name; "auto" is jax's own choice. `cuda` means `cuda:0`.
-
-    Raises:
-        Unavailable: it is not there; those that are there are named.
+    Raises Unavailable: it is not there; those that are there are named.
     """
     import jax
 

@@ -63,11 +63,7 @@ def available() -> dict[str, str]:
 
 
 def check(variant: Variant) -> None:
-    """Refuse what this backend cannot do.
-
-    Raises:
-        UsageError: the variant asks for such a thing.
-    """
+    """Refuse what this backend cannot do. Raises UsageError: the variant asks for such a thing."""
     refuse_torch_options(
         variant,
         "onnxruntime",
@@ -97,9 +93,7 @@ def check(variant: Variant) -> None:
 
 def provider_of(variant: Variant) -> tuple[str, int]:
     """The short name of the execution provider, and the number of the device.
-
-    Raises:
-        Unavailable: this build of ONNX Runtime does not have it.
+    Raises Unavailable: this build of ONNX Runtime does not have it.
     """
     import onnxruntime
 
@@ -152,9 +146,7 @@ def open(variant: Variant) -> FileModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     """An `onnxruntime.InferenceSession` of this process; `inputs`: one array, or a list in the model's order.
-
-    Raises:
-        UsageError: it is none.
+    Raises UsageError: it is none.
     """
     imports(variant)
     import onnxruntime

@@ -139,9 +139,7 @@ class Session:
 
 def _graph(source: Source, variant: Variant) -> Any:
     """The file as the package onnx reads it; None without that package, which only counting needs.
-
-    Raises:
-        UsageError: it holds floats of another dtype than the variant says.
+    Raises UsageError: it holds floats of another dtype than the variant says.
     """
     if find_spec("onnx") is None:
         return None

@@ -46,11 +46,7 @@ def available() -> dict[str, str]:
 
 
 def check(variant: Variant) -> None:
-    """Refuse what this backend cannot do.
-
-    Raises:
-        UsageError: the variant asks for such a thing.
-    """
+    """Refuse what this backend cannot do. Raises UsageError: the variant asks for such a thing."""
     refuse_torch_options(
         variant,
         "openvino",
@@ -77,9 +73,7 @@ def check(variant: Variant) -> None:
 
 def device_of(variant: Variant) -> str:
     """OpenVINO's name of the device: `GPU.0` for `gpu:0`; "auto" is the first GPU, else the CPU.
-
-    Raises:
-        Unavailable: it is not there, or does not compute in the variant's dtype.
+    Raises Unavailable: it is not there, or does not compute in the variant's dtype.
     """
     import openvino
 
@@ -136,9 +130,7 @@ def open(variant: Variant) -> FileModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     """An `openvino.Model` of this process; `inputs`: one array, or a list in the model's order.
-
-    Raises:
-        UsageError: it is none.
+    Raises UsageError: it is none.
     """
     imports(variant)
     import openvino

@@ -42,11 +42,7 @@ def available() -> dict[str, str]:
 
 
 def import_all(packages: tuple[str, ...] = ()) -> None:
-    """Import TensorFlow and packages beside it.
-
-    Raises:
-        Unavailable: see `imports`.
-    """
+    """Import TensorFlow and packages beside it. Raises Unavailable: see `imports`."""
     for package in ("tensorflow", *packages):
         try:
             module = import_module(package)

@@ -66,9 +66,7 @@ def batch_is(inputs: Any) -> str:
 
 def rebatched(inputs: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
-
-    Raises:
-        TargetError: nothing in them says which part is the batch, or the batch given is empty.
+    Raises TargetError: nothing in them says which part is the batch, or the batch given is empty.
     """
     import numpy as np
     import tensorflow as tf
@@ -175,9 +173,7 @@ def _is_graph(call: Any) -> bool:
 
 def asked_for(variant: Variant) -> Mode | None:
     """The mode that a variant asks for; None when it asks for none.
-
-    Raises:
-        UsageError: there is no such mode.
+    Raises UsageError: there is no such mode.
     """
     name = variant.options.get("mode") or ("xla" if variant.compile else "")
     if not name:
@@ -200,9 +196,7 @@ def asked_for(variant: Variant) -> Mode | None:
 
 def mode_of(call: Any, variant: Variant) -> Mode:
     """The mode that is asked for, or this kind of model's own.
-
-    Raises:
-        UsageError: there is no such mode, or this model cannot run in it.
+    Raises UsageError: there is no such mode, or this model cannot run in it.
     """
     mode = asked_for(variant)
     if mode is None:

@@ -117,9 +117,7 @@ def policy(dtype: str) -> Iterator[None]:
 
 def check(variant: Variant) -> None:
     """Refuse what no model can do, before anything is imported.
-
-    Raises:
-        UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`.
+    Raises UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`.
     """
     modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
@@ -128,9 +126,7 @@ def check(variant: Variant) -> None:
 
 def check_dtype(program: Program, variant: Variant) -> None:
     """A dtype is part of a TensorFlow model: nothing is cast, so what was asked for must be what it has.
-
-    Raises:
-        UsageError: the model computes in others.
+    Raises UsageError: the model computes in others.
     """
     wanted, call = variant.dtype, program.call
     if wanted == "auto":

@@ -49,11 +49,7 @@ class Gauges:
         self._gauges: dict[str, Any] = {}
 
     def write(self, record: Record) -> None:
-        """Sent at once.
-
-        Raises:
-            OSError: the collector or the file did not take them.
-        """
+        """Sent at once. Raises OSError: the collector or the file did not take them."""
         for point in record.points:
             name = f"laptime.{point.tag.replace('/', '.')}"
             unit = _UCUM.get(point.unit, point.unit)

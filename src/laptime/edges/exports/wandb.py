@@ -17,9 +17,7 @@ PLACE = "."
 
 def open(place: str, title: str) -> Export:
     """A folder, in which W&B makes `wandb/offline-run-...`.
-
-    Raises:
-        UsageError: the place is an address; nothing is sent from here.
+    Raises UsageError: the place is an address; nothing is sent from here.
     """
     if "://" in place:
         raise UsageError(

@@ -28,9 +28,7 @@ POINTS = 200
 
 def render(run: Run) -> str:
     """The document, indented, with a line break at its end.
-
-    Raises:
-        UsageError: the run has no cases, as a profile or a tuning session.
+    Raises UsageError: the run has no cases, as a profile or a tuning session.
     """
     if run.profile is not None or run.tuning is not None or not run.cases:
         raise refusal(run, NAME, "a summary of each measured case")

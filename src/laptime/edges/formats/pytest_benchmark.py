@@ -26,9 +26,7 @@ VERSION = "5.1.0"
 
 def render(run: Run) -> str:
     """One benchmark a case and regime; the machine's name and folders are left out.
-
-    Raises:
-        UsageError: the run has no timings.
+    Raises UsageError: the run has no timings.
     """
     machine, git = run.environment, run.environment.git or {}
     document = {

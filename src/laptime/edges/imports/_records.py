@@ -80,9 +80,7 @@ def case(
 
 def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Series:
     """Times of calls in seconds, each the mean of so many calls.
-
-    Raises:
-        ValueError: none, or one that is no time.
+    Raises ValueError: none, or one that is no time.
     """
     values = [float(value) for value in samples]
     if not values or not all(math.isfinite(value) and value > 0 for value in values):
@@ -146,9 +144,7 @@ def _bytes(value: object) -> int:
 
 def moment(value: object) -> datetime:
     """A point in time: ISO 8601 (UTC where it has no zone), or seconds since 1970.
-
-    Raises:
-        ValueError: it is neither.
+    Raises ValueError: it is neither.
     """
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
@@ -225,9 +221,7 @@ def summary(
     failed: int,
 ) -> Case:
     """A level of which nothing but medians was kept: of `latency`, `load/ttft` and `load/tpot`, in seconds.
-
-    Raises:
-        ValueError: one is no time, or the test took none.
+    Raises ValueError: one is no time, or the test took none.
     """
     kept = {LATENCY.tag: LATENCY, TTFT.tag: TTFT, TPOT.tag: TPOT}
     series = [

@@ -58,11 +58,7 @@ class Download(Struct, frozen=True, kw_only=True):
 
 
 def parse_repos(texts: Sequence[str]) -> list[Repo]:
-    """The repositories of all `--git_repos`.
-
-    Raises:
-        UsageError: a part cannot be what it should be.
-    """
+    """The repositories of all `--git_repos`. Raises UsageError: a part cannot be what it should be."""
     parts = [part for text in texts for part in ([text] if Path(text).exists() else text.split(","))]
     repos = list(dict.fromkeys(_repo(word) for part in parts if (word := part.strip())))
     for repo in repos:
@@ -177,9 +173,7 @@ def _refuse_changed(place: Path, changed: Sequence[str]) -> None:
 
 def parse_downloads(*texts: str | None) -> list[Download]:
     """The files of `--data_downloads` and `--gcs_downloads`.
-
-    Raises:
-        UsageError: one is not `url;path` or `url;path;sha256`, or its path leads out of the data folder.
+    Raises UsageError: one is not `url;path` or `url;path;sha256`, or its path leads out of the data folder.
     """
     return [_download(part.strip()) for text in texts if text for part in text.split(",") if part.strip()]
 
@@ -274,9 +268,7 @@ def _move(draft: Path, folder: Path) -> None:
 
 def copy_folder(folder: Path, url: str) -> str:
     """Put a folder and all in it under a URL, by its own name; where it is then.
-
-    Raises:
-        LaptimeError: it could not be copied.
+    Raises LaptimeError: it could not be copied.
     """
     try:
         if not is_url(url):
@@ -309,9 +301,7 @@ def local(text: str) -> Path:
 
 def require(url: str) -> None:
     """Refuse a URL that no installed library reaches, before anything is measured.
-
-    Raises:
-        Unavailable: there is none here.
+    Raises Unavailable: there is none here.
     """
     if is_url(url):
         _filesystem(url)

@@ -47,9 +47,7 @@ class Filter(Struct, frozen=True):
 
 def parse(texts: Sequence[str]) -> list[Method | Filter]:
     """What the texts of all `--benchmark_methods` mean, in their order; repeated ones once.
-
-    Raises:
-        UsageError: one names no method of a class, or its expression cannot be read.
+    Raises UsageError: one names no method of a class, or its expression cannot be read.
     """
     words = [word for text in texts for part in text.split(",") if (word := part.strip())]
     return list(dict.fromkeys(_parse(word) for word in words))
@@ -184,11 +182,7 @@ class Flags(Struct, frozen=True, kw_only=True):
 
 
 def checked(flags: Flags) -> Flags:
-    """The flags, when each can be carried out.
-
-    Raises:
-        UsageError: one cannot; says which.
-    """
+    """The flags, when each can be carried out. Raises UsageError: one cannot; says which."""
     if flags.benchmark_num_trials < 1:
         raise UsageError(
             f"--benchmark_num_trials is {flags.benchmark_num_trials}",
@@ -227,20 +221,12 @@ def refuse(name: str) -> UsageError:
 
 
 def constructor_arguments(flags: Flags) -> dict[str, Any]:
-    """The keyword arguments that every class gets.
-
-    Raises:
-        UsageError: the text is no JSON object.
-    """
+    """The keyword arguments that every class gets. Raises UsageError: the text is no JSON object."""
     return _object("perfzero_constructor_args", flags.perfzero_constructor_args, '{"batch_size": 32}')
 
 
 def tpu(flags: Flags) -> str | None:
-    """Name of the TPU that the classes are given.
-
-    Raises:
-        UsageError: PerfZero would have to start it.
-    """
+    """Name of the TPU that the classes are given. Raises UsageError: PerfZero would have to start it."""
     if not flags.tpu_parameters:
         return None
     given = _object("tpu_parameters", flags.tpu_parameters, '{"name": "...", "using_prestarted_tpu": "true"}')
@@ -255,9 +241,7 @@ def tpu(flags: Flags) -> str | None:
 
 def windows(flags: Flags) -> list[tuple[float, float]]:
     """Seconds after a method's start between which TensorFlow's profiler records.
-
-    Raises:
-        UsageError: they are no increasing pairs of numbers.
+    Raises UsageError: they are no increasing pairs of numbers.
     """
     spans: list[tuple[float, float]] = []
     text = flags.profiler_enabled_time or ""

@@ -85,11 +85,7 @@ def read(folder: Path) -> tuple[list[Report], list[str]]:
 
 
 def decode(data: bytes) -> list[Report]:
-    """The reports in one file.
-
-    Raises:
-        ValueError: it ends early, or is of another format.
-    """
+    """The reports in one file. Raises ValueError: it ends early, or is of another format."""
     return [_entry(_bytes(value)) for number, value in _fields(data) if number == 1]
 
 
@@ -159,9 +155,7 @@ def _metric(data: bytes) -> Metric:
 
 def _fields(data: bytes) -> Iterator[Field]:
     """Number and value of each field: an int (varint), a float (8 bytes) or bytes; 4-byte fields are skipped.
-
-    Raises:
-        ValueError: the bytes end within a field, or hold none.
+    Raises ValueError: the bytes end within a field, or hold none.
     """
     at = 0
     while at < len(data):

@@ -15,6 +15,7 @@ import importlib.util
 import json
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,6 +79,11 @@ def leaves(output: Any) -> Iterator[Any]:
             yield from leaves(value)
 
 
+def types_of(output: Any) -> list[str]:
+    """Types of all tensors or arrays of an output: float32, int64."""
+    return [str(each.dtype).rpartition(".")[2] for each in leaves(output)]
+
+
 def arrays(output: Any) -> list[Array]:
     """The same as arrays of their own; floats of half precision as float32, as the recorded outputs are."""
     return [_array(each) for each in leaves(output)]
@@ -129,9 +135,22 @@ def timed(
     return {"seconds": seconds}
 
 
-def outputs(model: Model, calls: list[list[Any]], path: str) -> dict[str, Any]:
-    """What it makes of all recorded inputs, what it does to them, and to outputs that it gave before."""
+CALLS, SECONDS, THREADS = 300, 2.0, 4
+"""Calls, and seconds that they take, besides those whose outputs are written; threads that make as many."""
+SAME = 1e-4
+"""RMS by which outputs for the same inputs may differ, over their own: a sum in another order."""
+
+
+def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = THREADS) -> dict[str, Any]:
+    """What it makes of all recorded inputs, what it does to them, and to outputs that it gave before.
+
+    Returns:
+        `counts`: arrays of each call, or what it raised. `names`: keys of a dict, [] of a tuple, else None;
+        `types` of its arrays. `changed` inputs, `overwritten` outputs; `repeats`: the first inputs again, bit
+        for bit. `late`, `threads`: calls one after the other, and by several threads; what was wrong, or "".
+    """
     held: dict[str, Array] = {}
+    about: dict[str, Any] = {}
     counts: list[int | str] = []
     changed, kept = False, list[tuple[Any, list[Array]]]()
     for at, inputs in enumerate(calls):
@@ -139,6 +158,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str) -> dict[str, Any]:
         try:
             output = model(*given)
             made = arrays(output)
+            about = about or {"names": names_of(output), "types": types_of(output)}
         except Exception as error:
             counts.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}")
             continue
@@ -151,7 +171,68 @@ def outputs(model: Model, calls: list[list[Any]], path: str) -> dict[str, Any]:
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
     np.savez(path, **held)  # type: ignore[arg-type]
-    return {"counts": counts, "changed": changed, "repeats": repeats, "overwritten": overwritten}
+    right = [
+        (inputs, [held[f"{at}_{place}"] for place in range(count)])
+        for at, (inputs, count) in enumerate(zip(calls, counts, strict=True))
+        if isinstance(count, int)
+    ]
+    about["late"] = again_and_again(model, right, CALLS, SECONDS) if repeats else (0, "")
+    about["threads"] = by_threads(model, right, threads) if repeats and threads else (0, "")
+    return {"counts": counts, "changed": changed, "repeats": repeats, "overwritten": overwritten, **about}
+
+
+def names_of(output: Any) -> list[str] | None:
+    """Keys of a dict, [] of a tuple, None of a tensor."""
+    if hasattr(output, "shape"):
+        return None
+    return list(output) if hasattr(output, "values") else []
+
+
+def again_and_again(
+    model: Model, right: list[tuple[list[Any], list[Array]]], most: float, seconds: float
+) -> tuple[int, str]:
+    """Calls with the recorded inputs in turn until one is wrong; how many, and what was.
+
+    Args:
+        right: inputs with the outputs that they gave before.
+    """
+    until, made = time.perf_counter() + seconds, 0
+    while right and made < most and time.perf_counter() < until:
+        inputs, before = right[made % len(right)]
+        made += 1
+        try:
+            output = model(*map(_copied, inputs))
+        except Exception as error:
+            return made, f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
+        if not all(map(_alike, leaves(output), before)):
+            return made, "outputs are others than before for the same inputs"
+    return made, ""
+
+
+def by_threads(model: Model, right: list[tuple[list[Any], list[Array]]], threads: int) -> tuple[int, str]:
+    """The same by several threads at once."""
+    found: list[tuple[int, str]] = []
+
+    def call(number: int) -> None:
+        turned = right[number % len(right) :] + right[: number % len(right)]
+        found.append(again_and_again(model, turned, CALLS / threads, SECONDS / 2))
+
+    several = [threading.Thread(target=call, args=(number,)) for number in range(threads if right else 0)]
+    for each in several:
+        each.start()
+    for each in several:
+        each.join()
+    return sum(made for made, _ in found), next((wrong for _, wrong in found if wrong), "")
+
+
+def _alike(one: Any, other: Array) -> bool:
+    ours = _array(one)
+    if ours.shape != other.shape or ours.tobytes() == other.tobytes():
+        return bool(ours.shape == other.shape)
+    if other.dtype.kind not in "fc":
+        return False
+    apart, own = (float(np.linalg.norm(each[np.isfinite(other)])) for each in (ours - other, other))
+    return bool(apart <= SAME * own)
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -253,7 +334,8 @@ def main() -> None:
         elif "seconds" in command:
             tell(timed(model, calls[0], float("inf"), command["seconds"], device=device))
         else:
-            tell(outputs(model, calls, command["outputs"]))
+            several = THREADS if sys.argv[4] == "cpu" else 0  # folders for a device take one call at a time
+            tell(outputs(model, calls, command["outputs"], threads=several))
 
 
 if __name__ == "__main__":

@@ -85,11 +85,7 @@ class ModelChange(Declaration):
         return "other_runtime" in self.given_facts if self.as_exported is None else self.as_exported
 
     def make(self, draft: Draft, options: Options) -> None:
-        """Change a draft.
-
-        Raises:
-            Refused: it cannot be made to this model.
-        """
+        """Change a draft. Raises Refused: it cannot be made to this model."""
         if self.apply is not None:
             self.apply(draft, options)
         draft.form = self.form or draft.form
@@ -123,11 +119,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> ModelChange:
-    """A change.
-
-    Raises:
-        UsageError: there is none. LaptimeError: a package has another object in its table.
-    """
+    """A change. Raises UsageError: there is none. LaptimeError: a package has another object in its table."""
     found = registry.entries(ROOM)
     if name not in found:
         raise unknown("model change", name, names())

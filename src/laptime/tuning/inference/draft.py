@@ -32,7 +32,7 @@ class Draft:
         module: takes its tensors by position; in eval mode.
         inputs: tensors of one call, at least two items where the batch size may vary: what is traced.
         varies: by input, whether its first dimension is the batch and may have any size.
-        outputs: None: one tensor; a list of names: a dict; []: a tuple.
+        outputs: None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64.
         calibration: file of `RecordedCalls` whose inputs may be looked at.
         form: how it is written: a name of `FORMS` of a runtime. settings: of `tuned.py`, in recipe.json.
         device: where module and inputs lie, as torch names it: cpu, cuda:0.
@@ -124,11 +124,7 @@ def plain(output: Any) -> Any:
 
 
 def structure_of(output: Any) -> list[str] | None:
-    """See `Draft.outputs`.
-
-    Raises:
-        Refused: it is nested deeper than that.
-    """
+    """See `Draft.outputs`. Raises Refused: it is nested deeper than that."""
     if is_tensor(output):
         return None
     parts = output.values() if isinstance(output, dict) else output

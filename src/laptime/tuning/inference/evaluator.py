@@ -211,9 +211,7 @@ class ModelEvaluator(Sides):
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
-
-        Raises:
-            TrialFailed: a side does not run.
+        Raises TrialFailed: a side does not run.
         """
         coin = random.Random(len(self.timings))  # noqa: S311
         process = 0
@@ -236,9 +234,7 @@ class ModelEvaluator(Sides):
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the folder computes what the model does, and keeps the limits that the incumbent keeps.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         gate = self.sameness(candidate)
         if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
@@ -247,9 +243,7 @@ class ModelEvaluator(Sides):
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the limits; it is timed further while that is open and there is time.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         until = self.elapsed() + LIMITS * self.request.budget
         while True:
@@ -263,11 +257,7 @@ class ModelEvaluator(Sides):
                 self.timed(recipe, arm, max(FEWEST, round(seconds / arm.call)))
 
     def sameness(self, candidate: Recipe) -> Gate:
-        """Whether the folder computes what the model does.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
+        """Whether the folder computes what the model does. Raises TrialFailed: it does not run."""
         if candidate not in self.gates:
             with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
                 path = self.folders.outputs_of(candidate)
@@ -279,15 +269,14 @@ class ModelEvaluator(Sides):
                 numerics=numerics_of(candidate),
                 precision=self.folders.settings(candidate).get("precision", "float32"),
                 more=self._metric.checks(path, answer["counts"]),
+                about=self.surveyed,
             )
             self.gates[candidate], self.agreements[candidate] = gate, agreement
         return self.gates[candidate]
 
     def sameness_at(self, recipe: Recipe, batch: int) -> Gate:
         """The same, in calls of so many items, too.
-
-        Raises:
-            TrialFailed: it does not run, or takes no such batch; or the model as it is does not.
+        Raises TrialFailed: it does not run, or takes no such batch; or the model as it is does not.
         """
         gate = self.sameness(recipe)
         if batch == self.batch:
@@ -308,6 +297,7 @@ class ModelEvaluator(Sides):
             answer,
             numerics=numerics_of(recipe),
             precision=self.folders.settings(recipe).get("precision", "float32"),
+            about=self.surveyed,
         )
         outcome = Judgement.of_all(check.outcome for check in gate.checks)
         return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")

@@ -206,11 +206,7 @@ def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int) -> bool:
 
 
 def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
-    """A setup in new processes for a second or so.
-
-    Raises:
-        TrialFailed: it does not run.
-    """
+    """A setup in new processes for a second or so. Raises TrialFailed: it does not run."""
     visits: list[Visit] = []
     with evaluator.fleet(recipe, setup) as fleet:
         seconds = max(VISIT, (WITH_LIMITS if evaluator.limits else CALLS) * fleet.call)

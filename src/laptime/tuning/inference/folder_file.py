@@ -107,11 +107,7 @@ def hand_back(
     run: str,
     setup: Setup | None = None,
 ) -> Path:
-    """Copy the folder of a recipe; all of it or nothing.
-
-    Raises:
-        UsageError: it cannot be written there.
-    """
+    """Copy the folder of a recipe; all of it or nothing. Raises UsageError: it cannot be written there."""
     source = evaluator.folders.written(recipe)
     path = source / "recipe.json"
     file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
@@ -174,11 +170,7 @@ def is_one(path: Path) -> bool:
 
 
 def read(path: Path) -> FolderFile:
-    """A folder's recipe.json.
-
-    Raises:
-        UsageError: it is damaged, or files beside it are missing.
-    """
+    """A folder's recipe.json. Raises UsageError: it is damaged, or files beside it are missing."""
     try:
         file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
     except (OSError, msgspec.MsgspecError) as error:

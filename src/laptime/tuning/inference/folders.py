@@ -81,27 +81,17 @@ class Folders:
         return self._forms[built(recipe)]
 
     def outputs_of(self, recipe: Recipe) -> Path:
-        """File of what a gated folder makes of the recorded inputs.
-
-        Raises:
-            TrialFailed: see `written`.
-        """
+        """File of what a gated folder makes of the recorded inputs. Raises TrialFailed: see `written`."""
         return self._home / f"{self.written(recipe).name}-outputs.npz"
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
-        """Settings of a folder's tuned.py.
-
-        Raises:
-            TrialFailed: see `written`.
-        """
+        """Settings of a folder's tuned.py. Raises TrialFailed: see `written`."""
         settings: dict[str, Any] = json.loads((self.written(recipe) / "recipe.json").read_text())["settings"]
         return settings
 
     def written(self, recipe: Recipe) -> Path:
         """The folder of a recipe; written when it is first wanted.
-
-        Raises:
-            TrialFailed: it cannot be written.
+        Raises TrialFailed: it cannot be written.
         """
         recipe = built(recipe)
         if recipe not in self._folders:
@@ -112,11 +102,7 @@ class Folders:
         return self._folders[recipe]
 
     def write(self, recipes: Sequence[Recipe]) -> None:
-        """Write the folders that are missing.
-
-        Raises:
-            TrialFailed: one cannot be written.
-        """
+        """Write the folders that are missing. Raises TrialFailed: one cannot be written."""
         for recipe in recipes:
             self.written(recipe)
 

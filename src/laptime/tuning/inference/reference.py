@@ -23,6 +23,7 @@ from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
+from laptime.tuning.inference.arm_process import types_of
 from laptime.tuning.inference.draft import by_position, keywords, opened, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
@@ -44,7 +45,8 @@ class Reference:
     Attributes:
         run: a call. inputs_of: inputs of a call of so many items.
         batch: items in a call. any_batch: it takes other numbers, too; varies: by input, see `Draft`.
-        keywords: names of its inputs. outputs: see `Draft.outputs`; may raise `Refused`.
+        keywords: names of its inputs. outputs: see `Draft.outputs` and `types`; may raise `Refused`.
+        tables: by input, sizes of tables that its whole numbers may be places in, see `beyond`.
         facts: of `tuning.loop_profile.FACT_SENTENCES`. threads: in a call; 0: the runtime's own choice.
         words: its inputs in words. origin: where they come from. libraries: versions.
         device: where it runs, as torch names it. devices: what is known of it.
@@ -56,7 +58,8 @@ class Reference:
     any_batch: bool
     varies: Sequence[bool]
     keywords: Sequence[str]
-    outputs: Callable[[], list[str] | None]
+    outputs: Callable[[], tuple[list[str] | None, list[str]]]
+    tables: Sequence[Sequence[int]] = ()
     facts: frozenset[str]
     threads: int
     words: str
@@ -133,9 +136,10 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         with torch.no_grad():
             return arrays(module(*(torch.from_numpy(each).to(where) for each in given)))
 
-    def outputs() -> list[str] | None:
+    def outputs() -> tuple[list[str] | None, list[str]]:
         with torch.no_grad():
-            return structure_of(plain(module(*inputs)))
+            made = plain(module(*inputs))
+        return structure_of(made), types_of(made)
 
     told = model.inputs_of(batch)
     return Reference(
@@ -146,6 +150,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=keywords(model, batch),
         outputs=outputs,
+        tables=[_tables(module, each) for each in inputs],
         facts=(facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module))
         | _kinds(module),
         threads=torch.get_num_threads(),
@@ -160,6 +165,14 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
 def _kinds(module: Any) -> set[str]:
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
     return {fact for fact, name in _KINDS.items() if name in classes}
+
+
+def _tables(module: Any, tensor: torch.Tensor) -> list[int]:
+    """Sizes of the module's tables, largest first, where a tensor may hold places in one; a mask does not."""
+    if tensor.is_floating_point() or not tensor.numel() or int(tensor.max()) < 2:
+        return []
+    sizes = {int(part.num_embeddings) for part in module.modules() if hasattr(part, "num_embeddings")}
+    return sorted(sizes, reverse=True)
 
 
 def _of_weights(module: Any) -> set[str]:
@@ -202,7 +215,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         any_batch=any_batch,
         varies=[bool(each.dims) and isinstance(each.dims[0], str) for each in takes],
         keywords=[each.name for each in takes],
-        outputs=lambda: None if len(names) == 1 else names,
+        outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
         facts=facts_of_machine() | FACTS,
         threads=0,
         words=", ".join(shapes),

@@ -173,11 +173,7 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """What has to be kept.
-
-        Raises:
-            UsageError: the SLO is none.
-        """
+        """What has to be kept. Raises UsageError: the SLO is none."""
         from laptime.tuning.inference.limits import Limits  # not for `laptime tune --help`
 
         return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)

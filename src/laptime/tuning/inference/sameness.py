@@ -7,7 +7,7 @@ among them, may not: they decide. `--metric eval.py:accuracy` may say more: what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
@@ -42,6 +42,7 @@ def sameness(
     numerics: str,
     precision: str,
     more: Sequence[GateCheck] = (),
+    about: Mapping[str, Any] | None = None,
 ) -> tuple[Gate, Agreement]:
     """The gate of a folder, and the errors that it rests on.
 
@@ -50,8 +51,9 @@ def sameness(
         numerics: class of the recipe: `exact` has to be equal bit for bit, `reassociated` within the rounding
             of float32, `precision` within that of `precision`.
         more: checks that were made elsewhere.
+        about: names and types of the model's outputs, see `survey.survey`; None: they are not looked at.
     """
-    made = outputs_in(path, answer)
+    made = outputs_in(path, answer, about)
     replayed = iter(made)
 
     def run(given: Arrays) -> Arrays:
@@ -62,10 +64,11 @@ def sameness(
 
     agreement = compared(run, recorded, against=REFERENCE, dtype="float32")
     checks = [
+        *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         _finite(recorded, made),
-        *_outputs(agreement, recorded, made, numerics, precision),
+        *_outputs(agreement, recorded, made, numerics, precision, more),
         _untouched(answer),
-        _repeats(answer),
+        *_repeats(answer),
         *more,
     ]
     gate = Gate(numerics=cast(Numerics, numerics), steps=len(recorded.calls))
@@ -80,14 +83,38 @@ def with_checks(gate: Gate, checks: Sequence[GateCheck]) -> Gate:
     return gate
 
 
-def outputs_in(path: Path, answer: dict[str, Any]) -> list[Arrays | str]:
-    """Outputs of each call, or what it raised.
+def outputs_in(
+    path: Path, answer: dict[str, Any], about: Mapping[str, Any] | None = None
+) -> list[Arrays | str]:
+    """Outputs of each call, or what it raised; those of a dict in the order of the model's.
 
     Args:
-        path, answer: of `Arm.outputs`.
+        path, answer: of `Arm.outputs`. about: see `sameness`.
     """
     with np.load(path, allow_pickle=False) as stored:
-        return list(_made(answer["counts"], stored))
+        made = list(_made(answer["counts"], stored))
+    ours, theirs = answer.get("names"), about["outputs"] if about else None
+    if not ours or not theirs or ours == theirs or set(ours) != set(theirs):
+        return made
+    order = [ours.index(name) for name in theirs]
+    return [each if isinstance(each, str) else [each[at] for at in order] for each in made]
+
+
+def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
+    """Names and types of the outputs, where they are others; the order of a dict is none."""
+    ours, theirs = answer["names"], about["outputs"]
+    if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
+        text = f"outputs are {_form(ours)}, the model's {_form(theirs)}"
+        yield checked("names", BROKEN, text)
+        return
+    made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
+    named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
+    if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
+        yield checked("types", BROKEN, f"the type of an output is another: {', '.join(wrong)}")
+
+
+def _form(names: list[str] | None) -> str:
+    return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
 
 
 def _made(counts: list[int | str], stored: Any) -> Iterator[Arrays | str]:
@@ -104,7 +131,12 @@ def _finite(recorded: RecordedCalls, made: list[Arrays | str]) -> GateCheck:
 
 
 def _outputs(
-    agreement: Agreement, recorded: RecordedCalls, made: list[Arrays | str], numerics: str, precision: str
+    agreement: Agreement,
+    recorded: RecordedCalls,
+    made: list[Arrays | str],
+    numerics: str,
+    precision: str,
+    more: Sequence[GateCheck],
 ) -> list[GateCheck]:
     """Errors over all calls; where they are too large, those of the first call tell which inputs show it."""
     dtype = precision if numerics == "precision" else "float32"
@@ -116,7 +148,10 @@ def _outputs(
     if word == "same":
         return [checked("outputs", KEPT, sentence, worst)]
     if word == "unknown":
-        return [checked("outputs", UNDECIDED, sentence, worst)]
+        is_weighed = judgement.share > 1 and any(
+            (check.name, check.outcome) == ("metric", KEPT) for check in more
+        )
+        return [checked("outputs", KEPT if is_weighed else UNDECIDED, sentence, worst)]
     return [checked(_where(recorded, made, dtype), BROKEN, sentence, worst)]
 
 
@@ -144,12 +179,18 @@ def _untouched(answer: dict[str, Any]) -> GateCheck:
     return checked("inputs", KEPT, "calls leave their inputs alone")
 
 
-def _repeats(answer: dict[str, Any]) -> GateCheck:
+def _repeats(answer: dict[str, Any]) -> Iterator[GateCheck]:
     if answer.get("overwritten"):
-        return checked("repeated", BROKEN, "a later call writes over the outputs of an earlier one")
-    if not answer["repeats"]:
-        return checked("repeated", BROKEN, "the first inputs give other outputs after other calls")
-    return checked("repeated", KEPT, "the first inputs give the same outputs again, bit for bit")
+        yield checked("repeated", BROKEN, "a later call writes over the outputs of an earlier one")
+    elif not answer["repeats"]:
+        yield checked("repeated", BROKEN, "the first inputs give other outputs after other calls")
+    else:
+        yield checked("repeated", KEPT, "the first inputs give the same outputs again, bit for bit")
+    for name, how in (("late", "one after the other"), ("threads", "by several threads at once")):
+        made, wrong = answer.get(name, (0, ""))
+        if made:
+            text = f"one of {made} calls {how}: {wrong}" if wrong else f"{made} calls {how} give the same"
+            yield checked(name, BROKEN if wrong else KEPT, text)
 
 
 MARGIN = 0.01

@@ -38,9 +38,7 @@ class Sample:
 
     def ordered(self, names: Sequence[str]) -> Sample:
         """With its keywords in another order; the same where there are none.
-
-        Raises:
-            TargetError: the call takes others.
+        Raises TargetError: the call takes others.
         """
         if not self.names:
             return self
@@ -146,11 +144,7 @@ def check(option: str, text: str) -> None:
 
 
 def called(text: str, *arguments: Any) -> Any:
-    """What the function returns.
-
-    Raises:
-        TargetError: there is none. UserCodeError: it raised.
-    """
+    """What the function returns. Raises TargetError: there is none. UserCodeError: it raised."""
     function = file.function(text)
     try:
         return function(*arguments)
@@ -159,11 +153,7 @@ def called(text: str, *arguments: Any) -> Any:
 
 
 def guarded(text: str, values: Iterable[Any]) -> Iterator[Any]:
-    """The values of what the function returned, which may be a generator.
-
-    Raises:
-        UserCodeError: it raised.
-    """
+    """The values of what the function returned, which may be a generator. Raises UserCodeError: it raised."""
     try:
         yield from values
     except (Exception, SystemExit) as error:

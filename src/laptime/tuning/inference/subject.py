@@ -127,9 +127,7 @@ class TimedCalls(Struct, frozen=True, kw_only=True):
 
 def _terms(request: ModelRequest) -> list[Any]:
     """What has to be the same for a session to go on: names, the text of files, options.
-
-    Raises:
-        LaptimeError: a file is gone.
+    Raises LaptimeError: a file is gone.
     """
     named = [request.target, request.inputs, request.metric]
     files = [targets.parse(name).sha256 if name else "" for name in named]
@@ -137,11 +135,7 @@ def _terms(request: ModelRequest) -> list[Any]:
 
 
 def journal_of(request: ModelRequest) -> SessionJournal:
-    """The journal of a session.
-
-    Raises:
-        UsageError: there is no session to go on with, or it still runs.
-    """
+    """The journal of a session. Raises UsageError: there is no session to go on with, or it still runs."""
     save = request.save and not request.dry_run
     return SessionJournal(_terms(request), "this model and these options", resume=request.resume, save=save)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from laptime.measure.recorded_calls import (
     RecordedCall,
     RecordedCalls,
     Run,
+    beyond,
     other_batch,
     record,
     record_calls,
@@ -43,7 +43,7 @@ def survey(
         device: as `laptime bench` names it, or "auto".
 
     Returns:
-        `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`: see `Draft`; `facts`,
+        `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`, `types`: see `Draft`; `facts`,
         `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: keywords of the samples'
         tensors, [] by position, None without samples. `samples`: how many of the first calls are samples.
         `device`: where the model ran; `devices`: what is known of it, as records. `peak`: bytes of this
@@ -60,19 +60,19 @@ def survey(
     if reference.any_batch:
         sizes.append(other_batch(reference.batch))
     if first is None:
-        recorded, held = record(run, reference.inputs_of, sizes), 0
+        recorded, held = record(run, reference.inputs_of, sizes, reference.tables), 0
     else:
         first = first.ordered(reference.keywords)
         every = chain([first], (each.ordered(first.names) for each in drawn))
         recorded = _of_samples(run, samples, every, partial(_items, reference))
         held = len(recorded.calls)
         if held == 1:  # nothing would be held out: what is right on this one input alone would pass
-            recorded.calls.extend(_variations(reference, first))
+            recorded.calls.extend(_others(reference, first))
         recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
     recorded.save(Path(calls))
     RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
     try:
-        outputs = reference.outputs()
+        outputs, types = reference.outputs()
     except Refused as refused:
         return {"refused": str(refused)}
     return {
@@ -80,6 +80,7 @@ def survey(
         "batch": reference.batch,
         "varies": list(reference.varies),
         "outputs": outputs,
+        "types": types,
         "facts": sorted(reference.facts | _varying(recorded.calls[:held])),
         "threads": reference.threads,
         "inputs": reference.words,
@@ -103,11 +104,7 @@ def _varying(samples: Sequence[RecordedCall]) -> set[str]:
 def _of_samples(
     run: Run, function: str, samples: Iterable[Sample], items: Callable[[Sample], int]
 ) -> RecordedCalls:
-    """What the model makes of samples; it has to take all of them.
-
-    Raises:
-        TargetError: it refuses one.
-    """
+    """What the model makes of samples; it has to take all of them. Raises TargetError: it refuses one."""
 
     def checked(given: list[Array]) -> Sequence[Array]:
         try:
@@ -121,8 +118,8 @@ def _of_samples(
                 next="yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors",
             ) from error
 
-    plan: Iterable[tuple[int, Callable[[], list[Array]]]]
-    plan = ((items(each), partial(list, each.arrays)) for each in samples)
+    plan: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]]
+    plan = ((items(each), [partial(list, each.arrays)]) for each in samples)
     return record_calls(checked, plan, strict=True)
 
 
@@ -132,11 +129,12 @@ def _items(reference: Reference, sample: Sample) -> int:
     return int(sizes[0]) if sizes else reference.batch
 
 
-def _variations(reference: Reference, sample: Sample) -> Iterator[RecordedCall]:
-    for seed in (1, 2):
-        inputs = variation(sample.arrays, seed)
-        with suppress(Exception):
-            yield RecordedCall(reference.batch, inputs, list(reference.run(inputs)))
+def _others(reference: Reference, sample: Sample) -> list[RecordedCall]:
+    makes: list[Callable[[], list[Array]]] = [lambda: sample.arrays]
+    makes += [partial(variation, sample.arrays, seed) for seed in (1, 2)]
+    others = beyond(makes[0], reference.batch, reference.tables)
+    alike = ((reference.batch, [make]) for make in makes)
+    return record_calls(reference.run, chain(alike, others)).calls[1:]
 
 
 def _of_other_sizes(reference: Reference, sizes: Sequence[int]) -> Iterator[RecordedCall]:

@@ -53,9 +53,7 @@ def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]
 
 def find(tree: Tree, call: cst.Call, name: str, parameters: Iterable[str], what: str) -> cst.Arg | None:
     """The argument of a parameter; None where it is not given by name or place.
-
-    Raises:
-        CannotEdit: it may be in `*args`.
+    Raises CannotEdit: it may be in `*args`.
     """
     keywords = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
     if keywords:

@@ -214,9 +214,7 @@ class Editor:
 
     def log_under(self, kind: str, condition: str, index: int = 0) -> None:
         """The statement at a site, and those that show what it assigns, under `if condition:`.
-
-        Raises:
-            CannotEdit: what it reads goes elsewhere than into a print or a logger.
+        Raises CannotEdit: what it reads goes elsewhere than into a print or a logger.
         """
         place = self._nth(kind, index)
         file, node = place.file, place.node()
@@ -249,11 +247,7 @@ class Editor:
         self._edited = []
 
     def _places(self, kind: str) -> list[Place]:
-        """Where a kind was seen.
-
-        Raises:
-            CannotEdit: nowhere, or a part of it cannot be edited.
-        """
+        """Where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
         for site, why in self._located.left_out.items():
             if site.kind == kind:
                 raise CannotEdit(why)

@@ -47,11 +47,7 @@ class Place:
         return f"{self.file.shown}:{self.site.line}"
 
     def node(self) -> cst.CSTNode:
-        """What stands there now.
-
-        Raises:
-            CannotEdit: an earlier change has replaced it.
-        """
+        """What stands there now. Raises CannotEdit: an earlier change has replaced it."""
         tree, offset = self.file.tree, self.mark.offset
         for node in tree.nodes:
             if not isinstance(node, NODES[self.what]):
@@ -225,9 +221,7 @@ _EFFECTS = cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda
 
 def deferrable(tree: Tree, node: cst.CSTNode) -> list[cst.BaseSmallStatement]:
     """The statement of a node, and those that show what it assigns.
-
-    Raises:
-        CannotEdit: its value goes elsewhere, or it does more than that.
+    Raises CannotEdit: its value goes elsewhere, or it does more than that.
     """
     small = tree.small(node)
     if small is not None and is_log(small, tree):

@@ -79,9 +79,7 @@ class TuneRequest:
 
     def check(self) -> None:
         """Refuse a typing mistake before it costs ten minutes.
-
-        Raises:
-            UsageError: no optimization has this name, or `only` and `skip` both have it.
+        Raises UsageError: no optimization has this name, or `only` and `skip` both have it.
         """
         known = [*registry.names("optimizations"), *(Path(path).stem for path in self.extra), *self.extra]
         for option, names in (("--only", self.only), ("--skip", self.skip)):
@@ -103,9 +101,7 @@ class TuneRequest:
 
 def program_of(request: TuneRequest) -> Program:
     """The script of a request. A target of `bench` is refused: it has no loop that could be patched.
-
-    Raises:
-        UsageError: there is no such script, or it is a target.
+    Raises UsageError: there is no such script, or it is a target.
     """
     from laptime.launch.script import resolve
 
@@ -131,9 +127,7 @@ def _is_target(text: str) -> bool:
 
 def choice_of(request: TuneRequest) -> Choice:
     """The optimizations that a request allows.
-
-    Raises:
-        UsageError: a name is no optimization, or a file is none.
+    Raises UsageError: a name is no optimization, or a file is none.
     """
     from laptime.tuning import optimization
     from laptime.tuning.candidates import Choice
@@ -154,9 +148,7 @@ def choice_of(request: TuneRequest) -> Choice:
 
 def _names(names: list[str], files: dict[str, str]) -> tuple[str, ...]:
     """Names as the catalogue has them. A file of the user may be called by its stem.
-
-    Raises:
-        UsageError: one of them is not known.
+    Raises UsageError: one of them is not known.
     """
     chosen = []
     for name in names:

@@ -98,11 +98,7 @@ class Evaluator(Protocol):
         """Seconds that the session has used."""
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
-        """The loop under this recipe.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
+        """The loop under this recipe. Raises TrialFailed: it does not run."""
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """What could be tried on top of a recipe.

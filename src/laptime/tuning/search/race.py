@@ -109,11 +109,7 @@ class RaceResult:
 
 
 def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
-    """Take rounds until a word can be said; closes the iterator.
-
-    Raises:
-        TrialFailed: as the iterator does.
-    """
+    """Take rounds until a word can be said; closes the iterator. Raises TrialFailed: as the iterator does."""
     usable: list[Round] = []
     unusable = 0
     why = "there were no more than {n} rounds"

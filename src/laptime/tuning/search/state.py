@@ -113,11 +113,7 @@ class SearchState:
     is_bare: bool = False
 
     def begin(self) -> None:
-        """Diagnose the script as it is.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
+        """Diagnose the script as it is. Raises TrialFailed: it does not run."""
         self.margin = self.settings.margin
         self.script = self.loop_profile = self.evaluator.diagnose(self.recipe)
         self.noise = self.script.noise
@@ -269,9 +265,7 @@ class SearchState:
         self, rung: Rung, target: Recipe, terms: RaceTerms, candidate: Candidate, replaced: list[str]
     ) -> tuple[Rung, RaceResult]:
         """The rung with the race of a recipe against the incumbent and, if it won, with its gate.
-
-        Raises:
-            TrialFailed: the recipe does not run.
+        Raises TrialFailed: the recipe does not run.
         """
         result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
         rung = self._raced(rung, result, replaced)

@@ -88,9 +88,7 @@ class ServerEvaluator:
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The figure under a recipe, and how much it scatters from block to block and start to start.
-
-        Raises:
-            TrialFailed: the server does not run.
+        Raises TrialFailed: the server does not run.
         """
         began = self.elapsed()
         numbers = self.numbers(NOISE_BLOCKS)
@@ -132,9 +130,7 @@ class ServerEvaluator:
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired blocks with the same arrivals and prompts, of servers that are up one after the other.
-
-        Raises:
-            TrialFailed: a side does not run.
+        Raises TrialFailed: a side does not run.
         """
         coin = random.Random(self._number)  # noqa: S311
         sides, process = (incumbent, candidate), 0
@@ -149,9 +145,7 @@ class ServerEvaluator:
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the server answers the same, and keeps the promise that the incumbent keeps.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         gate = self.sameness(candidate)
         if not self.request.slo or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
@@ -177,11 +171,7 @@ class ServerEvaluator:
         return len(self.answers[Recipe()]) >= STARTS and bool(self.answers[built(recipe)])
 
     def sameness(self, recipe: Recipe) -> Gate:
-        """Whether the server answers what it does as it is.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
+        """Whether the server answers what it does as it is. Raises TrialFailed: it does not run."""
         for asked, times in ((Recipe(), STARTS), (built(recipe), 1)):
             while len(self.answers[asked]) < times:
                 with self.accounting.spent_on("gate"), self.visit(asked):
@@ -191,9 +181,7 @@ class ServerEvaluator:
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the promise; it is loaded further while that is open and there is time.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         if not self.request.slo:
             return []
@@ -229,9 +217,7 @@ class ServerEvaluator:
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:
         """A recipe's server, up and warm; what it answers to the same prompts is asked where it is not known.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         recipe, began = built(recipe), self.elapsed()
         self.accounting.trials += 1

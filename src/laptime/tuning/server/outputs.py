@@ -45,9 +45,7 @@ Output = dict[str, Any]
 
 def outputs(endpoint: Endpoint) -> list[Output]:
     """What a server answers to the first different prompts of its load.
-
-    Raises:
-        TrialFailed: it does not answer one.
+    Raises TrialFailed: it does not answer one.
     """
     return asyncio.run(_asked(structs.replace(endpoint, turns=1)))
 
@@ -199,9 +197,7 @@ def figure(case: Case, name: str) -> float:
 
 def rate(case: Case) -> float:
     """Answers per second, of a language model whose tokens are counted output tokens per second.
-
-    Raises:
-        TrialFailed: there is none.
+    Raises TrialFailed: there is none.
     """
     stats = level_stats(case)
     answered = stats.answered.value if stats else None

@@ -76,9 +76,7 @@ class ServerRequest:
 
     def completed(self) -> ServerRequest:
         """The request with what follows from what was asked: the goal from the load, bodies from the file.
-
-        Raises:
-            UsageError: where the file is sent is not said, or it cannot be read.
+        Raises UsageError: where the file is sent is not said, or it cannot be read.
         """
         if self.body and self.url == LANGUAGE_MODEL:
             raise UsageError(
@@ -96,11 +94,7 @@ class ServerRequest:
 
     @property
     def template(self) -> Template:
-        """The command.
-
-        Raises:
-            UsageError: it is none.
-        """
+        """The command. Raises UsageError: it is none."""
         return parsed(self.command)
 
     @property
@@ -131,9 +125,7 @@ class ServerRequest:
 
     def check(self) -> None:
         """Refuse what cannot be done before a server is started.
-
-        Raises:
-            UsageError: the command, the address or the load is impossible.
+        Raises UsageError: the command, the address or the load is impossible.
         """
         template = self.template
         if not (self.rate or self.concurrency):

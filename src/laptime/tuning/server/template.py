@@ -100,9 +100,7 @@ def _chosen(choice: Choice, values: Mapping[str, Value]) -> str:
 
 def parsed(text: str) -> Template:
     """The template that a text means.
-
-    Raises:
-        UsageError: it is none, has nothing to choose from, or needs a shell.
+    Raises UsageError: it is none, has nothing to choose from, or needs a shell.
     """
     choices: list[Choice] = []
     words: list[Word] = []
@@ -118,11 +116,7 @@ def parsed(text: str) -> Template:
 
 
 def _split(text: str) -> list[str]:
-    """Words of a command.
-
-    Raises:
-        UsageError: a quote is open, or something is left to a shell.
-    """
+    """Words of a command. Raises UsageError: a quote is open, or something is left to a shell."""
     reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace_split, reader.commenters = True, ""
     try:

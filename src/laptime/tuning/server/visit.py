@@ -190,9 +190,7 @@ class Visit:
 
     def outputs(self) -> list[Output]:
         """What it answers to the same prompts, one after another.
-
-        Raises:
-            TrialFailed: it does not answer one.
+        Raises TrialFailed: it does not answer one.
         """
         return outputs(self._endpoint)
 
@@ -256,9 +254,7 @@ def has_answers(case: Case) -> bool:
 @contextmanager
 def visiting(request: ServerRequest, values: dict[str, Value], folder: Path) -> Iterator[Visit]:
     """A visit to the server with these choices.
-
-    Raises:
-        TrialFailed: it does not start, or does not answer a first request.
+    Raises TrialFailed: it does not start, or does not answer a first request.
     """
     port = free_port()
     variables, words = request.template.command(values, str(port))

@@ -90,9 +90,7 @@ class SessionJournal:
 
     def _open(self, path: Path, of: str, *, resume: bool) -> None:
         """Take the file; it belongs to this process until it ends. A session begins with an empty one.
-
-        Raises:
-            UsageError: the session that is to go on still runs.
+        Raises UsageError: the session that is to go on still runs.
         """
         try:
             folder.make(folder.home())

@@ -171,11 +171,7 @@ class Loop:
         self.callbacks["zero_grad"].append(rewrite)
 
     def refuse(self, why: str) -> None:
-        """This change cannot be applied here.
-
-        Raises:
-            CannotApply: always.
-        """
+        """This change cannot be applied here. Raises CannotApply: always."""
         raise CannotApply(why)
 
     # What the trial calls.

@@ -111,9 +111,7 @@ class Overlay:
 
     def writing(self, path: Any, *, copies: bool = False, new: bool = False) -> Any:
         """The path to write to instead; with `copies` what is there is copied first.
-
-        Raises:
-            FileExistsError: `new`, and the script sees something there.
+        Raises FileExistsError: `new`, and the script sees something there.
         """
         whole = self.redirected(path)
         if whole is None:

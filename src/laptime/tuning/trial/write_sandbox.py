@@ -180,9 +180,7 @@ class WriteSandbox:
 
     def _merged_folder(self, path: Any) -> str | None:
         """The whole path of a folder whose names differ from those on disk, else None.
-
-        Raises:
-            FileNotFoundError: the script sees no folder there.
+        Raises FileNotFoundError: the script sees no folder there.
         """
         whole = whole_path(path)
         if whole is None or isinstance(path, bytes) or not self.overlay.is_merged(whole):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -268,13 +269,29 @@ def _recorded(kind: str) -> tuple[Any, RecordedCalls]:
 
 
 def _gate(
-    model: Any, recorded: RecordedCalls, folder: Path, *, numerics: str = "reassociated", precision: str = ""
+    model: Any,
+    recorded: RecordedCalls,
+    folder: Path,
+    *,
+    numerics: str = "reassociated",
+    precision: str = "",
+    about: Any = None,
+    threads: int = 0,
 ) -> Gate:
     calls = folder / "calls.npz"
     recorded.save(calls)
     with torch.no_grad():
-        answer = arm_process.outputs(model, arm_process.inputs_in(calls), str(folder / "made.npz"))
-    return sameness(recorded, folder / "made.npz", answer, numerics=numerics, precision=precision)[0]
+        answer = arm_process.outputs(
+            model, arm_process.inputs_in(calls), str(folder / "made.npz"), threads=threads
+        )
+    return sameness(
+        recorded, folder / "made.npz", answer, numerics=numerics, precision=precision, about=about
+    )[0]
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arm_process, "CALLS", 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -285,6 +302,60 @@ def test_planted_harm_is_refused(kind: str, harm: str, tmp_path: Path) -> None:
     assert gate.word == "failed", gate
     failed = [check.name for check in gate.checks if check.outcome == "broken"]
     assert NAMES.get(harm, failed[0]) in failed
+
+
+ABOUT = {"outputs": ["scores", "mixed"], "types": ["float32", "float32"]}
+"""Of the model of two inputs."""
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda made: {**made, "scores": made["scores"].double()}, "types"),
+        (lambda made: {"logits": made["scores"], "mixed": made["mixed"]}, "names"),
+        (lambda made: tuple(made.values()), "names"),
+        (lambda made: {"scores": made["mixed"], "mixed": made["scores"]}, "outputs"),
+        (lambda made: {"mixed": made["mixed"], "scores": made["scores"]}, ""),
+    ],
+)
+def test_names_and_types_count_and_the_order_of_a_dict_does_not(
+    change: Callable[[Any], Any], check: str, tmp_path: Path
+) -> None:
+    module, recorded = _recorded("two inputs")
+    gate = _gate(lambda *given: change(module(*given)), recorded, tmp_path, about=ABOUT)
+    assert [each.name for each in gate.checks if each.outcome == "broken"][:1] == [check] * bool(check), gate
+
+
+@pytest.mark.parametrize("number", [101, 50])
+def test_what_is_wrong_late_or_rarely_is_refused(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arm_process, "CALLS", 300)
+    monkeypatch.setattr(arm_process, "SECONDS", 30.0)
+    module, recorded = _recorded("branches")
+    made: list[int] = []
+
+    def call(*given: Any) -> Any:
+        made.append(1)
+        is_wrong = len(made) > number if number == 101 else len(made) % number == 0
+        return module(*given) * (1 + is_wrong)
+
+    gate = _gate(call, recorded, tmp_path)
+    assert [each.name for each in gate.checks if each.outcome == "broken"] == ["late"], gate
+
+
+def test_calls_of_several_threads_that_disturb_each_other_are_refused(tmp_path: Path) -> None:
+    module, recorded = _recorded("branches")
+    held: dict[str, Any] = {}
+
+    def shared(x: Any) -> Any:
+        held["x"] = x
+        time.sleep(0.001)
+        return module(held["x"])
+
+    gate = _gate(shared, recorded, tmp_path, threads=4)
+    assert [each.name for each in gate.checks if each.outcome == "broken"] == ["threads"], gate
+    assert _gate(module, recorded, tmp_path, threads=4).word == "passed"
 
 
 def _right_shapes_and_no_nan(outputs: list[Any], reference: list[Any]) -> bool:

@@ -92,9 +92,7 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
 
 def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) -> float:
     """Seconds of a call that is not recorded: measured afresh, or on the way, or now.
-
-    Raises:
-        TrialFailed: it does not run.
+    Raises TrialFailed: it does not run.
     """
     alone = evaluator.timings[built(recipe)].seconds if evaluator.raced.instances == 1 else []
     samples = measured.samples if measured is not None else [alone]

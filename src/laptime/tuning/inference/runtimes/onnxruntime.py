@@ -99,11 +99,7 @@ CHANGES = [
 
 
 def write_onnx(draft: Draft, folder: Path) -> None:
-    """Writes model.onnx.
-
-    Raises:
-        Refused: it cannot be exported, or not for any batch size.
-    """
+    """Writes model.onnx. Raises Refused: it cannot be exported, or not for any batch size."""
     there = draft.file or draft.export
     if there is not None and there.is_file():
         _place(there, folder)
@@ -134,9 +130,7 @@ def _export(draft: Draft, folder: Path) -> None:
 
 def _place(file: Path, folder: Path) -> None:
     """An ONNX file at another place, with the files that hold its weights.
-
-    Raises:
-        Refused: weights lie outside its folder, which no copy could find.
+    Raises Refused: weights lie outside its folder, which no copy could find.
     """
     link(file, folder / "model.onnx")
     for name in _outside(file):
@@ -159,9 +153,7 @@ def _outside(file: Path) -> set[str]:
 
 def write_int8(draft: Draft, folder: Path) -> None:
     """Writes model.onnx, weights and activations in int8.
-
-    Raises:
-        Refused: it cannot be exported or quantised.
+    Raises Refused: it cannot be exported or quantised.
     """
     write_onnx(draft, folder)
     calibration = RecordedCalls.load(draft.calibration).calls[0].inputs
@@ -174,9 +166,7 @@ def write_int8(draft: Draft, folder: Path) -> None:
 
 def write_dynamic_int8(draft: Draft, folder: Path) -> None:
     """Writes model.onnx, weights of matrix products in int8, activations quantised in each call.
-
-    Raises:
-        Refused: it cannot be exported or quantised, or has no products with weights.
+    Raises Refused: it cannot be exported or quantised, or has no products with weights.
     """
     write_onnx(draft, folder)
     try:

@@ -84,9 +84,7 @@ CHANGES = [
 
 def write(draft: Draft, folder: Path) -> None:
     """Writes model.xml and model.bin; weights stay in float32.
-
-    Raises:
-        Refused: it cannot be exported or converted.
+    Raises Refused: it cannot be exported or converted.
     """
     import openvino
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laptime.measure.recorded_calls import RecordedCalls
+from laptime.tuning.inference.arm_process import leaves
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, Refused, first_words
 from laptime.tuning.optimization import Options
@@ -52,10 +53,12 @@ def _capture(draft: Draft, options: Options) -> None:
 
 
 def in_half_precision(draft: Draft, dtype: str) -> None:
-    """The module with its weights in a type of torch; floats are cast on the way in and on the way out."""
+    """The module with its weights in a type of torch; floats are cast going in, and back coming out."""
     import torch
 
     half = getattr(torch, dtype)
+    with torch.no_grad():
+        types = [each.dtype for each in leaves(draft.module(*draft.inputs))]
 
     class Cast(torch.nn.Module):
         def __init__(self, module: torch.nn.Module) -> None:
@@ -64,11 +67,10 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
 
         def forward(self, *given: torch.Tensor) -> Any:
             output = self.module(*(_to(each, half) for each in given))
+            made = [each.to(own) for each, own in zip(leaves(output), types, strict=True)]
             if isinstance(output, torch.Tensor):
-                return _to(output, torch.float32)
-            if isinstance(output, dict):
-                return {key: _to(value, torch.float32) for key, value in output.items()}
-            return tuple(_to(value, torch.float32) for value in output)
+                return made[0]
+            return dict(zip(output, made, strict=True)) if isinstance(output, dict) else tuple(made)
 
     draft.module = Cast(draft.module).eval()
 
@@ -96,9 +98,7 @@ def _narrow_to_int4(draft: Draft, options: Options) -> None:
 
 def _quantise(draft: Draft, config: Any) -> None:
     """Large linear layers by a configuration of torchao, which torch.export sees as plain tensors.
-
-    Raises:
-        Refused: there are none, or it cannot be done.
+    Raises Refused: there are none, or it cannot be done.
     """
     from torchao.quantization import quantize_
     from torchao.utils import unwrap_tensor_subclass
@@ -295,22 +295,14 @@ CHANGES = [
 
 
 def write_exported(draft: Draft, folder: Path) -> None:
-    """Writes model.pt2.
-
-    Raises:
-        Refused: it cannot be exported.
-    """
+    """Writes model.pt2. Raises Refused: it cannot be exported."""
     import torch
 
     torch.export.save(graph_of(draft), folder / "model.pt2")
 
 
 def graph_of(draft: Draft) -> torch.export.ExportedProgram:
-    """The exported model, for any batch size where it may vary.
-
-    Raises:
-        Refused: it cannot be exported.
-    """
+    """The exported model, for any batch size where it may vary. Raises Refused: it cannot be exported."""
     import torch
 
     tracing: Any = torch.export
@@ -329,9 +321,7 @@ def graph_of(draft: Draft) -> torch.export.ExportedProgram:
 
 def write_packaged(draft: Draft, folder: Path) -> None:
     """Writes compiled.pt2, with the weights frozen into it. Needs a C++ compiler, once.
-
-    Raises:
-        Refused: it cannot be exported or compiled.
+    Raises Refused: it cannot be exported or compiled.
     """
     import torch
     import torch._inductor
@@ -353,9 +343,7 @@ def write_packaged(draft: Draft, folder: Path) -> None:
 
 def write_packaged_int8(draft: Draft, folder: Path) -> None:
     """Writes compiled.pt2 of a graph that torchao has quantised (PT2E).
-
-    Raises:
-        Refused: it cannot be exported, quantised or compiled.
+    Raises Refused: it cannot be exported, quantised or compiled.
     """
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
