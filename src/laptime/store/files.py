@@ -45,23 +45,22 @@ def read(path: Path) -> Run:
 
 def stored(root: Path | None = None) -> list[Path]:
     """The files of all runs, newest first."""
-    paths = {folder.id_of(path): path for path in map(Path, entries(root or folder.home()))}
-    return [paths[run_id] for run_id in sorted(paths, reverse=True)]
+    return [Path(path) for path in paths(root or folder.home())]
 
 
-def entries(base: Path) -> list[os.DirEntry[str]]:
-    """The run files of a store, journals first.
+def paths(base: Path) -> list[str]:
+    """The same as text: a Path takes longer to make than a file to find.
 
-    A run that was stopped between its two files has both; the finished one counts, which is the later here.
+    A run that was stopped between its two files has a journal and a finished file; the finished one counts.
     """
-    runs = [
-        entry
-        for month in _scanned(base / "runs")
-        if month.is_dir()
-        for entry in _scanned(month)
-        if entry.name.endswith(folder.SUFFIXES) and not entry.name.startswith(".")
-    ]
-    return sorted(runs, key=lambda entry: not entry.name.endswith(".jsonl"))
+    by_id: dict[str, str] = {}
+    for month in _scanned(base / "runs"):
+        for entry in _scanned(month) if month.is_dir() else ():
+            if entry.name.endswith(folder.SUFFIXES) and not entry.name.startswith("."):
+                run_id = entry.name.partition(".")[0]
+                if run_id not in by_id or not entry.name.endswith(".jsonl"):
+                    by_id[run_id] = entry.path
+    return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
 
 
 def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:

@@ -8,6 +8,7 @@ hand is noticed by its name, size and time of change. Where nothing can be writt
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -98,8 +99,10 @@ class Kept(Struct, Generic[Row], frozen=True):
     final: Callable[[Row], bool]
 
 
-Indexed = dict[tuple[str, int, int], bytes | None]
-"""Runs, still as JSON, by path, time of change and size of their file."""
+Indexed = dict[tuple[str, int, int], bytes]
+"""Rows, still as JSON, by path, time of change and size of their file."""
+_CHUNK = 1000
+"""Files that are looked up, read and kept at once: what ends early loses no more than these."""
 
 
 class _File(NamedTuple):
@@ -116,25 +119,59 @@ def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[Li
         root: the store; None for the usual one.
         limit: at most so many; None for all.
     """
-    every = _on_disk(root or folder.home())
-    return list(_rows(root or folder.home(), every, limit, _LINES)), len(every)
+    base = root or folder.home()
+    every = files.paths(base)
+    return list(_rows(base, every[:limit], _LINES, drop=limit is None)), len(every)
 
 
 def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:
     """What a table has of every run, newest first; what it lacks is read from the files, and kept."""
     base = root or folder.home()
-    return _rows(base, _on_disk(base), None, kept)
+    return _rows(base, files.paths(base), kept)
 
 
-def _rows(base: Path, every: list[_File], limit: int | None, kept: Kept[Row]) -> Iterator[Row]:
-    wanted = every if limit is None else every[:limit]
+def names(root: Path | None = None) -> dict[str, Path]:
+    """The newest run of each --name, newest first."""
+    base = root or folder.home()
+    found: dict[str, Path] = {}
+    for run in rows(_NAMES, base):
+        if run.name and run.name not in found:
+            found[run.name] = base / run.path
+    return found
+
+
+def _rows(base: Path, wanted: list[str], kept: Kept[Row], *, drop: bool = True) -> Iterator[Row]:
+    """Rows of these files, newest first.
+
+    Args:
+        drop: whether rows of files that are not wanted leave the index at the end.
+    """
     if not wanted:
         return
-    index, indexed = _opened(base / NAME, kept.table, least=min(file.relative for file in wanted))
+    index = _opened(base / NAME)
+    start = len(str(base)) + 1
+    try:
+        for first in range(0, len(wanted), _CHUNK):
+            found = list(_stated(wanted[first : first + _CHUNK], start))
+            try:
+                indexed = _content(index, kept.table, [file.relative for file in found])
+            except sqlite3.DatabaseError:  # a damaged page, which nobody sees before it is read
+                index, indexed = _renewed(index, base / NAME), {}
+            yield from _chunk(index, found, indexed, kept)
+        if drop and index is not None:
+            _forget(index, kept.table, {path[start:] for path in wanted})
+    finally:
+        if index is not None:
+            index.close()
+
+
+def _chunk(
+    index: sqlite3.Connection | None, found: list[_File], indexed: Indexed, kept: Kept[Row]
+) -> Iterator[Row]:
     fresh: list[tuple[str, int, int, bytes]] = []
     newest = (time.time() - _FRESH) * 1e9
     try:
-        for file in wanted:
+        for file in found:
             row = _decoded(kept, indexed.get((file.relative, file.mtime, file.size)))
             if row is None:
                 row = _read(kept, file)
@@ -144,23 +181,15 @@ def _rows(base: Path, every: list[_File], limit: int | None, kept: Kept[Row]) ->
                     fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(row)))
             yield row
     finally:  # who needs no more rows ends it early
-        if index is not None:
-            there = {file.relative for file in every}
-            gone = [path for path, _, _ in indexed if path not in there]
-            _keep(index, kept.table, fresh, gone=gone)
-            index.close()
+        if index is not None and fresh:
+            _write(index, f"replace into {kept.table} values (?, ?, ?, ?)", fresh)  # noqa: S608 (ours)
 
 
-def _on_disk(base: Path) -> list[_File]:
-    """All run files, newest first; a run that has two files has its finished one."""
-    by_id: dict[str, _File] = {}
-    start = len(str(base)) + 1
-    for entry in files.entries(base):
+def _stated(paths: list[str], start: int) -> Iterator[_File]:
+    for path in paths:
         with contextlib.suppress(OSError):
-            stat = entry.stat()
-            run_id = entry.name.partition(".")[0]
-            by_id[run_id] = _File(entry.path, entry.path[start:], stat.st_mtime_ns, stat.st_size)
-    return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
+            stat = os.stat(path)  # noqa: PTH116 (a Path takes longer to make)
+            yield _File(path, path[start:], stat.st_mtime_ns, stat.st_size)
 
 
 def _read(kept: Kept[Row], file: _File) -> Row | None:
@@ -218,13 +247,30 @@ _LINES = Kept(
 )
 
 
-def _opened(path: Path, table: str, *, least: str) -> tuple[sqlite3.Connection | None, Indexed]:
-    """The index and what it holds, made again where it is damaged; None where it cannot be used now."""
+class _Named(Struct, frozen=True):
+    """What finding a run by its name needs of a row in `lines`: decoding no more is three times as fast."""
+
+    path: str
+    name: str = ""
+
+
+_NAMES = Kept(
+    table="lines",
+    decode=msgspec.json.Decoder(_Named).decode,
+    read=_LINES.read,
+    unreadable=_LINES.unreadable,
+    final=_LINES.final,
+)
+
+
+def _opened(path: Path) -> sqlite3.Connection | None:
+    """The index, made again where it is damaged; None where it cannot be used now."""
     for _ in range(2):
         index = None
         try:
             index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
-            return index, _content(index, table, least)
+            _prepare(index)
+            return index
         except sqlite3.DatabaseError as error:
             if index is not None:
                 index.close()
@@ -232,14 +278,19 @@ def _opened(path: Path, table: str, *, least: str) -> tuple[sqlite3.Connection |
                 break
             with contextlib.suppress(OSError):
                 path.unlink()
-    return None, {}
+    return None
 
 
-def _content(index: sqlite3.Connection, table: str, least: str) -> Indexed:
-    """What the index holds; its tables are made where there are none.
+def _renewed(index: sqlite3.Connection | None, path: Path) -> sqlite3.Connection | None:
+    if index is not None:
+        index.close()
+    with contextlib.suppress(OSError):
+        path.unlink()
+    return _opened(path)
 
-    Args:
-        least: runs whose paths sort before this one are not fetched, and None.
+
+def _prepare(index: sqlite3.Connection) -> None:
+    """Make the tables where there are none.
 
     Raises:
         sqlite3.DatabaseError: damaged, or made by another version.
@@ -257,9 +308,20 @@ def _content(index: sqlite3.Connection, table: str, least: str) -> Indexed:
         (version,)
     ]:
         raise sqlite3.DatabaseError("damaged, or made by another version")
-    query = f"select path, mtime, size, case when path >= ? then line end from {table}"  # noqa: S608 (ours)
-    rows = index.execute(query, (least,)).fetchall()
-    return {(path, mtime, size): line for path, mtime, size, line in rows}
+
+
+def _content(index: sqlite3.Connection | None, table: str, paths: list[str]) -> Indexed:
+    """What the index holds of files whose paths lie between the first and the last of these.
+
+    Raises:
+        sqlite3.DatabaseError: damaged.
+    """
+    if index is None or not paths:
+        return {}
+    query = f"select path, mtime, size, line from {table} where path between ? and ?"  # noqa: S608 (ours)
+    with contextlib.suppress(sqlite3.OperationalError):  # locked
+        return {row[:3]: row[3] for row in index.execute(query, (min(paths), max(paths)))}
+    return {}
 
 
 def _decoded(kept: Kept[Row], data: bytes | None) -> Row | None:
@@ -268,12 +330,16 @@ def _decoded(kept: Kept[Row], data: bytes | None) -> Row | None:
     return None
 
 
-def _keep(index: sqlite3.Connection, table: str, fresh: list[Any], *, gone: list[str]) -> None:
-    """Put new runs in and take missing ones out; what fails is done next time."""
-    if not (fresh or gone):
-        return
+def _forget(index: sqlite3.Connection, table: str, there: set[str]) -> None:
+    """Take out rows of files that are gone."""
+    with contextlib.suppress(sqlite3.DatabaseError):
+        gone = [row for row in index.execute(f"select path from {table}") if row[0] not in there]  # noqa: S608 (ours)
+        _write(index, f"delete from {table} where path = ?", gone)  # noqa: S608 (ours)
+
+
+def _write(index: sqlite3.Connection, statement: str, rows: list[Any]) -> None:
+    """Carry out a statement for each row; what fails is done next time."""
     with contextlib.suppress(sqlite3.Error):
         index.execute("begin immediate")
-        index.executemany(f"replace into {table} values (?, ?, ?, ?)", fresh)  # noqa: S608 (ours)
-        index.executemany(f"delete from {table} where path = ?", [(path,) for path in gone])  # noqa: S608 (ours)
+        index.executemany(statement, rows)
         index.execute("commit")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,9 @@ from laptime.store.journal import is_running
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
 _SHORTEST = 3
 """Letters of an id at least: fewer match by accident what was meant as something else."""
+
+_COMPARED = 1000
+"""Names, the newest first, among which a misspelt one is looked for."""
 
 
 def load(reference: str, root: Path | None = None) -> Run:
@@ -39,7 +44,7 @@ def find(reference: str, root: Path | None = None) -> Path:
         raise UsageError(
             f"there is no file {reference}", why="the name ends like a run file", next="laptime list"
         )
-    runs = files.stored(root)
+    runs = files.paths(root or folder.home())
     if not runs:
         where = root or folder.home()
         raise UsageError(
@@ -52,7 +57,7 @@ def find(reference: str, root: Path | None = None) -> Path:
         finished = sum(1 for _ in _ended(runs))
         why = f"only {finished} of them {'has' if finished == 1 else 'have'} ended"
         raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
-    near = closest(reference, _named(root))
+    near = closest(reference, itertools.islice(index.names(root), _COMPARED))
     raise UsageError(
         f"no run answers to {reference!r}",
         why="it is no path, no id or part of one, and no --name of a stored run",
@@ -69,20 +74,18 @@ def path_of(reference: str, root: Path | None = None) -> Path | None:
     path = Path(reference)
     if reference.endswith(folder.SUFFIXES) or "/" in reference:
         return path if reference.endswith(folder.SUFFIXES) and path.is_file() else None
-    runs = files.stored(root)
+    runs = files.paths(root or folder.home())
     last = _LAST.fullmatch(reference)
     if last:
-        back = int(last[1] or 0)
-        return next((path for index, path in enumerate(_ended(runs)) if index == back), None)
-    for path in runs:
-        if folder.id_of(path) == reference:
-            return path
-    return _named(root).get(reference) or _by_part(reference, runs)
+        return next(itertools.islice(_ended(runs), int(last[1] or 0), None), None)
+    by_id = {os.path.basename(path).partition(".")[0]: path for path in runs}  # noqa: PTH119 (100,000 of them)
+    if reference in by_id:
+        return Path(by_id[reference])
+    return index.names(root).get(reference) or _by_part(reference, by_id)
 
 
-def _by_part(part: str, runs: list[Path]) -> Path | None:
-    paths = {folder.id_of(path): path for path in runs}
-    ids = [run_id for run_id in paths if run_id.startswith(part) or run_id.endswith(part)]
+def _by_part(part: str, by_id: dict[str, str]) -> Path | None:
+    ids = [run_id for run_id in by_id if run_id.startswith(part) or run_id.endswith(part)]
     if len(part) < _SHORTEST or not ids:
         return None
     if len(ids) > 1:
@@ -91,16 +94,9 @@ def _by_part(part: str, runs: list[Path]) -> Path | None:
             why=f"{', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''}",
             next=f"type more of it: {ids[0]}, say",
         )
-    return paths[ids[0]]
+    return Path(by_id[ids[0]])
 
 
-def _ended(runs: list[Path]) -> Iterator[Path]:
+def _ended(runs: list[str]) -> Iterator[Path]:
     """All but those that are being measured right now."""
-    return (path for path in runs if path.suffix != ".jsonl" or not is_running(path))
-
-
-def _named(root: Path | None) -> dict[str, Path]:
-    """Runs by their --name; of equal names the newest counts."""
-    base = root or folder.home()
-    newest_last = reversed(index.listing(root)[0])
-    return {run.name: base / run.path for run in newest_last if run.name}
+    return (Path(path) for path in runs if not path.endswith(".jsonl") or not is_running(Path(path)))

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import msgspec
@@ -239,18 +239,23 @@ def table(
     On a terminal long words lose their middle where the lines would be longer than it is wide; the first
     column, which is typed again, numbers and the columns named in `whole` stay whole.
     """
-    from rich.table import Table
-    from rich.text import Text
+    from rich.cells import cell_len
 
-    from laptime.reports.text_layout import GAP, drawn, printed
+    from laptime.reports.text_layout import GAP
 
-    grid = Table(box=None, pad_edge=False, show_edge=False, padding=(0, len(GAP), 0, 0))
-    for title in titles:
-        justify: Literal["right", "left"] = "right" if title in right else "left"
-        grid.add_column(Text(title, style="bold"), justify=justify, no_wrap=True)
-    for row in _fitted(titles, rows, (titles[0], *right, *whole)):
-        grid.add_row(*map(Text, row))
-    return printed(drawn(grid), color=wants_color()).rstrip()
+    cells = [titles, *_fitted(titles, rows, (titles[0], *right, *whole))]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padding = [" " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)]
+        padded = [
+            pad + text if title in right else text + pad
+            for title, text, pad in zip(titles, row, padding, strict=True)
+        ]
+        lines.append(GAP.join(padded).rstrip())
+    if wants_color():
+        lines[0] = f"\x1b[1m{lines[0]}\x1b[0m"
+    return "\n".join(lines)
 
 
 def _fitted(
