@@ -254,7 +254,7 @@ class _Named(Struct, frozen=True):
     name: str = ""
 
 
-_NAMES = Kept(
+_NAMES: Kept[Any] = Kept(
     table="lines",
     decode=msgspec.json.Decoder(_Named).decode,
     read=_LINES.read,
