@@ -24,12 +24,9 @@ from laptime.records.quantity import Quantity
 Floats = NDArray[np.float64]
 LEVEL = 0.95
 BATCHES = 20
-NOTHING = 1.1
-"""A correlation time that samples which do not repeat each other show by chance."""
+NOTHING = 1.1  # a correlation time that samples which do not repeat each other show by chance
 ALIKE = 1e-3
 """Share of the median within which the order of samples is that of the clock's last digits."""
-FEW = 256
-"""Samples up to which products are faster than two Fourier transforms: 40 take 2 us in place of 70."""
 FEWEST_INDEPENDENT = 10
 """Of many samples that are worth fewer independent ones than this, an interval covers too rarely."""
 _NORMAL = NormalDist()
@@ -115,16 +112,13 @@ def _worth(n: int, time: float) -> float:
 def _correlation_time(x: Floats) -> float:
     """Samples that tell as much as one independent one, from 1 on; 1 for a series that never changes."""
     n = len(x)
-    mean = float(x.sum()) / n
-    centred = x - mean
-    variance = float(centred @ centred)
-    if variance <= 1e-18 * n * mean**2:
+    centred = x - (mean := float(x.sum()) / n)
+    if (variance := float(centred @ centred)) <= 1e-18 * n * mean**2:
         return 1.0
-    if n <= FEW:
-        rho = np.correlate(centred, centred, "full")[n - 1 : n - 1 + n // 2] / variance
+    if n <= 256:  # 40 products of rows take 2 us, two Fourier transforms 70
+        rho = np.correlate(centred, centred, "full")[n - 1 :][: n // 2] / variance
     else:
-        size = 1 << (2 * n - 1).bit_length()
-        spectrum = np.fft.rfft(centred, size)
+        spectrum = np.fft.rfft(centred, size := 1 << (2 * n - 1).bit_length())
         rho = np.fft.irfft(spectrum * np.conj(spectrum), size)[: n // 2] / variance
     # Geyer: sums of neighbouring autocorrelations are positive in theory; stop where noise takes over.
     pairs = rho[1 : len(rho) - 1 : 2] + rho[2 : len(rho) : 2] if len(rho) > 2 else np.array([])

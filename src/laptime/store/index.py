@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit import __version__
 from laptime.kit.errors import UsageError
@@ -25,9 +25,9 @@ from laptime.store import files, folder
 
 NAME = "index.sqlite"
 _FORMAT = 2
-_FRESH = 2.0
-"""Seconds after a file's last change in which it is not indexed: FAT counts in steps of two seconds, and
-another change within them would not show."""
+_FRESH = (
+    2.0  # seconds in which a changed file is not indexed: FAT counts in twos, another change would not show
+)
 _TABLES = (
     "create table if not exists lines"
     " (path text primary key, mtime integer, size integer, line blob) without rowid",
@@ -43,7 +43,7 @@ Row = TypeVar("Row")
 class Number(Struct, frozen=True, kw_only=True):
     """One statistic of a case, in its SI unit."""
 
-    case: str | None
+    case: str | None = None
     tag: str
     value: float | None
     unit: str
@@ -101,8 +101,7 @@ class Kept(Struct, Generic[Row], frozen=True):
 
 Indexed = dict[tuple[str, int, int], bytes]
 """Rows, still as JSON, by path, time of change and size of their file."""
-_CHUNK = 1000
-"""Files that are looked up, read and kept at once: what ends early loses no more than these."""
+_CHUNK = 1000  # files that are looked up, read and kept at once: what ends early loses no more
 
 
 class _File(NamedTuple):
@@ -134,18 +133,14 @@ def names(root: Path | None = None) -> dict[str, Path]:
     """The newest run of each --name, newest first."""
     base = root or folder.home()
     found: dict[str, Path] = {}
-    for run in rows(_NAMES, base):
+    for run in rows(_LINES, base):
         if run.name and run.name not in found:
             found[run.name] = base / run.path
     return found
 
 
 def _rows(base: Path, wanted: list[str], kept: Kept[Row], *, drop: bool = True) -> Iterator[Row]:
-    """Rows of these files, newest first.
-
-    Args:
-        drop: whether rows of files that are not wanted leave the index at the end.
-    """
+    """Rows of these files, newest first; with `drop`, those of other files leave the index at the end."""
     if not wanted:
         return
     index = _opened(base / NAME)
@@ -156,18 +151,19 @@ def _rows(base: Path, wanted: list[str], kept: Kept[Row], *, drop: bool = True) 
             try:
                 indexed = _content(index, kept.table, [file.relative for file in found])
             except sqlite3.DatabaseError:  # a damaged page, which nobody sees before it is read
-                index, indexed = _renewed(index, base / NAME), {}
+                index, indexed = _opened(base / NAME, damaged=True), {}
             yield from _chunk(index, found, indexed, kept)
         if drop and index is not None:
-            _forget(index, kept.table, {path[start:] for path in wanted})
+            there = {path[start:] for path in wanted}
+            indexed_paths = index.execute(f"select path from {kept.table}")  # noqa: S608 (ours)
+            gone = [row for row in indexed_paths if row[0] not in there]
+            _write(index, f"delete from {kept.table} where path = ?", gone)  # noqa: S608 (ours)
     finally:
         if index is not None:
             index.close()
 
 
-def _chunk(
-    index: sqlite3.Connection | None, found: list[_File], indexed: Indexed, kept: Kept[Row]
-) -> Iterator[Row]:
+def _chunk(index: Any, found: list[_File], indexed: Indexed, kept: Kept[Row]) -> Iterator[Row]:
     fresh: list[tuple[str, int, int, bytes]] = []
     newest = (time.time() - _FRESH) * 1e9
     try:
@@ -200,8 +196,7 @@ def _read(kept: Kept[Row], file: _File) -> Row | None:
         return kept.unreadable(file.relative, error) if path.exists() else None
 
 
-def listed(run: Run, path: str) -> ListedRun:
-    """What a listing shows of this run."""
+def _listed(run: Run, path: str) -> ListedRun:
     case, number = _headline(run)
     return ListedRun(
         id=folder.id_of(Path(path)),
@@ -231,15 +226,16 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     for case in run.cases:
         stat = headline(case)
         if stat is not None:
-            fields = {name: getattr(stat, name) for name in ("tag", "value", "unit", "ci95", "n", "regime")}
-            return case.key, Number(case=case.key, **fields)
+            return case.key, structs.replace(
+                msgspec.convert(stat, Number, from_attributes=True), case=case.key
+            )
     return (run.cases[0].key if run.cases else ""), None
 
 
 _LINES = Kept(
     table="lines",
     decode=msgspec.json.Decoder(ListedRun).decode,
-    read=lambda path, relative: listed(files.read(path), relative),
+    read=lambda path, relative: _listed(files.read(path), relative),
     unreadable=lambda path, error: ListedRun(
         id=folder.id_of(Path(path)), path=path, fault=error.why or error.what
     ),
@@ -247,50 +243,24 @@ _LINES = Kept(
 )
 
 
-class _Named(Struct, frozen=True):
-    """What finding a run by its name needs of a row in `lines`: decoding no more is three times as fast."""
-
-    path: str
-    name: str = ""
-
-
-_NAMES: Kept[Any] = Kept(
-    table="lines",
-    decode=msgspec.json.Decoder(_Named).decode,
-    read=_LINES.read,
-    unreadable=_LINES.unreadable,
-    final=_LINES.final,
-)
-
-
-def _opened(path: Path) -> sqlite3.Connection | None:
-    """The index, made again where it is damaged; None where it cannot be used now."""
-    for _ in range(2):
-        index = None
+def _opened(path: Path, *, damaged: bool = False) -> sqlite3.Connection | None:
+    """The index, made again when it is damaged; None when it cannot be used now."""
+    for again in (damaged, True):
         try:
+            if again:
+                path.unlink(missing_ok=True)
             index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
             _prepare(index)
             return index
-        except sqlite3.DatabaseError as error:
-            if index is not None:
-                index.close()
-            if isinstance(error, sqlite3.OperationalError):  # locked, or no place to write: not damaged
-                break
-            with contextlib.suppress(OSError):
-                path.unlink()
+        except (sqlite3.OperationalError, OSError):  # locked, or no place to write: not damaged
+            return None
+        except sqlite3.DatabaseError:
+            index.close()
     return None
 
 
-def _renewed(index: sqlite3.Connection | None, path: Path) -> sqlite3.Connection | None:
-    if index is not None:
-        index.close()
-    with contextlib.suppress(OSError):
-        path.unlink()
-    return _opened(path)
-
-
 def _prepare(index: sqlite3.Connection) -> None:
-    """Make the tables where there are none.
+    """Make the tables of an empty file.
 
     Raises:
         sqlite3.DatabaseError: damaged, or made by another version.
@@ -299,28 +269,18 @@ def _prepare(index: sqlite3.Connection) -> None:
     index.execute("pragma synchronous = off")  # it can be made again
     tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
     if not tables:
-        index.execute("begin immediate")
-        for each in _TABLES:
-            index.execute(each)
+        index.executescript(f"begin immediate; {'; '.join(_TABLES)}; commit")
         index.execute("insert or ignore into made values (?)", (version,))
-        index.execute("commit")
-    elif tables != {"lines", "levels", "made"} or index.execute("select * from made").fetchall() != [
-        (version,)
-    ]:
+    elif tables != {"lines", "levels", "made"} or list(index.execute("select * from made")) != [(version,)]:
         raise sqlite3.DatabaseError("damaged, or made by another version")
 
 
 def _content(index: sqlite3.Connection | None, table: str, paths: list[str]) -> Indexed:
-    """What the index holds of files whose paths lie between the first and the last of these.
-
-    Raises:
-        sqlite3.DatabaseError: damaged.
-    """
-    if index is None or not paths:
-        return {}
+    """What the index holds of the files between the first and the last of these; DatabaseError if damaged."""
     query = f"select path, mtime, size, line from {table} where path between ? and ?"  # noqa: S608 (ours)
     with contextlib.suppress(sqlite3.OperationalError):  # locked
-        return {row[:3]: row[3] for row in index.execute(query, (min(paths), max(paths)))}
+        if index is not None and paths:
+            return {row[:3]: row[3] for row in index.execute(query, (min(paths), max(paths)))}
     return {}
 
 
@@ -328,13 +288,6 @@ def _decoded(kept: Kept[Row], data: bytes | None) -> Row | None:
     with contextlib.suppress(msgspec.MsgspecError, TypeError):
         return None if data is None else kept.decode(data)
     return None
-
-
-def _forget(index: sqlite3.Connection, table: str, there: set[str]) -> None:
-    """Take out rows of files that are gone."""
-    with contextlib.suppress(sqlite3.DatabaseError):
-        gone = [row for row in index.execute(f"select path from {table}") if row[0] not in there]  # noqa: S608 (ours)
-        _write(index, f"delete from {table} where path = ?", gone)  # noqa: S608 (ours)
 
 
 def _write(index: sqlite3.Connection, statement: str, rows: list[Any]) -> None:

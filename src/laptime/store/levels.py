@@ -98,15 +98,7 @@ def _of_case(case: Case) -> CaseLevels:
         stats = summarize(case)
         first = headline(case) or next(iter(stats.values()), None)  # imported numbers may be anything
     levels = [
-        Level(
-            tag=stat.tag,
-            title=stat.title,
-            unit=stat.unit,
-            value=stat.value,
-            better=stat.better,
-            ci95=stat.ci95,
-            at_least=stat.at_least,
-        )
+        msgspec.convert(stat, Level, from_attributes=True)
         for stat in stats.values()
         if stat.value is not None and stat.value > 0
     ]

@@ -41,17 +41,13 @@ def find(reference: str, root: Path | None = None) -> Path:
     if path is not None:
         return path
     if reference.endswith(folder.SUFFIXES):
-        raise UsageError(
-            f"there is no file {reference}", why="the name ends like a run file", next="laptime list"
-        )
+        why = "the name ends like a run file"
+        raise UsageError(f"there is no file {reference}", why=why, next="laptime list")
     runs = files.paths(root or folder.home())
     if not runs:
-        where = root or folder.home()
-        raise UsageError(
-            f"no run answers to {reference!r}",
-            why=f"nothing is stored under {where} yet",
-            next="laptime bench torchvision:resnet18",
-        )
+        why = f"nothing is stored under {root or folder.home()} yet"
+        next_ = "laptime bench torchvision:resnet18"
+        raise UsageError(f"no run answers to {reference!r}", why=why, next=next_)
     last = _LAST.fullmatch(reference)
     if last:
         finished = sum(1 for _ in _ended(runs))

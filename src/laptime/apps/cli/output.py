@@ -235,27 +235,22 @@ def table(
     whole: Sequence[str] = (),
 ) -> str:
     """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too.
-
-    On a terminal long words lose their middle where the lines would be longer than it is wide; the first
-    column, which is typed again, numbers and the columns named in `whole` stay whole.
+    Long words lose their middle to fit a terminal, except in the first column, in numbers and in `whole`.
     """
-    from rich.cells import cell_len
+    from rich.cells import cell_len, set_cell_size
 
     from laptime.reports.text_layout import GAP
 
     cells = [titles, *_fitted(titles, rows, (titles[0], *right, *whole))]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padding = [" " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True)]
-        padded = [
-            pad + text if title in right else text + pad
-            for title, text, pad in zip(titles, row, padding, strict=True)
-        ]
-        lines.append(GAP.join(padded).rstrip())
-    if wants_color():
-        lines[0] = f"\x1b[1m{lines[0]}\x1b[0m"
-    return "\n".join(lines)
+    lines = [
+        GAP.join(
+            text.rjust(width) if title in right else set_cell_size(text, width)
+            for title, text, width in zip(titles, row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join([f"\x1b[1m{lines[0]}\x1b[0m" if wants_color() else lines[0], *lines[1:]])
 
 
 def _fitted(
