@@ -88,8 +88,7 @@ class Kept(Struct, Generic[Row], frozen=True):
         table: its name.
         decode: a row as it was kept.
         read: the row of a file and its path in the store; raises UsageError where that cannot be read.
-        unreadable: the row of such a file; None leaves it out.
-        final: whether a row may be kept: its run has ended.
+        unreadable: the row of such a file; None leaves it out. final: whether its run has ended.
     """
 
     table: Literal["lines", "levels"]
@@ -112,12 +111,7 @@ class _File(NamedTuple):
 
 
 def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[ListedRun], int]:
-    """The newest runs, newest first, and how many there are in all.
-
-    Args:
-        root: the store; None for the usual one.
-        limit: at most so many; None for all.
-    """
+    """The newest runs, newest first, at most `limit`, and how many there are in all."""
     base = root or folder.home()
     every = files.paths(base)
     return list(_rows(base, every[:limit], _LINES, drop=limit is None)), len(every)
