@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-FENCE = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(laptime [^`\n]+)`")
 PATTERN = re.compile(r"\.\.\.|\[[A-Z-]|[|<>{}]|\b(?:COMMAND|SCRIPT|OPTIONS)\b")
 """Of a line that shows a shape, not a command, outside of quotes: braces in them are choices of a server."""
@@ -29,7 +29,9 @@ QUOTED = re.compile(r"'[^']*'")
 
 def lines(text: str) -> Iterator[str]:
     """The commands of one page as they stand there."""
-    for block in FENCE.findall(text):
+    for language, block in FENCE.findall(text):
+        if language not in ("", "sh"):
+            continue
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip().startswith("laptime "):
                 yield line.strip()

@@ -35,6 +35,9 @@ COLUMNS = (
 
 HEADER = """# 16 cores at OCI and at AWS
 
+**On the same silicon with the same memory, an hour of 16 cores at AWS costs {same} as much as at OCI;
+what a model costs, only a measurement on both says.**
+
 An article compared the monthly bill of "16 cores, 32 GB" at both: 588 USD against 1,153 USD. This page
 does it again from list prices whose day and source stand in
 [machines.csv](../src/laptime/data/machines.csv) and
@@ -100,7 +103,8 @@ def page() -> str:
         ("E3.Flex, 16 OCPU, 256 GB (16 GB an OCPU)", find("oci:VM.Standard.E3.Flex:16:256", table)),
         ("m5.8xlarge, 32 vCPU, 128 GB", find("aws:m5.8xlarge", table)),
     ]
-    lines = [HEADER, "| reading | USD/h | 730 h | 750 h |", "| --- | ---: | ---: | ---: |"]
+    lines = [HEADER.replace("{same}", _same(table))]
+    lines += ["| reading | USD/h | 730 h | 750 h |", "| --- | ---: | ---: | ---: |"]
     for name, each in readings:
         bills = usd(per_month(each.usd_per_hour)), usd(750 * each.usd_per_hour)
         lines.append(f"| {name} | {each.usd_per_hour:.3f} | {' | '.join(bills)} |")

@@ -3,7 +3,7 @@
 A block of Python whose first line is `# NAME.py` becomes that file. Each line of a shell block runs, but for
 a block under `<!-- not run -->`; the text block behind it is what its commands print on stdout. A line passes
 if it ends with an answer (exit code 0, 1, 3 or 5), writes the files that it names, and prints something where
-the page shows something.
+the page shows something. Lines that need a patch are left out if the session found nothing to keep.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def output(line: str, folder: Path) -> tuple[str, str]:
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "GIT_CEILING_DIRECTORIES": str(folder)}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     ended = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True, env=environment)
-    missing = [name for name in re.findall(r"(?:-o|--patch) (\S+)", line) if not (folder / name).is_file()]
+    wanted = r"-o (\S+)" if ended.returncode else r"(?:-o|--patch) (\S+)"  # undecided: there is no patch
+    missing = [name for name in re.findall(wanted, line) if not (folder / name).is_file()]
     if ended.returncode not in ANSWERS or "Traceback" in ended.stderr:
         return ended.stdout, f"exit code {ended.returncode}\n{ended.stderr[-1500:]}"
     if missing:
@@ -54,6 +55,9 @@ def main(*words: str) -> int:
             printed = ""
             for line in step["lines"].splitlines():
                 began = time.perf_counter()
+                if re.search(r"\bfaster\.(patch|json)$", line) and not (folder / "faster.patch").exists():
+                    print(f"left out: {line}   no patch was written", flush=True)
+                    continue
                 text, fault = output(line, folder)
                 printed += text
                 faults += bool(fault)
@@ -63,11 +67,12 @@ def main(*words: str) -> int:
             if not printed.strip():
                 faults += 1
                 print(f"nothing was printed by: {step['lines']}")
+                return step[0]
             shown = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
             return f"```sh\n{step['lines']}```\n\n```text\n{shown}\n```\n"
 
         written = STEP.sub(run, page)
-    if "--write" in words and not faults:
+    if "--write" in words:
         PAGE.write_text(written, encoding="utf-8")
     return 1 if faults else 0
 
