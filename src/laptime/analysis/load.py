@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.batch_means import mean_interval, quantile_interval, worth
-from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
+from laptime.analysis.batch_means import mean_interval, needed, quantile_interval, upwards, worth
+from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
 from laptime.analysis.student_t import t_quantile
@@ -76,7 +76,8 @@ class Tokens(NamedTuple):
     Attributes:
         ttft, tpot: by name of the quantile. gap: between chunks; these are tokens where `exact`.
         exact: every chunk held one token, by the server's counts.
-        sent, got: tokens per second in and out. prompt, output: tokens of a request, on average.
+        sent, got: tokens per second in and out; None where they were not counted. prompt, output: tokens of
+            a request, on average.
         per_answer: output tokens of an answer; None if one was not counted.
         short: share of the answers that are shorter than was asked for.
         by_turn: median TTFT of each turn of conversations; [] where there are none.
@@ -86,8 +87,8 @@ class Tokens(NamedTuple):
     tpot: dict[str, Stat]
     gap: dict[str, Stat]
     exact: bool
-    sent: float
-    got: float
+    sent: float | None
+    got: float | None
     prompt: float
     output: float
     per_answer: Quantity | None
@@ -141,7 +142,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0, 0)
     latency = requests.latency[start:]
     stats = _latency(latency, facts.regime, weighed, level)
-    answered = _answered(requests, start, weighed, by_answers=at_once or facts.kind == "closed")
+    answered = _answered(requests, facts, weighed)
     return LevelStats(
         facts=facts,
         requests=requests,
@@ -178,7 +179,8 @@ def rows_of(requests: Requests) -> Rows:
         late=np.where(whole, woken - due, np.nan),
         turn=np.where(whole, sent - woken, np.nan),
         ttft=np.where(streamed, first - due, np.nan),
-        tpot=(end - first) / np.where(output > 1, output - 1, np.nan),
+        tpot=(end - first)
+        / _after_the_first(output, np.asarray([len(each) for each in chunks], dtype=float)),
         turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
         prompt=prompt,
         output=output,
@@ -186,6 +188,13 @@ def rows_of(requests: Requests) -> Rows:
             [[], *(np.diff(each) for each, is_told in zip(chunks, streamed, strict=True) if is_told)]
         ),
     )
+
+
+def _after_the_first(output: Floats, chunks: Floats) -> Floats:
+    """Tokens that came after the first chunk, which held as many as the others did on average; nan of an
+    answer in one piece."""
+    held = np.where((chunks > 1) & (chunks < output), output / np.maximum(chunks, 1), 1.0)
+    return np.where((output > 1) & (chunks != 1), output - held, np.nan)
 
 
 def balance(due: Floats, end: Floats) -> Balance:
@@ -221,35 +230,92 @@ def _rises(latency: Floats) -> bool:
     return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
 
 
-def _answered(requests: Rows, start: int, weighed: Balance, *, by_answers: bool) -> Stat:
-    """Whole answers per second while requests came.
-
-    Args:
-        by_answers: requests come as answers go, so that the times between answers say how well it is known.
-    """
+def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
+    """Whole answers per second: of a rate those to the requests of its window, however late they came; of a
+    queue that grows what left it while it was there; of users what they get for as long as they send."""
     whole = np.isfinite(requests.latency)
-    begin, last = float(requests.due[start]), float(requests.due[-1])
-    ends = np.sort(requests.end[whole])
-    ends = ends[ends >= begin]
-    # Users send until the end; a queue that grows is emptied after it, which is not the rate of the window.
-    inside = ends[ends <= last] if weighed.grows else ends
-    seconds = (last if weighed.grows else float(ends[-1])) - begin
-    value = len(inside) / seconds if seconds > 0 else math.nan
-    between = mean_interval(np.diff(ends, prepend=begin)) if by_answers else None
-    around = (1 / between[1], 1 / between[0]) if between and between[0] > 0 else None
+    ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
+    between, count = None, float(len(ends))
+    if weighed.grows:
+        seconds, count = _leaving(ends, requests)
+    elif facts.arrivals == AT_ONCE:
+        seconds = float(ends[-1]) - begin
+        between = _of_bridge(ends - begin)
+    elif facts.kind == "closed":
+        seconds, count = _by_users(requests, facts.concurrency or 1)
+        until = float(requests.due.max())
+        between = mean_interval(np.diff(np.append(ends[ends < until], until), prepend=begin))
+    else:
+        seconds = _window(requests, facts)
+    value = count / seconds if seconds > 0 else math.nan
+    around = None
+    if between and between[0] > 0 and math.isfinite(value):
+        middle = 2 / (between[0] + between[1])
+        around = value / middle / between[1], value / middle / between[0]
     return Stat(
         tag=ANSWERED.tag,
         title="answered",
         unit="1/s",
-        quantity=Quantity.of(value, around, len(inside), "1/s") if math.isfinite(value) else None,
-        n=len(inside),
+        quantity=Quantity.of(value, around, len(ends), "1/s") if math.isfinite(value) else None,
+        n=len(ends),
         better="higher",
     )
 
 
+def _by_users(requests: Rows, users: int) -> tuple[float, float]:
+    """Seconds from when each user had an answer until the last request was sent, and answers in them; of one
+    that is under way the share that is over counts. From the beginning, where most of the level is that."""
+    whole = np.isfinite(requests.latency)
+    due, took, ends = requests.due[whole], requests.latency[whole], np.sort(requests.end[whole])
+
+    def by(second: float) -> float:
+        begun = np.clip((second - due) / np.maximum(took, 1e-9), 0.0, 1.0)
+        return float(begun.sum())
+
+    first, last = float(requests.due[0]), float(requests.due.max())
+    begin = float(ends[min(users, len(ends)) - 1])
+    begin = begin if begin - first < (last - first) / 2 and whole.all() else first
+    if last <= begin:
+        return float(np.sort(requests.end)[-users:].mean()) - first, float(len(ends))
+    return last - begin, by(last) - by(begin)
+
+
+def _window(requests: Rows, facts: Level) -> float:
+    """Seconds in which requests came; of a level that was cut short as long as it went."""
+    first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)
+    if facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window):
+        return facts.window
+    return (last - first) * n / max(1, n - 1)
+
+
+def _leaving(ends: Floats, requests: Rows) -> tuple[float, float]:
+    """Seconds between the first answer and the last before the queue ends, and how many came in them."""
+    inside = ends[ends <= requests.due[-1]]
+    if 2 * len(inside) < len(ends):
+        under_way = int((requests.due <= ends[0]).sum()) - int((requests.end <= ends[0]).sum())
+        inside = ends[: max(2, len(ends) - under_way)]
+    return float(inside[-1] - inside[0]), float(len(inside) - 1)
+
+
+def _of_bridge(ends: Floats) -> tuple[float, float] | None:
+    """Interval of the mean time between answers, by how far their times lie from a straight line: answers
+    that come in waves are far from it once, not once a wave (Schruben, Confidence Interval Estimation Using
+    Standardized Time Series, Operations Research 31, 1983; the Cramer-von Mises estimator has about 5
+    degrees of freedom: Goldsman, Kang & Seila, Operations Research 47, 1999)."""
+    n = len(ends)
+    if n < 3:
+        return None
+    mean = float(ends[-1]) / n
+    bridge = ends - mean * np.arange(1, n + 1)
+    half = t_quantile(0.975, 5) * math.sqrt(6 * float((bridge**2).mean())) / n
+    return max(0.0, mean - half), mean + half
+
+
 def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> dict[str, Stat]:
     finite = latency[np.isfinite(latency)]
-    stats = {"mean": _stat("mean", regime, float(finite.mean()), mean_interval(finite, level), len(finite))}
+    mean, ends = float(finite.mean()), mean_interval(finite, level)
+    ends = ends and upwards(mean, ends, effective_size_of_mean(finite) / len(finite), len(finite))
+    stats = {"mean": _stat("mean", regime, mean, ends, len(finite))}
     for name, q in QUANTILES.items():
         value = float(np.quantile(latency, q, method="higher"))
         ci95 = quantile_interval(latency, q, level)
@@ -257,8 +323,10 @@ def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> di
         if math.isinf(value):
             note = f"{np.isinf(latency).mean():.0%} of the requests failed"
         elif ci95 is None:
-            have = math.floor(worth(latency, q))
-            note = f"{name} needs {samples_needed(q, level)} independent requests, these are worth {have}"
+            have = max(1, math.floor(worth(latency, q)))
+            need = needed(q, have / len(latency), level)
+            note = f"{name} needs {need} independent requests, these are worth {have}"
+            note += f": about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
         supported = not note or name == "median"
         stats[name] = _stat(name, regime, value if supported else None, ci95, len(latency), note)
     if weighed.grows:
@@ -301,8 +369,8 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         tpot=_quantiles(_known(rows.tpot[steady:]), TPOT),
         gap=_quantiles(rows.gaps, GAP),
         exact=counted and facts.chunks == int(output.sum()),
-        sent=float(prompt.mean()) * answered if len(prompt) else 0.0,
-        got=float(output.mean()) * answered if len(output) else 0.0,
+        sent=float(prompt.mean()) * answered if counted else None,
+        got=float(output.mean()) * answered if counted else None,
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,
         per_answer=Quantity.of(float(output.mean()), mean_interval(output), len(output)) if counted else None,

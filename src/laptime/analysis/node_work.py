@@ -137,9 +137,7 @@ _NODES: dict[str, tuple[OperatorClass, Count | None]] = dict(
         ),
         *_rows("matmul", "MatMulNBits MatMulBnb4 GatherMatmul Einsum", None),
         *_rows(
-            "convolution",
-            "Conv FusedConv NhwcFusedConv QLinearConv ConvInteger Convolution",
-            _convolution,
+            "convolution", "Conv FusedConv NhwcFusedConv QLinearConv ConvInteger Convolution", _convolution
         ),
         *_rows("convolution", "ConvTranspose Deconvolution", _transposed),
         *_rows("attention", "ScaledDotProductAttention", _attention),
@@ -180,9 +178,7 @@ _NODES: dict[str, tuple[OperatorClass, Count | None]] = dict(
         ),
         *_rows("embedding", "Gather GatherElements GatherND GatherNd", _moved),
         *_rows(
-            "embedding",
-            "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate",
-            None,
+            "embedding", "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate", None
         ),
         *_rows(
             "copy",

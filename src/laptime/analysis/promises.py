@@ -140,4 +140,6 @@ def level_judged(wanted: Sequence[Promise], stats: LevelStats | None) -> Judged:
     by_metric = {"latency": stats.latency}
     if tokens is not None:
         by_metric |= {"ttft": tokens.ttft, "tpot": tokens.tpot, "itl": tokens.gap}
+        if not tokens.exact and any(each.metric == "itl" for each in wanted):
+            return Judged(UNDECIDED, "itl is not known: chunks are not single tokens; --slo tpot=... is")
     return judged(wanted, lambda each: by_metric.get(each.metric, {}).get(each.quantile))

@@ -18,7 +18,7 @@ from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.launch.worker import open_variant
 from laptime.loadgen.driver import Driver, drive
-from laptime.loadgen.endpoint import Client, client_of
+from laptime.loadgen.endpoint import HttpClient, client_of, first
 from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import (
     Answers,
@@ -75,11 +75,11 @@ class EndpointSender:
     def __init__(self, endpoint: Endpoint) -> None:
         self._loop = _event_loop()
         self._endpoint = endpoint
-        self._client: Client = client_of(endpoint, now)
+        self._client: HttpClient = client_of(endpoint, now)
 
     def open(self) -> dict[str, Any]:
-        """Ask once; what came."""
-        answer = self._loop.run_until_complete(self._client.send(0, now(), now()))
+        """Ask once, or again where the server was busy; what came."""
+        answer = self._loop.run_until_complete(first(self._client))
         return {
             "seconds": answer.end - answer.sent,
             "error": answer.error,

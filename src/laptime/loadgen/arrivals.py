@@ -1,6 +1,7 @@
 """When requests are due: seconds from the beginning, in order, drawn before the first is sent.
 
-One seed gives one schedule, whatever the server does: a request is due although the one before is late.
+One seed gives one schedule of a rate, whatever the server does: a request is due although the one before is
+late.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ MOST = 2_000_000
 def schedule(
     law: str, rate: float, *, seconds: float, seed: int, requests: int | None = None, shape: float = 0.5
 ) -> Times:
-    """Due times of one level, in seconds.
+    """Due times of one level, in seconds: as many as the rate says, and each rate draws its own gaps.
+
+    Random gaps are drawn once and scaled so that `rate` is what is sent: the requests fill `count / rate`
+    seconds. Of poisson arrivals their number is given, and nothing else of their law changes.
 
     Args:
         law: of the gaps between requests: constant; poisson (exponential gaps); gamma (burstier for a
@@ -47,14 +51,15 @@ def schedule(
             why=f"a schedule has at most {MOST:,} requests",
             next=f"--rate {MOST / max(seconds, 1) / 10:.0f}, or a shorter --duration",
         )
+    count = requests or max(1, math.floor(expected + 1e-9))
     if law == "constant":
-        count = requests or max(1, math.floor(rate * seconds + 1e-9))
         return np.arange(count) / rate
-    random = np.random.default_rng(seed)
-    drawn = requests or int(expected + 10 * math.sqrt(expected / min(1.0, shape)) + 20)
-    gaps = random.exponential(size=drawn) if law == "poisson" else random.gamma(shape, 1 / shape, size=drawn)
-    due: Times = np.cumsum(gaps) / rate
-    return due[:requests] if requests else due[due < seconds]
+    random = np.random.default_rng([seed, round(rate * 1e6)])
+    n = count + 1
+    gaps = random.exponential(size=n) if law == "poisson" else random.gamma(shape, 1 / shape, size=n)
+    due: Times = np.cumsum(gaps)
+    due *= count / rate / due[count]
+    return due[:count]
 
 
 def from_trace(path: Path) -> Times:

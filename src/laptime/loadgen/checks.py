@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from laptime.analysis.load import QUANTILES, LevelStats
+from laptime.analysis.load import QUANTILES, LevelStats, Rows
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -21,10 +21,17 @@ from laptime.records.check import Check
 from laptime.records.load import AT_ONCE, Level, ServerCounts, seen_here
 
 MOST_FAILED = 0.01
+MOST_FAILED_OF_ALL = 0.5
+"""Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
+FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4
+"""Failures in a row at the end of a level that say that the server died."""
+_LOOK = "look at what the server printed; the same again when it is up"
 ROUGHLY = 0.1
 TTFT_SLACK = 0.001
 """Seconds: two clocks of one machine, read by two processes."""
 _ALONE = "the same again, with nobody else sending to this server"
+LONGEST = 7200
+"""Seconds of a level that is advised: a queue that needs more is seen better at a lower rate."""
 WIDEST = 0.05
 """As of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`."""
 FEWEST = 30
@@ -32,12 +39,10 @@ FEWEST = 30
 ALIKE = 0.5
 """Of the requests that are worth as independent ones: below it they are plainly alike."""
 MOST_OF_A_FIGURE = 0.05
-"""Lateness that 99 of 100 requests keep, as a share of the smallest headline."""
-HUNDRED = 100
-"""Of fewer requests a single one would say so: what counts is how much of a figure lateness is."""
+"""Of a figure that is told: so much of it may be the generator's."""
 _QUIET = "the same again on a machine with nothing else to do"
-_BESIDE = "taskset -c 0 for the server and -c 1 for laptime, or a machine with nothing else to do"
-"""Where the generator kept up on loopback before: the server took its CPU, or another program."""
+_BESIDE = "taskset -c 0 for the server and -c 1 for laptime, or another machine for the generator"
+"""If the generator kept up on loopback before: the server took its CPU, or another program."""
 BUSIEST = 0.7
 _ZERO = 1e-9
 """Seconds below which a figure is zero."""
@@ -55,7 +60,7 @@ def run_all(case: Case, stats: LevelStats | None) -> list[Check]:
 def answers(case: Case, stats: LevelStats | None) -> Check | None:
     """Were the requests answered? Those that failed took forever, as far as a promise about latency goes.
 
-    Fail without any answer, warn above 1 % of failures, note fewer.
+    Fail where most were not, or from some second on nobody was; warn above 1 % of failures, note fewer.
     """
     facts = case.details.load
     if facts is None or not facts.failed:
@@ -68,7 +73,25 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("answers", "fail", f"none of {total} requests was answered ({kinds}){said}")
     share = facts.failed / total
     sentence = f"{facts.failed} of {total} requests ({percent(share)}) failed ({kinds}){said}"
+    if since := _dead_since(stats):
+        return Check("answers", "fail", f"nobody was answered from second {since:.1f} on: {sentence}", _LOOK)
+    if share > MOST_FAILED_OF_ALL:
+        return Check(
+            "answers", "fail", f"{sentence}: what the few others took is no figure of the server", _LOOK
+        )
     return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
+
+
+def _dead_since(stats: LevelStats) -> float:
+    """Second of the level from which on all requests failed, more in a row than chance has it; 0: none."""
+    whole = np.isfinite(stats.requests.latency)
+    last = int(np.nonzero(whole)[0][-1])
+    lost = len(whole) - 1 - last
+    before = max(MOST_FAILED, float(1 - whole[: last + 1].mean()))
+    if lost < FEWEST_LOST or before**lost > MOST_BY_CHANCE:
+        return 0.0
+    begin, end = float(stats.requests.due[0]), float(stats.requests.end[whole].max())
+    return max(end - begin, 0.05) if stats.requests.due[-1] > end else 0.0
 
 
 def tokens(case: Case, stats: LevelStats | None) -> Check | None:
@@ -161,9 +184,10 @@ def capacity(case: Case, stats: LevelStats | None) -> Check | None:
     if stats is None or not stats.balance.grows:
         return None
     rate = stats.answered.value or 0.0
+    came = stats.facts.rate or rate + stats.balance.growth
     sentence = (
         f"unstable: above capacity. About {show(rate, '1/s')} were answered, "
-        f"{show(stats.balance.growth, '1/s')} more came; in this window p95 is "
+        f"{show(max(0.0, came - rate), '1/s')} more came; in this window p95 is "
         f"{show(stats.window, 's')}, and later requests would wait longer"
     )
     return Check("capacity", "warn", sentence, f"--rate {0.7 * rate:.3g}")
@@ -184,7 +208,10 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
     if mean.precision is not None and mean.precision <= widest and independent >= FEWEST:
         return None
     short = max(4.0, ((mean.precision or 0.0) / widest) ** 2)  # an interval narrows with the root of the time
-    advice = f"--duration {_round_up(short * (stats.facts.window or 10.0))}s"
+    seconds = _round_up(short * (stats.facts.window or 10.0))
+    advice = (
+        f"--duration {seconds}s" if seconds <= LONGEST else f"--duration auto --budget {LONGEST / 3600:g}h"
+    )
     if stats.facts.arrivals == "trace":
         advice = "a longer trace"
     if mean.precision is None:
@@ -194,6 +221,37 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
         return Check("enough", "warn", sentence, advice)
     alike = ": requests that queue repeat each other" if independent < ALIKE * mean.n else ""
     return Check("enough", "warn", f"the mean is known to ±{percent(mean.precision)} only{alike}", advice)
+
+
+def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
+    """Was there a time in which nobody was answered, much longer than any other?
+
+    Note where there was: the wait for it is in the figures, and none of the usual ones says so.
+    """
+    if stats is None or (pause := longest_pause(stats.requests)) is None:
+        return None
+    begin, end, waiting = pause
+    second = float(stats.requests.due[0])
+    when = f"from second {begin - second:.1f} to {end - second:.1f} nobody was answered"
+    return Check("stood_still", "note", f"the server stood still: {when}, {count(waiting, 'request')} came")
+
+
+def longest_pause(rows: Rows) -> tuple[float, float, int] | None:
+    """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
+
+    None unless that was many times what is usual there and requests were waiting.
+    """
+    ends = np.sort(rows.end[np.isfinite(rows.latency)])
+    if len(ends) < FEWEST:
+        return None
+    gaps = np.diff(ends)
+    at, ordered = int(gaps.argmax()), np.sort(gaps)
+    begin, end = float(ends[at]), float(ends[at + 1])
+    came = int(((rows.due >= begin) & (rows.due < end)).sum())
+    usual = float(ordered[:-1].mean())
+    is_long = ordered[-1] > 30 * usual or ordered[-1] > max(8 * usual, 4 * ordered[-2])
+    waiting = int(((rows.due <= begin) & (rows.end > begin)).sum())
+    return (begin, end, came) if is_long and came + waiting >= FEWEST_LOST else None
 
 
 def _round_up(seconds: float) -> int:
@@ -219,47 +277,35 @@ def _of_answers(stats: LevelStats) -> Check | None:
 def late(case: Case, stats: LevelStats | None) -> Check | None:
     """Did the generator send in time? What it sends late is its own fault, never the server's.
 
-    Fail where lateness is more than 5 % of the smallest latency that is told.
+    Fail where a figure that is told would be more than 5 % smaller without it.
     """
     if stats is None or stats.facts.kind == "closed" or stats.facts.arrivals == AT_ONCE:
         return None
-    stated = [*stats.latency.values(), *(stats.tokens.ttft.values() if stats.tokens else ())]
-    told = [stat.value for stat in stated if stat.value]
-    if not told:
-        return None
-    behind, smallest = stats.late, min(told)
-    words = f"99 of 100 requests were sent within {show(behind, 's')} of their time"
-    if behind <= MOST_OF_A_FIGURE * smallest:
+    part, name = _worst(stats, lambda due, took, late: late)
+    words = f"99 of 100 requests were sent within {show(stats.late, 's')} of their time"
+    if not name:
         return Check("late", "ok", words)
-    share = f"more than {MOST_OF_A_FIGURE:.0%} of the smallest latency told, {show(smallest, 's')}"
-    if len(stats.requests.due) < HUNDRED:
-        part, name = _worst(stats, lambda due, took, late: late)
-        latest = float(np.nanmax(stats.requests.late))
-        words = (
-            f"of {len(stats.requests.due)} requests the latest was sent {show(latest, 's')} after its time"
-        )
-        if part <= MOST_OF_A_FIGURE:
-            return Check("late", "note", f"{words}: all lateness together is {percent(part)} of a figure")
-        share = f"and lateness is {percent(part)} of the {name}"
-    cause, advice = _cause(stats.facts, MOST_OF_A_FIGURE * smallest)
-    return Check("late", "fail", f"the generator was late: {words}, {share}{cause}", advice)
+    if part <= MOST_OF_A_FIGURE:
+        return Check("late", "ok", f"{words}: {percent(part)} of the {name}, and less of other figures")
+    cause, advice = _cause(stats.facts, stats.late / 2)
+    words = f"the generator was late: {words}, and lateness is {percent(part)} of the {name}{cause}"
+    return Check("late", "fail", words, advice)
 
 
 def _cause(facts: Level, limit: float) -> tuple[str, str]:
     """What the self-test says of it, and what to do."""
     alone = facts.alone
     if alone is None:
-        return "", "the same again on a machine with nothing else to do"
+        return "", _QUIET
+    if alone.quota is not None and alone.quota < 1:
+        return f"; laptime may use {percent(alone.quota)} of a CPU", "the same with a CPU quota of 1 or more"
     on_loopback = f"on loopback, without the server, it was {show(alone.late, 's')}"
     if alone.late > limit:
-        return (
-            f"; {on_loopback}, too: this machine is busy",
-            "the same again on a machine with nothing else to do",
-        )
-    return (
-        f"; {on_loopback} only: beside it the generator lacks a CPU",
-        "taskset -c 0 for the server and -c 1 for laptime, or another machine for the generator",
-    )
+        return f"; {on_loopback}, too: this machine is busy", _QUIET
+    if alone.bound:
+        on_its_own = "; another program uses the CPUs that laptime is bound to"
+        return f"; {on_loopback} only{on_its_own}", "other CPUs, or another machine for the generator"
+    return f"; {on_loopback} only: beside it the generator lacks a CPU", _BESIDE
 
 
 def stalled(case: Case, stats: LevelStats | None) -> Check | None:
@@ -287,7 +333,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
     if share <= MOST_OF_A_FIGURE:
         return Check("stalled", "note", f"{stood}: at most {percent(share)} of a figure")
     words = f"{stood}: that may be {percent(share)} of the {name}. It was late, not the server"
-    return Check("stalled", "fail", words, _BESIDE if stats.facts.alone else _QUIET)
+    return Check("stalled", "fail", words, _cause(stats.facts, math.inf)[1])
 
 
 def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
@@ -357,5 +403,16 @@ def _figure(values: Floats, name: str) -> float:
     )
 
 
-_CHECKS = (answers, busy_sender, capacity, enough, late, self_test, server_counts, stalled, tokens)
+_CHECKS = (
+    answers,
+    busy_sender,
+    capacity,
+    enough,
+    late,
+    self_test,
+    server_counts,
+    stalled,
+    stood_still,
+    tokens,
+)
 """In the order in which they are told, where they are as bad."""

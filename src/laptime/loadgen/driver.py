@@ -27,6 +27,8 @@ BEAT = 0.02
 """Seconds between two beats of a loop that is awake."""
 STALL = 0.005
 """A beat that comes so much too late is a stall: answers were there, and nobody read the clock."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds that a user waits after a failure, if the server does not say how long."""
 SPIN = 0.0005
 """Seconds before a request is due from which on it is waited for without sleeping: a sleep ends late."""
 _MONOTONIC, _ABSOLUTE, _NONBLOCKING = 1, 1, os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
@@ -183,7 +185,10 @@ class Driver:
         self._report(structs.replace(answer, sender=self._level.sender) if self._level.sender else answer)
 
     async def _by_users(self) -> None:
-        """As many users as asked for, each sends when its last request was answered."""
+        """As many users as asked for, each sends when its last request was answered.
+
+        Who was refused waits, as long as the server says or twice as long as before.
+        """
         level = self._level
         await asyncio.sleep(max(0.0, level.begin - self._now()))
         numbers = iter(range(level.first, level.first + level.step * (level.requests or 10**9), level.step))
@@ -194,6 +199,7 @@ class Driver:
         await asyncio.gather(*users, return_exceptions=True)
 
     async def _user(self, numbers: Iterator[int]) -> None:
+        failures = 0
         while (due := self._now()) < self._end:
             index = next(numbers, None)
             if index is None:
@@ -203,9 +209,13 @@ class Driver:
                 async for answer in self._client.conversation(index, due, due):
                     self._tell(answer)
                     next_one = _UnderWay.after(answer)
+                    failures = failures + 1 if answer.error else 0
             except asyncio.CancelledError:
                 self._report(self._level.given_up(*next_one, self._now()))
                 raise
+            if failures:
+                pause = answer.wait or min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 20))
+                await asyncio.sleep(min(pause, max(0.0, self._end - self._now())))
 
     async def _give_up(self) -> None:
         """What has no answer by now gets none; that it had none is told."""

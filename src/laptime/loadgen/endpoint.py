@@ -8,10 +8,11 @@ text can be one, because half a character is streamed as "". How many tokens the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 from msgspec import Struct, structs
@@ -21,6 +22,9 @@ from laptime.loadgen.messages import Endpoint
 from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
+PAUSES, LONGEST_PAUSE = (0.2, 1.0), 5.0
+"""Seconds before a first request is sent again."""
+TOO_MANY, SERVERS_FAULT = 429, 500
 _NEXT = {
     "refused": "start the server, or look at the port",
     "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
@@ -54,7 +58,7 @@ class HttpClient:
 
     def __init__(self, endpoint: Endpoint, now: Callable[[], float]) -> None:
         url = urlsplit(endpoint.url)
-        self._now = now
+        self.now = now
         self._timeout = endpoint.timeout
         self._pool = Pool(url, now, verify=endpoint.verify)
         bodies = [body.encode() for body in endpoint.bodies] or [b""]
@@ -72,11 +76,11 @@ class HttpClient:
         self, asked: Request, index: int, due: float, woken: float
     ) -> tuple[Answer, Reply | None]:
         """Send a request; what became of it, and the reply where one came."""
-        sent = self._now()
+        sent = self.now()
         try:
             reply = await self._pool.answer(asked, self._timeout)
         except Broken as broken:
-            return Answer(index, due, woken, sent, 0.0, self._now(), broken.kind, str(broken)), None
+            return Answer(index, due, woken, sent, 0.0, self.now(), broken.kind, str(broken)), None
         return self.read(Answer(index, due, woken, sent, 0.0, reply.end), reply), reply
 
     def read(self, answer: Answer, reply: Reply) -> Answer:
@@ -93,6 +97,7 @@ class HttpClient:
             detail,
             reply.status,
             sum(len(part) for _, part in reply.parts),
+            wait=_retry_after(reply),
         )
 
     def close(self) -> None:
@@ -100,10 +105,29 @@ class HttpClient:
         self._pool.close()
 
 
+async def first(client: HttpClient) -> Answer:
+    """The answer to a first request; one that a busy server refuses is sent again, three times in all."""
+    for pause in (*PAUSES, None):
+        answer = await client.send(0, client.now(), client.now())
+        if pause is None or not (answer.status == TOO_MANY or answer.status >= SERVERS_FAULT):
+            break
+        await asyncio.sleep(min(answer.wait or pause, LONGEST_PAUSE))
+    return answer
+
+
+def _retry_after(reply: Reply) -> float:
+    """Seconds that an answer asks to wait; 0: it does not say, or in a date."""
+    with suppress(ValueError):
+        return max(0.0, float(reply.headers.get("retry-after", "")))
+    return 0.0
+
+
 def fault(reply: Reply) -> tuple[str, str]:
     """Kind and words of what is wrong with a reply; ("", "") where nothing is."""
     if reply.broken is not None:
         return reply.broken.kind, str(reply.broken)
+    if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
+        return f"http {reply.status}", f"it leads to {moved}"
     if not 200 <= reply.status < 300:
         text = _message(b"".join(part for _, part in reply.parts))
         return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
@@ -117,14 +141,6 @@ def _message(body: bytes) -> str:
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
 
 
-#
-# The time to the first token ends at the first token of any channel: text, reasoning, a tool call. A
-# chunk that
-# only names the role is none; one with empty text can be one, because half a character is streamed as
-# "". How
-# many tokens there were is what the server's `usage` says, never the number of chunks.
-
-
 DONE = b"[DONE]"
 
 
@@ -132,7 +148,8 @@ class Delta(Struct):
     """What is new of a chat answer."""
 
     role: str | None = None
-    content: str | None = None
+    content: str | list[Any] | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[Any] | None = None
@@ -155,15 +172,15 @@ class Cached(Struct):
 class Usage(Struct):
     """Tokens as the server counts them."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: float | None = 0
+    completion_tokens: float | None = 0
     prompt_tokens_details: Cached | None = None
 
 
 class Chunk(Struct):
     """One event of a stream."""
 
-    choices: list[Choice] = []
+    choices: list[Choice] | None = []
     usage: Usage | None = None
     error: Any = None
 
@@ -196,7 +213,7 @@ class ConversationClient(StreamClient):
         for turn in range(endpoint.turns):
             data = msgspec.json.encode(body)
             asked = request(endpoint.method, urlsplit(endpoint.url), endpoint.headers, data)
-            answer, reply = await self.exchange(asked, index, due, self._now() if turn else woken)
+            answer, reply = await self.exchange(asked, index, due, self.now() if turn else woken)
             yield structs.replace(answer, number=index * endpoint.turns + turn, turn=turn)
             if answer.error or reply is None:
                 return
@@ -211,8 +228,8 @@ class ConversationClient(StreamClient):
 def spoken(reply: Reply) -> str:
     """The text of an answer; what a model only thinks is no part of the next prompt."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
-    choices = [choice for chunk in chunks for choice in chunk.choices]
-    return "".join((each.delta.content if each.delta else each.text) or "" for each in choices)
+    choices = [choice for chunk in chunks for choice in chunk.choices or ()]
+    return "".join(_text(each.delta.content) if each.delta else each.text or "" for each in choices)
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
@@ -241,11 +258,11 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
         if chunk.error is not None:
             return _failed(answer, "error in the stream", str(chunk.error)[:300])
         usage = chunk.usage or usage
-        for choice in chunk.choices:
+        for choice in chunk.choices or ():
             has_ended |= choice.finish_reason is not None
             if (said := token(choice)) is not None:
                 (doubtful if said == "" and choice.finish_reason else times).append(at)
-    if usage is not None and len(times) < usage.completion_tokens:
+    if usage is not None and len(times) < (usage.completion_tokens or 0):
         times += doubtful  # the last chunk has no text: a token of half a character, as the count says
     counts = _counts(usage)
     if answer.error or not has_ended:
@@ -271,9 +288,18 @@ def token(choice: Choice) -> str | None:
     delta = choice.delta
     if delta.tool_calls:
         return "tool call"
-    said = [each for each in (delta.content, delta.reasoning_content, delta.reasoning) if each is not None]
+    channels = (delta.content, delta.refusal, delta.reasoning_content, delta.reasoning)
+    said = [_text(each) for each in channels if each is not None]
     text = "".join(said)
     return None if not said or (delta.role is not None and not text) else text
+
+
+def _text(content: str | list[Any] | None) -> str:
+    """Of a message's content, which may be a list of parts with a text each."""
+    parts = content if isinstance(content, list) else [content]
+    return "".join(
+        str(each.get("text") or "") if isinstance(each, dict) else str(each or "") for each in parts
+    )
 
 
 def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
@@ -291,10 +317,10 @@ def events(parts: list[tuple[float, bytes]]) -> Iterator[tuple[float, bytes]]:
 
 
 def _counts(usage: Usage | None) -> list[int]:
-    if usage is None:
+    if usage is None or usage.completion_tokens is None:
         return []
     cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    return [usage.prompt_tokens, usage.completion_tokens, cached or 0]
+    return [int(usage.prompt_tokens or 0), int(usage.completion_tokens), cached or 0]
 
 
 def _failed(answer: Answer, kind: str, why: str) -> Answer:
@@ -303,6 +329,9 @@ def _failed(answer: Answer, kind: str, why: str) -> Answer:
 
 def advice(kind: str, detail: str, address: str) -> str:
     """The next step, for an address without a query."""
+    if "leads to " in detail:
+        moved = urljoin(address, detail.rpartition(" ")[2].partition("?")[0])
+        return f"laptime load {moved}   no redirect is followed"
     if kind == "tls" and "WRONG_VERSION" in detail:
         return address.replace("https://", "http://", 1) + "   if the server speaks no TLS"
     return _NEXT.get(kind, f"curl -i {address}   shows what it says")

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Unavailable, UsageError, unknown
 from laptime.loadgen.connection import Broken, Pool, Reply, request
-from laptime.loadgen.endpoint import StreamClient, advice, fault
+from laptime.loadgen.endpoint import StreamClient, advice, fault, first
 from laptime.loadgen.messages import Endpoint
 
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
@@ -122,7 +122,7 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
             )
             client = StreamClient(asked, SystemClock.now)
             try:
-                answer = await client.send(0, 0.0, 0.0)
+                answer = await first(client)
             finally:
                 client.close()
             if not answer.error:
@@ -130,8 +130,10 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
             kind_of_fault, why = answer.error, f"{answer.error}: {answer.detail}"
             if answer.status != 400:
                 break
+        if answer.status in (0, *range(200, 300), *range(500, 600)):
+            break  # it has this path, and what it answers is the user's to see
     step = "a smaller --prompt" if "context" in why else advice(kind_of_fault, why, f"{base}/models")
-    raise UsageError(f"{base} did not stream an answer", why=why, next=step)
+    raise UsageError(f"{asked.url} did not stream an answer", why=why, next=step)
 
 
 def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:

@@ -13,7 +13,9 @@ from laptime.analysis.quantiles import effective_size_of_mean
 
 
 def goodput(wanted: Sequence[Promise], stats: LevelStats) -> tuple[float, float, float] | None:
-    """Requests per second whose own times kept every limit, and its interval; None of a queue that grows.
+    """Requests per second whose own times kept every limit, and its interval.
+
+    None of a queue that grows, and if the time between tokens is promised and not known.
 
     The ITL of a request is its TPOT. One that failed keeps nothing; one without a time between tokens breaks
     no limit on it.
@@ -22,6 +24,12 @@ def goodput(wanted: Sequence[Promise], stats: LevelStats) -> tuple[float, float,
     if stats.balance.grows or rate is None:
         return None
     rows = stats.requests.since(stats.steady)
+    metrics = {promise.metric for promise in wanted}
+    is_known = not np.isnan(rows.tpot).all() and (
+        "itl" not in metrics or (stats.tokens and stats.tokens.exact)
+    )
+    if metrics & {"itl", "tpot"} and not is_known:
+        return None
     keeps = np.isfinite(rows.latency)
     per_answer = rate / float(keeps.mean())
     for promise in wanted:

@@ -63,12 +63,16 @@ class Alone(Struct, frozen=True, kw_only=True):
         rate: requests per second that it was tested at.
         late: seconds behind schedule, 99 of 100 less. cpu: of the busiest sender, share of its time.
         capacity: requests per second that all senders together could send, each with a CPU of its own.
+        quota: CPUs that it may use by a limit of its group; None: without a limit.
+        bound: it may use some CPUs of this machine only (taskset).
     """
 
     rate: float
     late: float
     cpu: float
     capacity: float
+    quota: float | None = None
+    bound: bool = False
 
 
 class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -64,7 +64,7 @@ TPOT = Metric(
     unit="s",
     title="time per output token",
     better="lower",
-    meaning="(last token - first token) / (tokens - 1) of a request",
+    meaning="(last token - first token) / (tokens after the first chunk) of a request",
 )
 GAP = Metric(
     tag="load/inter_chunk",
@@ -101,6 +101,7 @@ class Answer(Struct, frozen=True, array_like=True):
         usage: tokens in and out as the server counts them, cached ones; [] where it did not.
         turn: of its conversation, from 0 on.
         sender: number of the process that sent it.
+        wait: seconds that the server asked to wait before another one, which no table keeps.
     """
 
     number: int
@@ -117,6 +118,7 @@ class Answer(Struct, frozen=True, array_like=True):
     usage: list[int] = []
     turn: int = 0
     sender: int = 0
+    wait: float = 0.0
 
     @property
     def is_whole(self) -> bool:
@@ -130,9 +132,12 @@ class Answer(Struct, frozen=True, array_like=True):
 
     @property
     def tpot(self) -> float | None:
-        """Seconds from one output token to the next; None where fewer than two were counted."""
-        made = self.usage[1] if self.usage and not self.error else 0
-        return (self.end - self.first) / (made - 1) if made > 1 else None
+        """Seconds from one output token to the next; None where fewer than two were counted, or all came at
+        once. The first chunk held as many tokens as the others did on average."""
+        made, chunks = self.usage[1] if self.usage and not self.error else 0, len(self.chunks)
+        if made < 2 or chunks == 1:
+            return None
+        return (self.end - self.first) / (made - (made / chunks if 1 < chunks < made else 1))
 
 
 _TIMES = ("due", "woken", "sent", "first", "end")
@@ -217,9 +222,8 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def rows(self) -> list[Answer]:
         """All rows, in the order of the table; times are seconds since the run started."""
-        columns = [
-            [""] * len(self) if name == "detail" else self.column(name) for name in Answer.__struct_fields__
-        ]
+        kept = [name for name in Answer.__struct_fields__ if name != "wait"]
+        columns = [[""] * len(self) if name == "detail" else self.column(name) for name in kept]
         return [Answer(*row) for row in zip(*columns, strict=True)]
 
     def extended(self, more: Requests) -> Requests:

@@ -108,12 +108,7 @@ def _measured(
         if not any(known.machine == each.machine for each in machines):
             machines.append(known)
         scaled += cores(
-            run,
-            made.speeds,
-            known.machine,
-            table,
-            utilization=request.utilization,
-            asked=bool(wanted),
+            run, made.speeds, known.machine, table, utilization=request.utilization, asked=bool(wanted)
         )
     if request.samples is not None and all(each.line.training is None for each in measured):
         raise UsageError(

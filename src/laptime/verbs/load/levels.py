@@ -47,7 +47,7 @@ def open_level(
         requests=_conversations(request),
         shape=request.shape,
     )
-    window = float(due[-1]) if request.requests and len(due) else seconds
+    window = len(due) * request.turns / rate
     limit = request.concurrency[0] if request.concurrency else None
     axes: dict[str, Axis] = {"rate": rate, "arrivals": request.arrivals}
     return _scheduled(request, name, due.tolist(), window, {**axes, **own}, limit, rate)

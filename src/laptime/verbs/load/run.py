@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
@@ -81,7 +82,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         command=typed_command(request.target),
         subjects=[subject],
         environment=machine.environment(),
-        plan=_settings(request),
+        plan=_settings(request, target),
     )
     status = "complete"
     senders: Senders | None = None
@@ -225,13 +226,15 @@ def _raised(failure: Failure) -> LaptimeError:
     return kind(failure.what, why=failure.why, next=failure.next)
 
 
-def _settings(request: LoadRequest) -> dict[str, Setting]:
+def _settings(request: LoadRequest, target: object) -> dict[str, Setting]:
     """Effective settings; headers by their names alone, because values may be secret."""
     values = {name: getattr(request, name) for name in RECORDED}
     values |= {
         "duration": None if request.auto else request.duration or DURATION,
         "headers": [name for name, _ in request.headers],
     }
+    if request.is_language_model and isinstance(target, Endpoint):
+        values["path"] = urlsplit(target.url).path
     values["body"] = [len(body) for body in request.bodies]
     return {
         name: Setting(

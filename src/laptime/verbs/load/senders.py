@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import structs
 
 from laptime.kit.errors import Unavailable
+from laptime.kit.system_files import cpu_quota
 from laptime.launch.sender_process import Senders
 from laptime.loadgen.checks import BUSIEST
 from laptime.loadgen.messages import Endpoint, Program, SelfTest
@@ -156,6 +157,8 @@ class Generator:
             late=round(float(np.quantile(late, 0.99)), 6) if len(late) else math.inf,
             cpu=round(max(each.cpu / each.wall for each in made), 4),
             capacity=round(sum(capacity), 1),
+            quota=cpu_quota(),
+            bound=cpus() < (os.cpu_count() or 1),
         )
 
 

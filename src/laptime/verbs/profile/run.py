@@ -163,10 +163,7 @@ def _case(
         checks=reconcile.checks(observed, None),
         artifacts=[_artifact(path) for path in traces],
         details=Details(
-            steps_found_by=observed.source,
-            seen=observed.seen,
-            settled=observed.settled,
-            notes=observed.notes,
+            steps_found_by=observed.source, seen=observed.seen, settled=observed.settled, notes=observed.notes
         ),
     )
 

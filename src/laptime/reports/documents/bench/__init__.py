@@ -57,11 +57,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             title="Cases",
             headed=False,
             note="In brackets: the 95 % interval." if cases.has_intervals else "",
-            blocks=[
-                doc.Text(text=words.held(run)),
-                doc.Text(text="; ".join(_regimes(cases))),
-                cases,
-            ],
+            blocks=[doc.Text(text=words.held(run)), doc.Text(text="; ".join(_regimes(cases))), cases],
         ),
         doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
         doc.Section(

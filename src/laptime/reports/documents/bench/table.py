@@ -268,9 +268,4 @@ def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:
     conditions = [stat.regime] if stat.regime else []
     conditions += [words.label(case, run)] if len(run.cases) > 1 else []
     conditions += [held] if (held := words.held(run)) else []
-    return Card(
-        title=title,
-        figure=stat.text,
-        interval=interval_text(stat),
-        note=", ".join(conditions),
-    )
+    return Card(title=title, figure=stat.text, interval=interval_text(stat), note=", ".join(conditions))

@@ -28,7 +28,7 @@ def document(run: Run) -> doc.Document:
         sections=[
             levels.section(run, measured),
             curve.knee_section(run, measured),
-            levels.token_section(measured),
+            levels.token_section(run, measured),
             levels.server_section(measured),
             curve.section(run, measured),
             doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),

@@ -18,12 +18,7 @@ from laptime.reports.fields import Field, listed
 
 _LATE = "99 of 100 requests less: the generator's own fault."
 COLUMNS = ("mean", "median", "p95", "p99")
-_COUNTED = {
-    "requests": "requests",
-    "prompt tokens": "prompt",
-    "output tokens": "output",
-    "mean TTFT": "ttft",
-}
+_COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": "output", "mean TTFT": "ttft"}
 
 
 class Measured(NamedTuple):
@@ -107,7 +102,7 @@ def _price(
 ) -> Field | Literal[False]:
     """The column of prices, where a machine has one."""
     price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), 0.0)
-    cell = lambda each: dollars(price, per_second(each))  # noqa: E731
+    cell = lambda each: dollars(price, None if each.case.trust == "invalid" else per_second(each))  # noqa: E731
     return price > 0 and Field("USD per 1 M", cell, "number", regime=of)
 
 
@@ -191,7 +186,7 @@ def _missing(rows: Sequence[Measured]) -> str:
     return where + notes[first] + (f"; likewise {', '.join(others)}" if others else "")
 
 
-def token_section(rows: Sequence[Measured]) -> doc.Section:
+def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """First token, tokens after it, tokens per second."""
     made = [
         (each, each.stats.tokens) for each in rows if each.stats is not None and each.stats.tokens is not None
@@ -208,11 +203,14 @@ def token_section(rows: Sequence[Measured]) -> doc.Section:
         _price(rows, "tokens out", lambda each: _told(each).got),
     ]
     table = listed("tokens", fields, [each for each, _ in made], row=lambda each: {"key": each.case.key})
-    words = (
-        "TTFT ends at the first token; TPOT is (last - first) / (tokens - 1); tokens are the server's usage."
-    )
-    if made and not exact:
-        words += " Chunks held several tokens: between them is no inter-token latency."
+    words = "TTFT ends at the first token; TPOT is (last - first) / (tokens after the first chunk)."
+    words += " Tokens are the server's usage."
+    if path := run.plan.get("path"):
+        words = f"Asked: {path.value}. {words}"
+    if any(each.facts.uncounted for each, _ in made):
+        words += " It did not count all answers: how many tokens a chunk held is not known."
+    elif made and not exact:
+        words += " Chunks held several tokens: the time between them is not an inter-token latency."
     turns = [("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn]
     blocks = [doc.Text(text=words), table, *([doc.Facts(rows=turns)] if turns else [])] if made else []
     return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
@@ -234,8 +232,8 @@ def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
     return lambda each: doc.Cell(text="-") if each.stats and each.stats.balance.grows else cell(each)
 
 
-def _whole(value: float) -> doc.Cell:
-    return doc.Cell(text=f"{value:,.0f}", value=value)
+def _whole(value: float | None) -> doc.Cell:
+    return doc.Cell(text="-") if value is None else doc.Cell(text=f"{value:,.0f}", value=value)
 
 
 def _turns(each: Measured, tokens: Tokens) -> str:

@@ -63,13 +63,7 @@ def brief(tuning: Tuning) -> list[tuple[str, str]]:
 
 def sections(tuning: Tuning) -> list[Section]:
     """The patch, the gate, the ladder, what bounds the step, and what is only suggested."""
-    return [
-        patch(tuning),
-        sameness(tuning),
-        ladder.section(tuning),
-        limits(tuning),
-        suggested(tuning),
-    ]
+    return [patch(tuning), sameness(tuning), ladder.section(tuning), limits(tuning), suggested(tuning)]
 
 
 def patch(tuning: Tuning) -> Section:
@@ -134,11 +128,7 @@ def sameness(tuning: Tuning) -> Section:
     """The gate with the questions that did not pass, all questions, and the curves of the loss."""
     gate, training = tuning.gate, tuning.convergence
     facts = [*gate_facts(gate), *([("trains", text)] if (text := convergence(training)) else [])]
-    chart = Chart(
-        title=training.metric,
-        note="one line for each seed",
-        plot=partial(_losses, training),
-    )
+    chart = Chart(title=training.metric, note="one line for each seed", plot=partial(_losses, training))
     charts = [chart] if training.word != "none" and _curves(training) else []
     return Section(
         id="same",

@@ -1,0 +1,154 @@
+"""What a level says of servers whose truth is known, in virtual time: rates, failures, tokens, lateness."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from fixtures import runs
+from fixtures.load_worlds import LIBRARY, UNSEEN, World, level, numbers, stable, truth
+from laptime.analysis.promises import level_judged, promises
+from laptime.loadgen import arrivals
+from laptime.loadgen.promise import goodput
+from laptime.records.case import Case
+from laptime.reports.formats import text
+
+ALL = LIBRARY | UNSEEN
+
+
+def shown(case: Case) -> str:
+    return text.render(structs.replace(runs.run(case), verb="load"), width=160)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_rate_is_right_within_two_percent(name: str) -> None:
+    world = ALL[name]
+    stats = numbers(level(world, 20, 1))
+    sent = len(stats.requests.due) / stats.facts.window
+    assert sent == pytest.approx(world.rate, rel=1e-6)
+    whole = 1 - float(np.isinf(stats.requests.latency).mean())
+    if world.utilisation < 1:
+        assert stats.answered.value == pytest.approx(world.rate * whole, rel=0.02)
+    else:
+        assert stats.balance.grows
+        drawn = 0.02 if world.law == "constant" else 0.1  # services of one level differ from their mean
+        assert stats.answered.value == pytest.approx(world.served, rel=drawn)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_level_is_invalid_whose_server_answers(name: str) -> None:
+    assert level(ALL[name], 20, 2).trust != "invalid"
+
+
+def test_answers_that_are_not_short_against_the_level_have_the_right_price() -> None:
+    case = level(World("constant", 6.0, 64, 4, tokens=110), 10, 1, usd_per_hour=4.0)
+    assert numbers(case).answered.value == pytest.approx(4.0)
+    tokens = numbers(case).tokens
+    assert tokens is not None
+    assert tokens.got == pytest.approx(440)
+    assert "277.78" in shown(case)  # 4 USD an hour, 4 answers a second
+    assert "2.53" in shown(case)
+
+
+def test_a_server_that_dies_is_invalid_and_has_no_price() -> None:
+    case = level(World(rate=30, dies=3.0), 10, 1, usd_per_hour=1.0)
+    whole = int(np.isfinite(numbers(case).requests.latency).sum())
+    assert case.trust == "invalid"
+    assert numbers(case).answered.value == pytest.approx(whole / 10)
+    assert "nobody was answered from second 3.0 on" in shown(case)
+    assert "28.9" not in shown(case)
+    closed = level(World("constant", 0.1, 64, 1, dies=3.0), 10, 1, users=8)
+    assert closed.trust == "invalid"
+    assert numbers(closed).answered.value == pytest.approx(23.2, rel=0.02)
+    assert "inf" not in shown(closed)
+
+
+def test_a_server_that_refuses_three_of_four_is_invalid_and_one_of_ten_is_not() -> None:
+    assert level(World(faults=0.75), 10, 1).trust == "invalid"
+    assert level(World(faults=0.1), 10, 1).trust == "noisy"
+
+
+@pytest.mark.parametrize(("slots", "mean", "users"), [(64, 6.0, 8), (4, 0.5, 8), (64, 0.1, 3)])
+def test_users_are_answered_as_fast_as_the_server_can(slots: int, mean: float, users: int) -> None:
+    stats = numbers(level(World("constant", mean, slots, 1), 10, 1, users=users))
+    assert stats.answered.value == pytest.approx(min(users, slots) / mean, rel=0.02)
+
+
+def test_a_level_sends_what_it_says_and_each_rate_has_a_schedule_of_its_own() -> None:
+    due = {rate: arrivals.schedule("poisson", rate, seconds=10, seed=0) for rate in (2, 4, 20)}
+    assert {rate: len(times) for rate, times in due.items()} == {2: 20, 4: 40, 20: 200}
+    assert not np.allclose(due[4][:20] / due[4][19], due[2] / due[2][19])
+    means = [arrivals.schedule("poisson", 4, seconds=10, seed=seed).mean() for seed in range(200)]
+    assert np.mean(means) == pytest.approx(5.0, abs=0.2)  # gaps are not long at the start
+
+
+def test_tokens_of_a_chunk_count_and_what_is_not_known_is_not_said() -> None:
+    # 8 tokens in 0.2 s, the first at 40 ms, then one every 22.857 ms
+    single, four = (level(World("constant", 0.2, 64, 4, tokens=8, per=per), 10, 1) for per in (1, 4))
+    for case in (single, four):
+        tokens = numbers(case).tokens
+        assert tokens is not None
+        assert tokens.tpot["median"].value == pytest.approx(0.022857, rel=1e-3)
+    at_once = level(World("constant", 0.2, 64, 4, tokens=8, per=8), 10, 1, slo="tpot=1ms@p95")
+    tokens = numbers(at_once).tokens
+    assert tokens is not None
+    assert not tokens.tpot
+    assert at_once.details.load is not None
+    assert at_once.details.load.kept == "undecided"
+    assert goodput(promises("tpot=1ms@p95"), numbers(at_once)) is None
+
+
+def test_gaps_between_chunks_break_no_promise_about_tokens() -> None:
+    case = level(World("constant", 0.2, 64, 4, tokens=8, per=4), 60, 1)
+    wanted = promises("itl=40ms@p95")
+    assert level_judged(wanted, numbers(case)).word == "undecided"
+    assert goodput(wanted, numbers(case)) is None
+    kept = level_judged(promises("tpot=40ms@p95"), numbers(case))
+    assert kept.word == "kept"
+
+
+def test_lateness_that_moves_no_figure_leaves_a_level_trusted_and_one_that_does_not_is_named() -> None:
+    """One of 50 requests is sent 3 ms late, a fifth of the median; then all are, by 2 ms of 20."""
+
+    def seldom(rng: random.Random) -> float:
+        return 0.003 if rng.random() < 0.02 else 0.00005
+
+    assert level(World(slots=64, rate=80), 60, 1, seldom).trust == "trusted"
+    always = level(World("constant", slots=64, rate=40), 60, 1, lambda rng: 0.002)
+    assert always.trust == "invalid"
+    (late,) = [check for check in always.checks if check.name == "late"]
+    assert "lateness is 9.1 % of the" in late.sentence
+
+
+def test_a_stall_of_the_server_is_named_and_no_day_of_load_is_advised() -> None:
+    case = level(World(rate=30, stall=(20.0, 2.0)), 60, 1)
+    assert "from second 19.9 to 22.0 nobody was answered" in shown(case)
+    assert "--duration auto --budget 2h" in shown(case)
+    checks = [check.name for world in ALL.values() for check in level(world, 10, 3).checks]
+    assert "stood_still" not in checks
+
+
+def test_an_untold_quantile_says_how_much_longer_a_level_must_be() -> None:
+    assert "p95 needs" in shown(level(World(), 10, 1))
+    assert "times as long a level tells it" in shown(level(World(), 10, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_told_quantiles_hold_in_93_of_100() -> None:
+    held, told = dict.fromkeys(("mean", "median", "p90", "p95", "p99"), 0), 0
+    counts = dict.fromkeys(held, 0)
+    for world in (each for each in ALL.values() if stable(each)):
+        right = truth(world)
+        for seed in range(10):
+            latency = numbers(level(world, 30, seed)).latency
+            for name in held:
+                ends = latency[name].ci95 if latency[name].value is not None else None
+                if ends is not None:
+                    counts[name] += 1
+                    held[name] += ends[0] * 0.999 <= right[name] <= ends[1] * 1.001
+    told = sum(counts.values())
+    assert sum(held.values()) >= 0.93 * told, (held, counts)
