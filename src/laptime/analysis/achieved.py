@@ -74,11 +74,7 @@ def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
 
 
 def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
-    """What there is to say of a language model's case; nothing of others.
-
-    Args:
-        rate: items per second.
-    """
+    """What there is to say of a language model's case; nothing of others. rate: items per second."""
     llm = case.details.known_model.llm
     if llm is None or rate is None or rate.value is None:
         return []

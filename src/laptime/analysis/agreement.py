@@ -221,11 +221,8 @@ Column = Sequence[tuple[Array, Array, int]]
 
 
 def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = ()) -> OutputError:
-    """Of one output tensor over all calls.
-
-    Args:
-        others: the other tensors, whose values whole numbers may be places of.
-    """
+    """Of one output tensor over all calls. others: the other tensors, whose values whole numbers may be
+    places of."""
     exact = all(other.dtype.kind in "biu" for _, other, _ in column)
     places = [place for place, (one, _, _) in enumerate(column) if one.size]
     pairs = [(_flat(one), _flat(other)) for one, other, _ in column if one.size]

@@ -98,11 +98,8 @@ def compare(
 def described(
     baseline: Case, candidate: Case, regime: str, measured: Effect, margin: float = MARGIN, doubt: str = ""
 ) -> Comparison:
-    """The comparison of two cases with this effect.
-
-    Args:
-        doubt: why no word may be said, whatever the interval allows; "" when one may.
-    """
+    """The comparison of two cases with this effect. doubt: why no word may be said, whatever the interval
+    allows; "" when one may."""
     word, ci95 = judge(measured, margin)
     if word == "unclear":
         doubt = ""

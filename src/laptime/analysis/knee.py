@@ -103,11 +103,8 @@ def load_of(stats: LevelStats) -> float:
 
 
 def knee(levels: Sequence[LevelStats]) -> LoadKnee | None:
-    """The knee that levels with trusted figures show; None where they are too few to bound it.
-
-    Args:
-        levels: in any order. One above capacity bounds the knee, and says nothing else of it.
-    """
+    """The knee that levels with trusted figures show; None where they are too few to bound it. levels: in any
+    order. One above capacity bounds the knee, and says nothing else of it."""
     stable = sorted((each for each in levels if not each.balance.grows), key=load_of)
     above = min((load_of(each) for each in levels if each.balance.grows), default=None)
     powers = [_power(each, 1 - (1 - SURE) / len(stable)) for each in stable]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.analysis.batch_means import mean_interval, needed, quantile_interval, upwards, worth
+from laptime.analysis.open_loop import Balance, balance
 from laptime.analysis.quantiles import LEVEL, Floats, effective_size_of_mean
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
@@ -23,8 +24,6 @@ from laptime.records.requests import GAP, TPOT, TTFT, Requests
 from laptime.records.series import Metric
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-SLICES = 20
-_SURE = 0.99
 
 
 class Rows(NamedTuple):
@@ -54,20 +53,6 @@ class Rows(NamedTuple):
         """From this row on; gaps are those of all."""
         cut = {name: column[first:] for name, column in self._asdict().items() if name != "gaps"}
         return self._replace(**cut)
-
-
-class Balance(NamedTuple):
-    """What came and what went: a queue that surely grows has no latency but the length of the window.
-
-    Attributes:
-        grows: the queue surely grew through the window.
-        growth: requests per second that came more than went.
-        waiting: requests under way when the last one was due.
-    """
-
-    grows: bool
-    growth: float
-    waiting: int
 
 
 class Tokens(NamedTuple):
@@ -125,11 +110,7 @@ class LevelStats(NamedTuple):
 
 
 def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
-    """The numbers of a case that is a level of load and has answers; else None.
-
-    Args:
-        level: of the intervals.
-    """
+    """The numbers of a case that is a level of load and has answers; else None. level: of the intervals."""
     facts = case.details.load
     if facts is None or case.requests is None:
         return None
@@ -139,7 +120,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
         return None
     at_once = facts.arrivals == AT_ONCE
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
-    weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0, 0)
+    weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0)
     latency = requests.latency[start:]
     stats = _latency(latency, facts.regime, weighed, level)
     answered = _answered(requests, facts, weighed)
@@ -195,39 +176,6 @@ def _after_the_first(output: Floats, chunks: Floats) -> Floats:
     answer in one piece."""
     held = np.where((chunks > 1) & (chunks < output), output / np.maximum(chunks, 1), 1.0)
     return np.where((output > 1) & (chunks != 1), output - held, np.nan)
-
-
-def balance(due: Floats, end: Floats) -> Balance:
-    """Of requests by when each was due and ended, in order of due, in seconds.
-
-    Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
-    that is so of every server, while the first answers are under way, but latency does not grow then.
-    """
-    last = float(due[-1]) if len(due) else 0.0
-    waiting = int((end > last).sum())
-    slices = min(SLICES, len(due) // 3)
-    if slices < 5 or last <= due[0]:
-        return Balance(False, 0.0, waiting)
-    edges = np.linspace(float(due[0]), last, slices + 1)
-    net = (np.histogram(due, edges)[0] - np.histogram(end, edges)[0]).astype(float)
-    growth = float(net.sum()) / (last - float(due[0]))
-    return Balance(_is_above_zero(net) and _rises(end - due), growth, waiting)
-
-
-def _is_above_zero(net: Floats) -> bool:
-    error = float(net.std(ddof=1)) / math.sqrt(len(net))
-    return float(net.mean()) > t_quantile(_SURE, len(net) - 1) * error
-
-
-def _rises(latency: Floats) -> bool:
-    """Whether latencies go up with time: a line through the means of ten groups says so."""
-    groups = [float(part.mean()) for part in np.array_split(latency, min(10, len(latency) // 2))]
-    x = np.arange(len(groups)) - (len(groups) - 1) / 2
-    y = np.asarray(groups) - float(np.mean(groups))
-    slope = float(x @ y) / float(x @ x)
-    left = y - slope * x
-    error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
-    return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
 
 
 def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
@@ -355,11 +303,8 @@ def _stat(
 
 
 def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
-    """The tokens of a level; None where there are none.
-
-    Args:
-        rows: in order of arrival. steady: of the first that counts. answered: answers per second.
-    """
+    """The tokens of a level; None where there are none. rows: in order of arrival. steady: of the first that
+    counts. answered: answers per second."""
     if facts.asked is None or np.isnan(rows.ttft).all():
         return None
     prompt, output = _known(rows.prompt), _known(rows.output)

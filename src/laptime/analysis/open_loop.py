@@ -7,11 +7,14 @@ long as calls come: any number printed for it would be the length of the measure
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from laptime.analysis.quantiles import mean_interval
+from laptime.analysis.quantiles import Floats, mean_interval
+from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.quantity import Judgement, Quantity
 from laptime.records.series import Label, Regime
@@ -57,3 +60,73 @@ def open_loop(case: Case) -> OpenLoop | None:
         return None
     capacity = Quantity.of(mean, around, len(service), "s").inverted(unit="1/s")
     return OpenLoop(1 / period, capacity, capacity.judged(1 / period, at_least=True))
+
+
+# Requests of a level, whose service times nobody knows.
+
+SLICES = 20
+_SURE = 0.99
+FEWEST, FEWEST_LOST = 30, 5
+"""Answers of which one pause can be the longest; requests that waited meanwhile."""
+
+
+class Balance(NamedTuple):
+    """What came and what went: a queue that surely grows has no latency but the length of the window.
+
+    Attributes:
+        grows: the queue surely grew through the window.
+        growth: requests per second that came more than went.
+    """
+
+    grows: bool
+    growth: float
+
+
+def balance(due: Floats, end: Floats) -> Balance:
+    """Of requests by when each was due and ended, in order of due, in seconds.
+
+    Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
+    that is so of every server, while the first answers are under way, but latency does not grow then.
+    """
+    last = float(due[-1]) if len(due) else 0.0
+    slices = min(SLICES, len(due) // 3)
+    if slices < 5 or last <= due[0]:
+        return Balance(False, 0.0)
+    edges = np.linspace(float(due[0]), last, slices + 1)
+    net = (np.histogram(due, edges)[0] - np.histogram(end, edges)[0]).astype(float)
+    growth = float(net.sum()) / (last - float(due[0]))
+    return Balance(_is_above_zero(net) and _rises(end - due), growth)
+
+
+def _is_above_zero(net: Floats) -> bool:
+    error = float(net.std(ddof=1)) / math.sqrt(len(net))
+    return float(net.mean()) > t_quantile(_SURE, len(net) - 1) * error
+
+
+def _rises(latency: Floats) -> bool:
+    """Whether latencies go up with time: a line through the means of ten groups says so."""
+    groups = [float(part.mean()) for part in np.array_split(latency, min(10, len(latency) // 2))]
+    x = np.arange(len(groups)) - (len(groups) - 1) / 2
+    y = np.asarray(groups) - float(np.mean(groups))
+    slope = float(x @ y) / float(x @ x)
+    left = y - slope * x
+    error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
+    return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+
+
+def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tuple[float, float, int] | None:
+    """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
+
+    None unless that was many times what is usual there and requests were waiting.
+    """
+    ends = np.sort(end[is_whole])
+    if len(ends) < FEWEST:
+        return None
+    gaps = np.diff(ends)
+    at, ordered = int(gaps.argmax()), np.sort(gaps)
+    since, until = float(ends[at]), float(ends[at + 1])
+    usual = float(ordered[:-1].mean())
+    is_long = ordered[-1] > 30 * usual or ordered[-1] > max(8 * usual, 4 * ordered[-2])
+    came = int(((due >= since) & (due < until)).sum())
+    waiting = int(((due < since) & (end > since)).sum())
+    return (since, until, came) if is_long and came + waiting >= FEWEST_LOST else None

@@ -89,11 +89,8 @@ class Effect:
 
 
 def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
-    """The effect of many rounds in a few pairs of processes.
-
-    Args:
-        logs: log time ratio of each round. processes: the pair of processes that it comes from.
-    """
+    """The effect of many rounds in a few pairs of processes. logs: log time ratio of each round. processes:
+    the pair of processes that it comes from."""
     parts = _by_process(logs, processes)
     means = [trimmed(part, int(TRIM * len(part)))[0] for part in parts]
     residuals = [value - mean for part, mean in zip(parts, means, strict=True) for value in part]
@@ -134,10 +131,7 @@ def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: floa
 
 def from_pairs(logs: Sequence[float]) -> Effect:
     """The effect that pairs of fresh processes show, with Student's t over their scatter as it was measured.
-
-    Args:
-        logs: log time ratio of each pair, at least two.
-    """
+    logs: log time ratio of each pair, at least two."""
     error = math.sqrt(_variance(logs) / len(logs))
     return Effect(fmean(logs), max(error, 1e-9), len(logs) - 1, len(logs), len(logs))
 

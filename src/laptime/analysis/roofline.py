@@ -25,11 +25,8 @@ _NAMED = 3
 
 
 def roofline(rows: Sequence[Work]) -> Roofline:
-    """Classes and the operators of most time.
-
-    Args:
-        rows: by operator and shapes: calls and times, `flop` and `bytes` where they are counted.
-    """
+    """Classes and the operators of most time. rows: by operator and shapes: calls and times, `flop` and
+    `bytes` where they are counted."""
     by_kind = defaultdict[str, list[Work]](list)
     for row in rows:
         by_kind[row.kind].append(row)

@@ -39,10 +39,7 @@ class Scaled(NamedTuple):
 
 def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | None = None) -> list[Scaled]:
     """Rows by workers, for cases that differ in threads or instances alone; none where fewer than two do.
-
-    Args:
-        cores: physical cores of the machine; None unknown.
-    """
+    cores: physical cores of the machine; None unknown."""
     usable = [case for case in cases if case.status == "ok" and case.trust != "invalid" and _threads(case)]
     group = [case for case in usable if _others(case) == _others(usable[0])]
     if len({(_threads(case), case.instances) for case in group}) < 2:

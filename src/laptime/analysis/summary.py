@@ -194,11 +194,8 @@ def _latency_stat(
     needed: int = 1,
     worth: int | None = None,
 ) -> Stat:
-    """A statistic of latencies.
-
-    Args:
-        needed, worth: samples that it needs and how many there are, for the note when it has no value.
-    """
+    """A statistic of latencies. needed, worth: samples that it needs and how many there are, for the note
+    when it has no value."""
     n = len(evidence.values)
     have = n if worth is None else worth
     return Stat(

@@ -28,11 +28,8 @@ def first(wheels: Iterable[str]) -> dict[str, str]:
 
 
 def versions(wheels: Mapping[str, Iterable[str]], *, needs: str) -> dict[str, str]:
-    """Versions of what is installed, by name; {} without the one that the others need.
-
-    Args:
-        wheels: for every name the packages that can bring it, the usual one first.
-    """
+    """Versions of what is installed, by name; {} without the one that the others need. wheels: for every name
+    the packages that can bring it, the usual one first."""
     installed = {name: number for name, packages in wheels.items() for number in first(packages).values()}
     return installed if needs in installed else {}
 

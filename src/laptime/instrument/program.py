@@ -106,11 +106,8 @@ def _without_us(trace: TracebackType | None) -> TracebackType | None:
 
 
 def install(sources: dict[str, str]) -> Callable[[], None]:
-    """Python reads these files in place of those; the result undoes it.
-
-    Args:
-        sources: path of the file to be read, by the path that it stands in for.
-    """
+    """Python reads these files in place of those; the result undoes it. sources: path of the file to be read,
+    by the path that it stands in for."""
     instead = {os.path.realpath(path): other for path, other in sources.items()}
     loader: Any = SourceFileLoader
     get_code, get_data = loader.get_code, loader.get_data

@@ -216,11 +216,8 @@ def requested(request: Callable[..., Request], given: Mapping[str, Any], call: s
 
 
 def takes(request: type, **defaults: Any) -> Callable[[Function], Function]:
-    """A function whose `**options` are those of a request: its signature and its help list them.
-
-    Args:
-        defaults: of options whose default is another than the command line's.
-    """
+    """A function whose `**options` are those of a request: its signature and its help list them. defaults: of
+    options whose default is another than the command line's."""
 
     def decorated(function: Function) -> Function:
         signature = inspect.signature(function)

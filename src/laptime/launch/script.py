@@ -146,11 +146,8 @@ def execute(
     output: Path | None = None,
     variables: dict[str, str] | None = None,
 ) -> Outcome:
-    """Run it to its end, or until all is observed.
-
-    Args:
-        output: a file that gets all that it prints. variables: of its environment, beside laptime's own.
-    """
+    """Run it to its end, or until all is observed. output: a file that gets all that it prints. variables: of
+    its environment, beside laptime's own."""
     folder = Path(settings.folder)
     with output.open("wb") if output else nullcontext(2 if output_to_stderr else None) as stdout:
         process = start(

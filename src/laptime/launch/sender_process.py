@@ -39,11 +39,7 @@ OPENING = 120.0
 
 
 class Senders:
-    """So many sender processes for one target.
-
-    Args:
-        count: processes; a program has one.
-    """
+    """So many sender processes for one target. count: processes; a program has one."""
 
     def __init__(self, target: Endpoint | Program, count: int = 1) -> None:
         self._target = target

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from laptime.analysis.load import QUANTILES, LevelStats, Rows
+from laptime.analysis.load import QUANTILES, LevelStats
+from laptime.analysis.open_loop import longest_pause
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -99,38 +100,29 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
 
     Fail where tokens were not counted; note answers that ended early, and prompts of another length.
     """
-    facts = stats.facts if stats else None
-    if stats is None or facts is None or facts.asked is None or stats.tokens is None:
+    facts, made = (stats.facts, stats.tokens) if stats else (None, None)
+    if facts is None or facts.asked is None or made is None:
         return None
     if facts.uncounted:
+        missing = f"the server told no usage for {facts.uncounted} of {facts.answered} answers"
+        advice = "a server that knows stream_options.include_usage"
         return Check(
-            "tokens",
-            "fail",
-            f"the server told no usage for {facts.uncounted} of {facts.answered} answers: their tokens are "
-            "not known, and chunks are no tokens",
-            "a server that knows stream_options.include_usage",
+            "tokens", "fail", f"{missing}: their tokens are not known, and chunks are no tokens", advice
         )
-    made = stats.tokens
-    if facts.chunks > made.output * facts.answered + 0.5:
-        more = (
-            f"{facts.chunks} chunks held text, the server counted {made.output * facts.answered:.0f} tokens"
-        )
-        return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
-    if made.output > facts.asked[1] + 0.001:
-        more = f"it counted {made.output:.1f} tokens an answer, at most {facts.asked[1]} were asked for"
-        return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
+    asked, counted, false = facts.asked[1], made.output * facts.answered, "the server's usage cannot be true:"
+    if facts.chunks > counted + 0.5:
+        more = f"{facts.chunks} chunks held text, the server counted {counted:.0f} tokens"
+        return Check("tokens", "fail", f"{false} {more}")
+    if made.output > asked + 0.001:
+        more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were asked for"
+        return Check("tokens", "fail", f"{false} {more}")
     if made.short:
-        return Check(
-            "tokens",
-            "warn",
-            f"{percent(made.short)} of the answers are shorter than the {facts.asked[1]} tokens asked for, "
-            f"{made.output:.1f} on average: do not compare them with full ones",
-            "a server that knows ignore_eos",
-        )
+        sentence = f"{percent(made.short)} of the answers are shorter than the {asked} tokens asked for, "
+        sentence += f"{made.output:.1f} on average: do not compare them with full ones"
+        return Check("tokens", "warn", sentence, "a server that knows ignore_eos")
     if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
-        return Check(
-            "tokens", "note", f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were asked for"
-        )
+        sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were asked for"
+        return Check("tokens", "note", sentence)
     return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")
 
 
@@ -228,30 +220,13 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
 
     Note where there was: the wait for it is in the figures, and none of the usual ones says so.
     """
-    if stats is None or (pause := longest_pause(stats.requests)) is None:
+    rows = stats.requests if stats else None
+    pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency))
+    if rows is None or pause is None:
         return None
-    begin, end, waiting = pause
-    second = float(stats.requests.due[0])
-    when = f"from second {begin - second:.1f} to {end - second:.1f} nobody was answered"
-    return Check("stood_still", "note", f"the server stood still: {when}, {count(waiting, 'request')} came")
-
-
-def longest_pause(rows: Rows) -> tuple[float, float, int] | None:
-    """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
-
-    None unless that was many times what is usual there and requests were waiting.
-    """
-    ends = np.sort(rows.end[np.isfinite(rows.latency)])
-    if len(ends) < FEWEST:
-        return None
-    gaps = np.diff(ends)
-    at, ordered = int(gaps.argmax()), np.sort(gaps)
-    begin, end = float(ends[at]), float(ends[at + 1])
-    came = int(((rows.due >= begin) & (rows.due < end)).sum())
-    usual = float(ordered[:-1].mean())
-    is_long = ordered[-1] > 30 * usual or ordered[-1] > max(8 * usual, 4 * ordered[-2])
-    waiting = int(((rows.due <= begin) & (rows.end > begin)).sum())
-    return (begin, end, came) if is_long and came + waiting >= FEWEST_LOST else None
+    begin, end, came = pause
+    when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
+    return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
 
 
 def _round_up(seconds: float) -> int:
@@ -346,10 +321,8 @@ def busy_sender(case: Case, stats: LevelStats | None) -> Check | None:
     used = f"the busiest sender used {percent(stats.facts.cpu)} of a CPU"
     if stats.facts.cpu <= BUSIEST:
         return Check("busy_sender", "ok", used)
-    advice = f"--senders {2 * stats.facts.senders}"
-    return Check(
-        "busy_sender", "fail", f"{used}, more than {percent(BUSIEST)}: it may be what is slow", advice
-    )
+    words = f"{used}, more than {percent(BUSIEST)}: it may be what is slow"
+    return Check("busy_sender", "fail", words, f"--senders {2 * stats.facts.senders}")
 
 
 def self_test(case: Case, stats: LevelStats | None) -> Check | None:

@@ -86,19 +86,9 @@ class HttpClient:
     def read(self, answer: Answer, reply: Reply) -> Answer:
         """The answer, with what the reply says."""
         error, detail = fault(reply)
-        return Answer(
-            answer.number,
-            answer.due,
-            answer.woken,
-            answer.sent,
-            reply.parts[0][0] if reply.parts else 0.0,
-            reply.end,
-            error,
-            detail,
-            reply.status,
-            sum(len(part) for _, part in reply.parts),
-            wait=_retry_after(reply),
-        )
+        size, first = sum(len(part) for _, part in reply.parts), reply.parts[0][0] if reply.parts else 0.0
+        times = answer.number, answer.due, answer.woken, answer.sent, first, reply.end
+        return Answer(*times, error, detail, reply.status, size, wait=_retry_after(reply))
 
     def close(self) -> None:
         """As in Client."""

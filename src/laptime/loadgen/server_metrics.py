@@ -50,11 +50,8 @@ class Totals(Struct, frozen=True):
 
 
 def totals(page: str, model: str = "") -> Totals | None:
-    """The counters of a page, of all engines of a model together; None where one of them is missing.
-
-    Args:
-        model: samples that name another one do not count; "" takes all.
-    """
+    """The counters of a page, of all engines of a model together; None where one of them is missing. model:
+    samples that name another one do not count; "" takes all."""
     sums: dict[str, float] = {}
     for name, labels, value in _SAMPLE.findall(page):
         named = _MODEL.search(labels)
@@ -73,11 +70,7 @@ def _number(text: str) -> float:
 
 
 class MetricsPage:
-    """The `/metrics` of the server behind an endpoint.
-
-    Args:
-        model: whose counters count; "" for any.
-    """
+    """The `/metrics` of the server behind an endpoint. model: whose counters count; "" for any."""
 
     def __init__(self, endpoint: Endpoint, model: str) -> None:
         url = urlsplit(endpoint.url)

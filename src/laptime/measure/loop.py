@@ -287,12 +287,8 @@ def on_device(
     max_calls: int,
     clock: Clock = SystemClock,
 ) -> Tape:
-    """Let the device time calls on its own stream.
-
-    Args:
-        device_times: makes so many calls and returns the seconds of each. A stream's queue is finite, so it
-            is asked for portions that the queue can hold.
-    """
+    """Let the device time calls on its own stream. device_times: makes so many calls and returns the seconds
+    of each. A stream's queue is finite, so it is asked for portions that the queue can hold."""
     tape = Tape()
     started = clock.now()
     work.call()

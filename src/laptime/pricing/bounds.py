@@ -86,11 +86,8 @@ class Bound(NamedTuple):
 
 
 def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | None:
-    """The best that a machine can do; None where its peaks, or those of a dtype, are not known.
-
-    Args:
-        is_loose: the run may compute float32 in a lower precision (`may_lower`).
-    """
+    """The best that a machine can do; None where its peaks, or those of a dtype, are not known. is_loose: the
+    run may compute float32 in a lower precision (`may_lower`)."""
     if machine.accelerator:
         ceiling, number = accelerator_ceiling(machine.accelerator), machine.accelerators
         bandwidth, cache = ceiling.socket_bandwidth if ceiling else None, _DEVICE_CACHE

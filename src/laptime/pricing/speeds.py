@@ -351,11 +351,8 @@ class Answered(NamedTuple):
 
 
 def answered(case: Case, wanted: Sequence[Promise]) -> tuple[Answered | None, str]:
-    """What a level answered; else why that has no price.
-
-    Args:
-        wanted: promises that have to be kept; none takes any level.
-    """
+    """What a level answered; else why that has no price. wanted: promises that have to be kept; none takes
+    any level."""
     level = level_stats(case)
     if level is None or not level.answered.value:
         return None, "no request was answered"

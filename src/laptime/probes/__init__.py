@@ -55,11 +55,7 @@ class Watch(Protocol):
 
 
 class EndWatch:
-    """A watch of what can be read when a block has ended.
-
-    Args:
-        end: reads it.
-    """
+    """A watch of what can be read when a block has ended. end: reads it."""
 
     def __init__(self, end: Callable[[TimedBlock], list[Series]]) -> None:
         self.end = end

@@ -162,11 +162,8 @@ def gross(readings: Sequence[Energy]) -> float | None:
 
 
 def idle_watts(using: Sequence[Meter], seconds: float | None = None) -> dict[str, float]:
-    """Mean power of each meter while this process sleeps; a meter without a reading is left out.
-
-    Args:
-        seconds: length of the pause; None takes half a second, or what the slowest meter asks for.
-    """
+    """Mean power of each meter while this process sleeps; a meter without a reading is left out. seconds:
+    length of the pause; None takes half a second, or what the slowest meter asks for."""
     length = max(IDLE_SECONDS, shortest_window(using)) if seconds is None else seconds
     readings = measure(using, lambda: time.sleep(length))
     return {energy.meter: energy.watts for energy in readings if energy.watts is not None}
@@ -245,11 +242,8 @@ class CounterMeter:
 
 
 class PowerMeter:
-    """Energy as power sampled by a thread of our own and integrated by the trapezoidal rule.
-
-    Args:
-        read: watts now, or None when it cannot be read.
-    """
+    """Energy as power sampled by a thread of our own and integrated by the trapezoidal rule. read: watts now,
+    or None when it cannot be read."""
 
     method: Method = "integrated power"
 

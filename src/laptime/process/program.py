@@ -49,10 +49,7 @@ class Process(subprocess.Popen[bytes]):
 
     def ends_within(self, seconds: float, watch: FileWatch | None = None) -> bool:
         """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second.
-
-        Args:
-            watch: waiting ends when it has something to tell, too.
-        """
+        watch: waiting ends when it has something to tell, too."""
         if self.poll() is not None:  # its number may be somebody else's by now
             return True
         seconds = max(0.0, seconds)

@@ -66,11 +66,8 @@ class LiveRun:
         return self._builder.run()
 
     def finish(self, status: str = "complete", seconds: float | None = None) -> Run:
-        """Tell the end; the run that it came to.
-
-        Args:
-            seconds: since the beginning, where another clock counts than the machine's.
-        """
+        """Tell the end; the run that it came to. seconds: since the beginning, where another clock counts
+        than the machine's."""
         self(RunFinished(status, self.seconds if seconds is None else seconds))
         return self.run()
 

@@ -248,11 +248,8 @@ def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
-    """A verdict on every case that has numbers: undecided where the baseline has none.
-
-    Args:
-        compared: the run against its baseline, or why there is no comparison.
-    """
+    """A verdict on every case that has numbers: undecided where the baseline has none. compared: the run
+    against its baseline, or why there is no comparison."""
     if benchmark.regression is None:
         return []
     if isinstance(compared, str):

@@ -217,11 +217,8 @@ def _check_answer(name: str, answer: object) -> None:
 
 
 def check_command(name: str, *, room: str = "commands") -> None:
-    """A command of the command line: a click command named like its file, every option explained.
-
-    Args:
-        room: `suite_commands` for a word after `laptime suite`.
-    """
+    """A command of the command line: a click command named like its file, every option explained. room:
+    `suite_commands` for a word after `laptime suite`."""
     import click
 
     module = documented(room, name)

@@ -14,11 +14,7 @@ from laptime.records.profile import Profile
 
 
 def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profile:
-    """The profile with its roofline beside the ceilings.
-
-    Args:
-        here: this machine, where the program ran on it.
-    """
+    """The profile with its roofline beside the ceilings. here: this machine, where the program ran on it."""
     if profile.roofline is None or profile.roofline.missing:
         return profile
     ceilings = _of_accelerator(profile) if profile.accelerators else _of_cores(here)

@@ -36,11 +36,8 @@ class Pure(NamedTuple):
 
 
 def pure(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int) -> Pure:
-    """A callable of the user's taken apart; it is not changed.
-
-    Args:
-        args, kwargs: inputs of one call; a linen module is initialised with them.
-    """
+    """A callable of the user's taken apart; it is not changed. args, kwargs: inputs of one call; a linen
+    module is initialised with them."""
     import jax
 
     if _is_from(call, "flax.linen"):

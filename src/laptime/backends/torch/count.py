@@ -220,11 +220,7 @@ def _operators(parameters: list[Any]) -> Iterator[Ran]:
 
 
 class LeastWork:
-    """Adds up what runs.
-
-    Args:
-        parameters: of the model; a plain tensor is no weight.
-    """
+    """Adds up what runs. parameters: of the model; a plain tensor is no weight."""
 
     def __init__(self, parameters: Iterable[Any]) -> None:
         self._parameters = {parameter.untyped_storage().data_ptr() for parameter in parameters}

@@ -45,11 +45,8 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 def load(variant: Variant, inputs: Any = None) -> TorchModel:
-    """The target of a variant, built and made ready. See `laptime.backends.torch.open`.
-
-    Args:
-        inputs: of a call, in place of those that the target has; None: its own.
-    """
+    """The target of a variant, built and made ready. See `laptime.backends.torch.open`. inputs: of a call, in
+    place of those that the target has; None: its own."""
     _check(variant)
     device = place.resolve(variant.device)
     recipe = parse(variant.target)

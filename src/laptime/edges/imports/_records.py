@@ -110,11 +110,8 @@ def environment(
     git: dict[str, Any] | None = None,
     **names: object,
 ) -> Environment:
-    """What a tool wrote down about the machine; what it left out is empty, or 0.
-
-    Args:
-        names: host, os, python, cpu.
-    """
+    """What a tool wrote down about the machine; what it left out is empty, or 0. names: host, os, python,
+    cpu."""
     number = _whole(cpus)
     texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}
     return Environment(

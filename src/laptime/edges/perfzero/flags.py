@@ -54,11 +54,8 @@ def parse(texts: Sequence[str]) -> list[Method | Filter]:
 
 
 def expand(wanted: Sequence[Method | Filter], names: Callable[[Filter], list[str]]) -> list[Method]:
-    """The methods to run, with every filter replaced by what it finds; each method once.
-
-    Args:
-        names: looks into the class; needs a process that imports it.
-    """
+    """The methods to run, with every filter replaced by what it finds; each method once. names: looks into
+    the class; needs a process that imports it."""
     methods: list[Method] = []
     for each in wanted:
         if isinstance(each, Method):

@@ -36,11 +36,8 @@ _ORDER = ("fail", "warn", "note", "ok")
 
 
 def checks(trials: list[Outcome], *, virtual: bool) -> list[Check]:
-    """The answers, worst first; none where no trial came to numbers.
-
-    Args:
-        virtual: the machine is a guest, whose CPU time can be stolen.
-    """
+    """The answers, worst first; none where no trial came to numbers. virtual: the machine is a guest, whose
+    CPU time can be stolen."""
     if not any(each.measured or each.state in IMPOSSIBLE for each in trials):
         return []
     found = [*_failed(trials), *_impossible(trials), *_bounds(trials), *_interval(trials)]
@@ -148,11 +145,8 @@ class Disturbance(NamedTuple):
 
 
 def disturbance(ended: Ended, *, virtual: bool) -> Disturbance:
-    """What is known to have disturbed a method that came to its end.
-
-    Args:
-        virtual: the machine is a guest, whose CPU time can be stolen.
-    """
+    """What is known to have disturbed a method that came to its end. virtual: the machine is a guest, whose
+    CPU time can be stolen."""
     label, share, words = Label.NONE, 0.0, []
     for flag, seconds, of, verb in _losses(ended, virtual):
         label, share = label | flag, max(share, seconds / of)

@@ -48,11 +48,8 @@ def has(file: File, code: str) -> bool:
 
 
 def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
-    """Raise CannotEdit where a file binds one of these names, in whatever scope.
-
-    Args:
-        imports: an import of this very name binds what is wanted.
-    """
+    """Raise CannotEdit where a file binds one of these names, in whatever scope. imports: an import of this
+    very name binds what is wanted."""
     tree = ast.parse(file.text.removeprefix(BOM))
     attempts = [statement for statement in tree.body if isinstance(statement, ast.Try)]
     # `torch = None` where torch cannot be imported: then nothing runs.

@@ -287,11 +287,8 @@ RUN = "suggested, not applied: it was run and has the losses of the script; see 
 def suggestions(
     evaluator: TrialEvaluator, loop_profile: LoopProfile, *, end: float = math.inf
 ) -> tuple[list[Rung], str]:
-    """What can be suggested and what cannot, as rungs; the diff of what can.
-
-    Args:
-        end: second of the session after which nothing is run, and so nothing suggested.
-    """
+    """What can be suggested and what cannot, as rungs; the diff of what can. end: second of the session after
+    which nothing is run, and so nothing suggested."""
     rungs: list[Rung] = []
     shown: list[Change] = []
     diff = ""

@@ -93,11 +93,8 @@ def is_diagnosed(search: SearchResult, evaluator: TrialEvaluator) -> bool:
 def diagnosis_after(
     search: SearchResult, evaluator: TrialEvaluator, profiled: dict[str, float]
 ) -> Diagnosis | None:
-    """The step under the final set: as diagnosed or, if the diagnosis was skipped, as profiled.
-
-    Args:
-        profiled: seconds of the patched script's step by part; other parts than SHARES cannot be used.
-    """
+    """The step under the final set: as diagnosed or, if the diagnosis was skipped, as profiled. profiled:
+    seconds of the patched script's step by part; other parts than SHARES cannot be used."""
     if is_diagnosed(search, evaluator):
         return diagnosis(search.recipe, search.after, evaluator.choice)
     if not profiled or not profiled.keys() <= set(SHARES):

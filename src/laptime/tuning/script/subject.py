@@ -142,11 +142,8 @@ def _since_then(file: RecipeFile, record: Record, here: Environment, *, is_edite
 
 
 class ScriptSubject(Subject):
-    """A training script, or a loop in memory.
-
-    Args:
-        verifies: an earlier result is looked at: nothing is raced, and no suspect is named.
-    """
+    """A training script, or a loop in memory. verifies: an earlier result is looked at: nothing is raced, and
+    no suspect is named."""
 
     PLAN = (
         "budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout",
@@ -343,11 +340,8 @@ def _profile_both(runner: TrialRunner, record: Record, sources: dict[str, str], 
 
 
 def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
-    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
-
-    Args:
-        sources: files in place of the user's.
-    """
+    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace. sources: files in
+    place of the user's."""
     work = runner.folder / "profile"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

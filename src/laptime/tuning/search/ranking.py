@@ -41,12 +41,8 @@ def promise(candidate: Candidate) -> float:
 
 
 def ranked(candidates: Iterable[Candidate], *, control_first: bool = True) -> list[Candidate]:
-    """Best first. Equal ones by name, so that a session can be repeated.
-
-    Args:
-        control_first: the control goes before all; else only what won clearly in earlier sessions goes
-            before it.
-    """
+    """Best first. Equal ones by name, so that a session can be repeated. control_first: the control goes
+    before all; else only what won clearly in earlier sessions goes before it."""
 
     def place(one: Candidate) -> tuple[bool, float, bool, float, str]:
         is_candidate = one.change.name != CONTROL
@@ -97,10 +93,7 @@ def excludes(one: Candidate, other: Candidate) -> bool:
 
 def rivals(candidate: Candidate, adopted: Mapping[str, Candidate], script: LoopProfile) -> list[str]:
     """Names of kept changes that have to go when this one comes, with those that need what only these give.
-
-    Args:
-        script: the loop profile of the script as it is.
-    """
+    script: the loop profile of the script as it is."""
     going = [name for name, other in adopted.items() if excludes(candidate, other)]
     while going:
         others = [other for name, other in adopted.items() if name not in (*going, candidate.change.name)]
@@ -139,11 +132,7 @@ def joined(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Rec
 
 
 def dependents(name: str, adopted: Mapping[str, Candidate], loop_profile: LoopProfile) -> list[str]:
-    """Kept changes that need a fact which only this one gives.
-
-    Args:
-        loop_profile: of the script as it is.
-    """
+    """Kept changes that need a fact which only this one gives. loop_profile: of the script as it is."""
     others = frozenset().union(*(other.gives for key, other in adopted.items() if key != name))
     only = adopted[name].gives - others - loop_profile.facts if name in adopted else frozenset()
     return [key for key, other in adopted.items() if key != name and other.needs & only]

@@ -42,11 +42,8 @@ class EarlierEffect:
     sentence: str = ""
 
     def applied(self, candidate: Candidate, step: float) -> Candidate:
-        """The candidate with its place in the order.
-
-        Args:
-            step: seconds of a step now; the bound stays what the diagnosis says.
-        """
+        """The candidate with its place in the order. step: seconds of a step now; the bound stays what the
+        diagnosis says."""
         if self.order == 0:
             return candidate
         prior = candidate.prior
@@ -56,11 +53,8 @@ class EarlierEffect:
 
 
 def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, EarlierEffect]:
-    """What is known of each change, by its name.
-
-    Args:
-        sessions: id of the run and ladder of each, the newest first.
-    """
+    """What is known of each change, by its name. sessions: id of the run and ladder of each, the newest
+    first."""
     by_name: dict[str, list[tuple[str, Rung]]] = {}
     order: dict[str, float] = {}
     for run, ladder in sessions:
@@ -170,11 +164,8 @@ class SearchSettings:
     follows: str = "a gate and the final measurement"
 
     def reserved(self, step: float, *, is_late: bool, is_bare: bool) -> float:
-        """The share of the budget that is left alone now.
-
-        Args:
-            step: the incumbent's seconds. is_late, is_bare: what `SearchState` knows by these names.
-        """
+        """The share of the budget that is left alone now. step: the incumbent's seconds. is_late, is_bare:
+        what `SearchState` knows by these names."""
         share = self.reserve(step)
         if is_late:
             share = min(share, self.late_reserve(step))
@@ -183,10 +174,6 @@ class SearchSettings:
         return share
 
     def in_order(self, candidate: Candidate, step: float) -> Candidate:
-        """The candidate with its place by what earlier sessions have shown of it.
-
-        Args:
-            step: seconds of a step.
-        """
+        """The candidate with its place by what earlier sessions have shown of it. step: seconds of a step."""
         effect = self.earlier_effects.get(candidate.change.name)
         return effect.applied(candidate, step) if effect is not None else candidate

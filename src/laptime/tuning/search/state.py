@@ -356,12 +356,8 @@ class SearchState:
         self.on_rung(rung)
 
     def revise(self, name: str, *, reason: str, newest: bool = True, **changes: bool) -> None:
-        """Change the kept rung of this name, and report it again.
-
-        Args:
-            newest: False looks only at those before the last one.
-            changes: kept, dropped or replaced.
-        """
+        """Change the kept rung of this name, and report it again. newest: False looks only at those before
+        the last one. changes: kept, dropped or replaced."""
         for at in reversed(range(len(self.rungs) - (not newest))):
             rung = self.rungs[at]
             if rung.name == name and rung.kept:

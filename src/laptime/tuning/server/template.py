@@ -69,11 +69,8 @@ class Template:
         return any(PORT in part for word in self.words for part in word if isinstance(part, str))
 
     def command(self, values: Mapping[str, Value], port: str) -> tuple[dict[str, str], list[str]]:
-        """Variables of the environment and words of the command.
-
-        Args:
-            values: by name of a choice; of others the one of today. port: in place of `{port}`.
-        """
+        """Variables of the environment and words of the command. values: by name of a choice; of others the
+        one of today. port: in place of `{port}`."""
         words = [text.replace(PORT, port) for word in self.words for text in _texts(word, values)]
         count = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
         variables = dict(word.split("=", 1) for word in words[:count])

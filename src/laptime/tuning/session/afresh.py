@@ -192,11 +192,8 @@ def shortfall(
     left: float,
     more: float = 0.0,
 ) -> Shortfall:
-    """A record of what the budget was too short for, and the budget that would do, in half minutes.
-
-    Args:
-        needs: seconds, from second `began` on, when `left` were left. more: seconds of what follows it.
-    """
+    """A record of what the budget was too short for, and the budget that would do, in half minutes. needs:
+    seconds, from second `began` on, when `left` were left. more: seconds of what follows it."""
     enough = 30.0 * math.ceil((began + CAUTION * (needs + more)) / 30.0)
     left = max(0.0, left)
     sentence = (

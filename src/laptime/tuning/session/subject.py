@@ -82,12 +82,8 @@ class Record:
         self.live.say(text, done, (1.0 - done) * budget)
 
     def start(self, plan: Sequence[str], earlier: Sequence[Rung], fields: Mapping[str, Any]) -> None:
-        """Report a run that begins.
-
-        Args:
-            plan: fields of the request that are its plan. earlier: rungs of the session that is resumed.
-            fields: of the run besides.
-        """
+        """Report a run that begins. plan: fields of the request that are its plan. earlier: rungs of the
+        session that is resumed. fields: of the run besides."""
         request = self.request
         self.live.start(
             name=request.name,

@@ -111,11 +111,8 @@ class CaseWorker:
             self._opened = next(m for m in messages if isinstance(m, Loaded))
 
     def prepare(self, note: str = "") -> None:
-        """Record import and load times, and make the first call with every batch size.
-
-        Args:
-            note: a note on the times of import and load.
-        """
+        """Record import and load times, and make the first call with every batch size. note: a note on the
+        times of import and load."""
         opened = self._opened
         if isinstance(opened, Failure):
             self.fail(opened)
@@ -207,11 +204,8 @@ class CaseWorker:
         return samples, next((facts.details.peak for facts in told if facts.series), None)
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0, **more: str) -> Case:
-        """One pass; returns the case with its series and details. The details say when it failed.
-
-        Args:
-            more: what else the command says, see `measure.protocol.Pass`.
-        """
+        """One pass; returns the case with its series and details. The details say when it failed. more: what
+        else the command says, see `measure.protocol.Pass`."""
         if not self._revive(batch):
             return case
         try:

@@ -262,11 +262,8 @@ class _Bench:
                     self._block(worker, batch, Regime.PACED, budget / len(order) / stretches)
 
     def _rounds(self, generation: int, budget: float, *, paced: float) -> None:
-        """Blocks of all cases in random order, until they are precise or the budget is spent.
-
-        Args:
-            paced: seconds of paced calls that follow.
-        """
+        """Blocks of all cases in random order, until they are precise or the budget is spent. paced: seconds
+        of paced calls that follow."""
         if not (active := self._active()):
             return
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.

@@ -243,10 +243,7 @@ def cores(
     run: Run, kept: Sequence[Speed], machine: Machine, table: Table, *, utilization: float, asked: bool
 ) -> list[Cores]:
     """The rows of a run that varied them; none for another. The cheapest that keeps the promise is marked.
-
-    Args:
-        kept: speeds that keep the promise, or all without one (`asked` is then false).
-    """
+    kept: speeds that keep the promise, or all without one (`asked` is then false)."""
     by_case = {speed.case: speed for speed in kept}
     shape = next((each for each in table.flex if each.name == _stem(machine)), None)
     rows = []

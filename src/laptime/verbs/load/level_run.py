@@ -183,11 +183,7 @@ FIRST, FACTOR = 5.0, 1.3
 
 
 class Looks:
-    """At one level.
-
-    Args:
-        slo: promises that have to be decided as well.
-    """
+    """At one level. slo: promises that have to be decided as well."""
 
     def __init__(self, slo: str) -> None:
         self._slo = slo

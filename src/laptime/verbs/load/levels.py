@@ -63,11 +63,8 @@ def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> Planned:
 
 
 def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
-    """The level of the scenario Offline: as many requests as one after another would take its time.
-
-    Args:
-        seconds: that one answer took.
-    """
+    """The level of the scenario Offline: as many requests as one after another would take its time. seconds:
+    that one answer took."""
     count = request.requests or min(
         MOST_AT_ONCE, max(LEAST_AT_ONCE, round(_seconds(request) / max(seconds, 1e-6)))
     )

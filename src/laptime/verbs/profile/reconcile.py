@@ -39,10 +39,7 @@ SLOW = 1.5
 
 def reconciled(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
     """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives.
-
-    Args:
-        others: CPUs that other programs used meanwhile, on average.
-    """
+    others: CPUs that other programs used meanwhile, on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
     profile = structs.replace(profile, reconciled=_beside(profile, observed, others), primitives=primitives)
     return structs.replace(profile, verdict=rules.verdict(profile))

@@ -128,11 +128,8 @@ def _drawable(value: float | None) -> bool:
 
 
 def _plot(works: Sequence[Work], ceilings: Ceilings | None, every: Sequence[Work]) -> Plot:
-    """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in.
-
-    Args:
-        every: what has room on the axes.
-    """
+    """FLOP/s over FLOP per byte, both logarithmic, under the roofs of the types that are computed in. every:
+    what has room on the axes."""
     used = {dtype for work in every for dtype in work.flop}
     peaks = ceilings.flops.items() if ceilings else ()
     roofs = {name: peak for name, peak in peaks if name in used and _drawable(peak)}
