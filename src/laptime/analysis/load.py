@@ -148,7 +148,8 @@ def rows_of(requests: Requests) -> Rows:
         for name in ("due", "woken", "sent", "first", "end")
     )
     whole = np.asarray([not error for error in requests.column("error")], dtype=bool)[order]
-    usage, chunks = ([requests.column(name)[at] for at in order] for name in ("usage", "chunks"))
+    columns = (requests.column(name) for name in ("usage", "chunks"))
+    usage, chunks = ([column[at] for at in order] for column in columns)
     prompt, output = (
         np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
     )

@@ -95,7 +95,7 @@ def with_lateness(case: Case, seconds: list[float]) -> Case:
 
 
 def test_lateness_is_told_apart_by_where_it_comes_from() -> None:
-    case = with_lateness(level(20, 30, constant(0.02), 1), [0.005] * 100)
+    case = with_lateness(level(20, 30, constant(0.02), 1), [0.005] * 500)
     served = checked(case, alone=ALONE)["late"]
     assert "beside it the generator lacks a CPU" in served
     assert "taskset" in served
