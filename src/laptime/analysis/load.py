@@ -148,8 +148,7 @@ def rows_of(requests: Requests) -> Rows:
         for name in ("due", "woken", "sent", "first", "end")
     )
     whole = np.asarray([not error for error in requests.column("error")], dtype=bool)[order]
-    columns = (requests.column(name) for name in ("usage", "chunks"))
-    usage, chunks = ([column[at] for at in order] for column in columns)
+    usage, chunks = ([every[at] for at in order] for every in map(requests.column, ("usage", "chunks")))
     prompt, output = (
         np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
     )

@@ -203,12 +203,12 @@ def rate(case: Case) -> float:
     answered = stats.answered.value if stats else None
     if stats is None or not answered:
         raise TrialFailed("crashed", "too few answers came for a rate")
-    return stats.tokens.got if counts_tokens(stats) and stats.tokens else answered
+    return (stats.tokens.got if stats.tokens else None) or answered
 
 
 def counts_tokens(stats: LevelStats | None) -> bool:
     """Whether a rate is one of output tokens."""
-    return stats is not None and stats.tokens is not None and stats.tokens.got > 0
+    return stats is not None and stats.tokens is not None and bool(stats.tokens.got)
 
 
 def pooled(cases: Sequence[Case]) -> Case:
