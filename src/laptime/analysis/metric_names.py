@@ -19,9 +19,7 @@ STATISTICS = (*QUANTILES, "mean", "std", "min", "max")
 
 def refuse_unknown(name: str) -> None:
     """Refuse a name that no case has.
-
-    Raises:
-        UsageError: it is such a name; the nearest right one is suggested.
+    Raises UsageError: it is such a name; the nearest right one is suggested.
     """
     family, *parts = name.split("/")
     if family not in FAMILIES:

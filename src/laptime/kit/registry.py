@@ -85,9 +85,7 @@ def load(room: str, name: str) -> ModuleType:
 @cache
 def entries(room: str) -> dict[str, Any]:
     """Extensions of a room whose files are tables, `CHANGES`: each by its `name`.
-
-    Raises:
-        LaptimeError: a file cannot be imported, or has no table.
+    Raises LaptimeError: a file cannot be imported, or has no table.
     """
     found: dict[str, Any] = {}
     for file in names(room):

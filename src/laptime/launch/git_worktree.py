@@ -53,9 +53,7 @@ class Revision(NamedTuple):
 @contextlib.contextmanager
 def checked_out(revision: str) -> Iterator[Revision]:
     """A revision of the repository of the current folder, gone again at the end.
-
-    Raises:
-        UsageError: this is no repository, or it has no such revision, or no such folder in it.
+    Raises UsageError: this is no repository, or it has no such revision, or no such folder in it.
     """
     top = Path(git("rev-parse", "--show-toplevel", what="this folder is in no git repository"))
     prefix = git("rev-parse", "--show-prefix", what="this folder is in no git repository")

@@ -38,9 +38,7 @@ print(json.dumps({
 
 def path_of(python: str) -> str:
     """The absolute path of an interpreter. Links are not followed: a virtual environment is one.
-
-    Raises:
-        UsageError: there is no such program.
+    Raises UsageError: there is no such program.
     """
     path = Path(python).expanduser()
     if path.is_dir() and (path / "bin" / "python").exists():

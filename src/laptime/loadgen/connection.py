@@ -156,11 +156,7 @@ class Pool:
         self._tls = _tls(verify) if url.scheme == "https" else None
 
     async def answer(self, asked: Request, timeout: float) -> Reply:
-        """The answer to a request.
-
-        Raises:
-            Broken: no connection was to be had.
-        """
+        """The answer to a request. Raises Broken: no connection was to be had."""
         connection: Connection | None = None
         try:
             async with asyncio.timeout(timeout):

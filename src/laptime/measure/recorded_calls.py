@@ -52,16 +52,19 @@ class RecordedCalls:
     Attributes:
         undetermined: why its outputs are no reference: they are others each time.
         rounding: by output, the error that it makes when the last bits of its inputs change.
+        optional: places of calls that an implementation need not take: another length than that of the rest.
     """
 
     calls: list[RecordedCall] = field(default_factory=list)
     undetermined: str = ""
     rounding: list[float] = field(default_factory=list)
+    optional: list[int] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """As one file of arrays."""
         shapes = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
         about = {"undetermined": self.undetermined, "rounding": self.rounding, "calls": shapes}
+        about["optional"] = self.optional
         arrays: dict[str, Array] = {}
         for at, call in enumerate(self.calls):
             for side, values in (("input", call.inputs), ("output", call.outputs)):
@@ -81,7 +84,7 @@ class RecordedCalls:
                 )
                 for at, (batch, inputs, outputs) in enumerate(about["calls"])
             ]
-        return cls(calls, about["undetermined"], about["rounding"])
+        return cls(calls, about["undetermined"], about["rounding"], about.get("optional", []))
 
 
 MOST_BEYOND = 8

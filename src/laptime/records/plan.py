@@ -218,9 +218,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         """Refuse options that do not go together, whatever the targets are.
-
-        Raises:
-            UsageError: a rate, and no regime that keeps it.
+        Raises UsageError: a rate, and no regime that keeps it.
         """
         if self.rate is not None and self.regimes and Regime.PACED not in self.regimes:
             raise UsageError(

@@ -108,11 +108,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
         return max(words, key=_ORDER.index, default="invalid")
 
     def case(self, key: str) -> Case:
-        """The case with this key.
-
-        Raises:
-            KeyError: the run has no such case.
-        """
+        """The case with this key. Raises KeyError: the run has no such case."""
         for case in self.cases:
             if case.key == key:
                 return case

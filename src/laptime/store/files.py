@@ -20,9 +20,7 @@ LARGEST = 512 << 20
 
 def save(run: Run, root: Path | None = None) -> Path:
     """The file that now holds this run.
-
-    Raises:
-        UsageError: it could not be written where it belongs; says where it went instead.
+    Raises UsageError: it could not be written where it belongs; says where it went instead.
     """
     with Journal(root) as journal:
         journal(RunStarted(run))
@@ -35,9 +33,7 @@ def save(run: Run, root: Path | None = None) -> Path:
 
 def read(path: Path) -> Run:
     """The run in one file: finished, or as far as its journal goes.
-
-    Raises:
-        UsageError: unreadable, damaged, no run, or written by a newer laptime.
+    Raises UsageError: unreadable, damaged, no run, or written by a newer laptime.
     """
     data = _bytes(path)
     return read_journal(data, path) if path.suffix == ".jsonl" else read_run(data, path)

@@ -41,11 +41,7 @@ def id_of(path: Path) -> str:
 
 
 def make(root: Path) -> None:
-    """Make a store where there is none.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a store where there is none. Raises OSError: it cannot be made."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
         # Only in a folder of laptime's own making: LAPTIME_HOME may name one that is under git.
@@ -53,11 +49,7 @@ def make(root: Path) -> None:
 
 
 def month_of(run_id: str, root: Path) -> Path:
-    """The folder under `root` that a run belongs in, made when missing.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """The folder under `root` that a run belongs in, made when missing. Raises OSError: it cannot be made."""
     make(root)
     month = f"{run_id[:4]}-{run_id[4:6]}" if run_id[:6].isdigit() else "undated"
     folder = root / "runs" / month

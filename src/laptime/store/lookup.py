@@ -24,19 +24,13 @@ _COMPARED = 1000
 
 def load(reference: str, root: Path | None = None) -> Run:
     """The run that a path, id, name or `last~N` means.
-
-    Raises:
-        UsageError: there is none, or its file cannot be read.
+    Raises UsageError: there is none, or its file cannot be read.
     """
     return files.read(find(reference, root))
 
 
 def find(reference: str, root: Path | None = None) -> Path:
-    """The file of the run that is meant.
-
-    Raises:
-        UsageError: no run, or more than one, answers to this.
-    """
+    """The file of the run that is meant. Raises UsageError: no run, or more than one, answers to this."""
     path = path_of(reference, root)
     if path is not None:
         return path
@@ -62,11 +56,7 @@ def find(reference: str, root: Path | None = None) -> Path:
 
 
 def path_of(reference: str, root: Path | None = None) -> Path | None:
-    """The file of the run that is meant, or None.
-
-    Raises:
-        UsageError: more than one run answers to this.
-    """
+    """The file of the run that is meant, or None. Raises UsageError: more than one run answers to this."""
     path = Path(reference)
     if reference.endswith(folder.SUFFIXES) or "/" in reference:
         return path if reference.endswith(folder.SUFFIXES) and path.is_file() else None

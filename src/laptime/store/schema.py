@@ -64,9 +64,7 @@ class Opening(msgspec.Struct):
 
 def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Run:
     """The run in a file's bytes.
-
-    Raises:
-        UsageError: the file is damaged, is no run, or comes from a newer laptime.
+    Raises UsageError: the file is damaged, is no run, or comes from a newer laptime.
     """
     try:
         version = version_of(decode(data, Head), path)
@@ -87,9 +85,7 @@ def current(run: Run, version: int) -> Run:
 
 def version_of(head: Head, path: Path) -> int:
     """The version that a file says it has.
-
-    Raises:
-        UsageError: it is no run, or its version is newer than this program.
+    Raises UsageError: it is no run, or its version is newer than this program.
     """
     match = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
     if match is None:

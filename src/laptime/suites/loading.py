@@ -193,11 +193,7 @@ def _converted(raw: Any, kind: type[Struct], place: str) -> Any:
 
 
 def refuse_unknown_keys(raw: Any, known: tuple[str, ...], place: str) -> None:
-    """Tell an unknown key with the nearest right one.
-
-    Raises:
-        UsageError: there is one.
-    """
+    """Tell an unknown key with the nearest right one. Raises UsageError: there is one."""
     for key in raw if isinstance(raw, dict) else ():
         if key not in known:
             near = closest(key, known)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from laptime.kit import registry
@@ -130,9 +131,19 @@ def unknown_name(kind: str, name: str, known: list[str]) -> TargetError:
     )
 
 
+LOADERS = {".pt2": "torch.export.load({}).module()", ".pt": "torch.jit.load({}).eval()"}
+"""By suffix of a file of PyTorch, how the user's own code loads it."""
+
+
 def _unknown(text: str) -> TargetError:
     if error := misspelt_prefix(text):
         return error
+    if loader := LOADERS.get(Path(text).suffix, "").format(f'"{text}"'):
+        return TargetError(
+            f"{text} is not loaded by laptime",
+            why="a file of PyTorch can run code while it is read, and has no inputs to call it with",
+            next=f"load.py: def build(): return {loader}, INPUTS   then name load.py:build",
+        )
     if not text.strip():
         return TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
     return TargetError(

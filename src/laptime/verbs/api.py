@@ -96,9 +96,7 @@ def _gpu_wait() -> Callable[[], object] | None:
 
 def load(name: str) -> Run:
     """A stored run by id, part of one, its --name, file or "last".
-
-    Raises:
-        UsageError: there is no such run, or its file is damaged.
+    Raises UsageError: there is no such run, or its file is damaged.
     """
     return Run.of(lookup.load(name))
 

@@ -62,9 +62,7 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def read_rules(path: Path) -> Rules:
     """The `[[budget]]` tables and the `[check]` table of a file.
-
-    Raises:
-        UsageError: it cannot be read, is no TOML, or has unknown keys or metrics.
+    Raises UsageError: it cannot be read, is no TOML, or has unknown keys or metrics.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -96,9 +94,7 @@ def read_rules(path: Path) -> Rules:
 
 def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
     """The verdict on every budget and every case that it is meant for.
-
-    Raises:
-        UsageError: a budget matches no case, names no metric, or its limit cannot be read.
+    Raises UsageError: a budget matches no case, names no metric, or its limit cannot be read.
     """
     verdicts: list[Verdict] = []
     for budget in rules.budget:

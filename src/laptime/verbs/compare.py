@@ -82,9 +82,7 @@ def spread_between(a: Run, b: Run, earlier: Sequence[Run] = ()) -> Spread:
 
 def refuse_profiles(*runs: Run) -> None:
     """Refuse profiles: they are compared part by part, not by one latency.
-
-    Raises:
-        UsageError: one of the runs is a profile; says what compares them.
+    Raises UsageError: one of the runs is a profile; says what compares them.
     """
     profiles = [run for run in runs if run.profile is not None]
     if not profiles:

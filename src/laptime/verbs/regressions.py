@@ -113,9 +113,7 @@ def _reported(before: Case, case: Case) -> list[str]:
 
 def _directed(case: Case, name: str) -> str:
     """The metric, when the case has it and it is known which direction is worse.
-
-    Raises:
-        UsageError: one of them is not so.
+    Raises UsageError: one of them is not so.
     """
     stat, names = budgets.named(case, name), budgets.names(case)
     if stat is None:

@@ -119,11 +119,7 @@ def _one_job(paths: list[Path], named: set[Path]) -> tuple[list[Path], list[Path
 
 
 def _beginning_with(paths: list[Path], rank: int | None) -> list[Path]:
-    """The file of this rank first.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The file of this rank first. Raises UsageError: there is none."""
     if rank is None:
         return paths
     ranks_found = {path: trace_files.rank_of(path) for path in paths}

@@ -237,3 +237,12 @@ def test_parsing_imports_no_framework() -> None:
         "assert not {'torch', 'torchvision', 'timm', 'numpy'} & set(sys.modules), 'imported'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("name", "loader"), [("net.pt2", "torch.export.load"), ("scripted.pt", "torch.jit.load")]
+)
+def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -> None:
+    with pytest.raises(TargetError, match="is not loaded by laptime") as raised:
+        targets.parse(name)
+    assert f'{loader}("{name}")' in raised.value.next

@@ -49,11 +49,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the line names.
-
-        Raises:
-            UsageError: there is none; the nearest is suggested.
-        """
+        """The command that the line names. Raises UsageError: there is none; the nearest is suggested."""
         word = args[0]
         if not word.startswith("-") and self.get_command(ctx, word) is None:
             self.refuse(word)

@@ -46,9 +46,7 @@ class Output:
 
 def planned(paths: Sequence[str]) -> list[Output]:
     """The reports that `-o` asks for. `-` is stdout, which gets the result anyway.
-
-    Raises:
-        UsageError: no report has this suffix, or the file could not be written.
+    Raises UsageError: no report has this suffix, or the file could not be written.
     """
     return [Output(format_of(Path(path)), writable.file(Path(path))) for path in paths if path != "-"]
 
@@ -93,11 +91,7 @@ def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
 
 
 def result(text: str) -> None:
-    """Put a result on stdout.
-
-    Raises:
-        UsageError: stdout takes no more (a full disk behind it).
-    """
+    """Put a result on stdout. Raises UsageError: stdout takes no more (a full disk behind it)."""
     try:
         click.echo(text.rstrip("\n"), color=True)  # colours were decided on when it was made
     except BrokenPipeError:

@@ -28,9 +28,7 @@ class Measure:
     @property
     def run(self) -> Run:
         """What was measured: `laptime.run.latency.value` is the median in seconds.
-
-        Raises:
-            UsageError: nothing was measured, with --laptime-disable too.
+        Raises UsageError: nothing was measured, with --laptime-disable too.
         """
         if self._run is None:
             raise UsageError(
@@ -42,9 +40,7 @@ class Measure:
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The function's result, from a first call; then its timings, until the budget is spent.
-
-        Raises:
-            UsageError: the test measures a second time. UserCodeError: a later call fails.
+        Raises UsageError: the test measures a second time. UserCodeError: a later call fails.
         """
         return self._measured(function, lambda: function(*args, **kwargs))
 

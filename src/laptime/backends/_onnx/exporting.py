@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,15 +74,16 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     draft = Path(tempfile.mkdtemp(prefix=".onnx-", dir=root))
     try:
         with torch.no_grad():
-            traced = work.batch if any_wanted else None
-            program = traced_program(module, args, kwargs, inputs, opset=opset, traced=traced)
+            any_size = {0: "batch"} if any_wanted else {}
+            sizes = [any_size if each.ndim and each.shape[0] == work.batch else {} for each in inputs]
+            program = traced_program(module, args, kwargs, inputs, opset=opset, tries=[sizes])
             takes = program.model.graph.inputs
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
         any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
-        sizes = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
-        _recorded(model, module, (args, kwargs), sizes).save(draft / "calls.npz")
+        batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
+        _recorded(model, module, (args, kwargs), batches).save(draft / "calls.npz")
         about = {
             "batch": None if any_batch and any_wanted else work.batch,
             "traced": work.batch,
@@ -157,24 +159,32 @@ def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> Re
 
 
 def traced_program(
-    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any, *, opset: int, traced: int | None
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    inputs: Any,
+    *,
+    opset: int,
+    tries: Sequence[Sequence[dict[int, str]]],
 ) -> Any:
-    """The ONNX program: for any batch size, if `traced` says what these inputs have and if it is possible."""
+    """The ONNX program of the first of `tries` that is possible (by input, names of dimensions that may have
+    another size), else with the sizes as they are.
+    """
     import torch
 
     export: Any = partial(
         torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
     )
-    if traced is not None:
-        tracing: Any = torch.export
+    tracing: Any = torch.export
+    for named in (sizes for at, sizes in enumerate(tries) if any(sizes) and sizes not in tries[:at]):
         open_sizes = tracing.ShapesCollection()
-        for tensor in inputs:
-            if tensor.ndim and tensor.shape[0] == traced:
-                open_sizes[tensor] = {0: "batch"}
+        for tensor, names in zip(inputs, named, strict=True):
+            if names:
+                open_sizes[tensor] = names
         try:
             return export(dynamic_shapes=open_sizes.dynamic_shapes(module, args, kwargs))
-        except Exception as error:  # tried again with the sizes as they are
-            sys.stderr.write(f"not for any batch: {error}\n")
+        except Exception as error:  # tried again with fewer open sizes
+            sys.stderr.write(f"not for any size: {error}\n")
     try:
         return export()
     except Exception as error:

@@ -46,11 +46,7 @@ def fetch(
 
 
 def parse(lines: Iterable[str], rows: Iterable[Machine], today: date) -> list[Machine]:
-    """Machines whose price is in the list.
-
-    Raises:
-        ValueError: it has no head of such a list.
-    """
+    """Machines whose price is in the list. Raises ValueError: it has no head of such a list."""
     by_shape = {row.shape: row for row in rows}
     found: dict[str, Machine] = {}
     for row in _rows(lines):

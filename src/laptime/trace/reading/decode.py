@@ -161,11 +161,7 @@ class Refused(ValueError):
 
 
 def strictly(chunk: bytes, *, exact: bool = False) -> Events:
-    """The events of `{...}, {...}`.
-
-    Raises:
-        Refused: not all of the chunk can be taken.
-    """
+    """The events of `{...}, {...}`. Raises Refused: not all of the chunk can be taken."""
     try:
         events: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
     except FAULTS as error:

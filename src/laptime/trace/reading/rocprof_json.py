@@ -72,21 +72,13 @@ _decoder = msgspec.json.Decoder(_File, strict=False)
 
 
 def is_own(path: Path) -> bool:
-    """Whether a plain file begins as rocprof begins it.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
+    """Whether a plain file begins as rocprof begins it. Raises OSError: it cannot be opened."""
     with path.open("rb") as file:
         return _BEGIN.match(file.read(256)) is not None
 
 
 def read(path: Path) -> Trace:
-    """One file, whole in memory.
-
-    Raises:
-        UsageError: it is damaged, or has no events.
-    """
+    """One file, whole in memory. Raises UsageError: it is damaged, or has no events."""
     content = path.read_bytes()
     why, again = "", "run rocprof --sys-trace again, or rocprofv3 --sys-trace --output-format rocpd"
     try:

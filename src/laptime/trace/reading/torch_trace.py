@@ -36,11 +36,7 @@ _LONGEST = 300
 
 
 def read(path: Path) -> Trace:
-    """A log of one process.
-
-    Raises:
-        UsageError: it cannot be opened, or tells of no compilation.
-    """
+    """A log of one process. Raises UsageError: it cannot be opened, or tells of no compilation."""
     try:
         size = path.stat().st_size
         with path.open(encoding="utf-8", errors="replace") as lines:

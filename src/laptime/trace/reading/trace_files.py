@@ -195,11 +195,7 @@ def rank_of(path: Path) -> int | None:
 
 
 def _identity(path: Path) -> _Identity:
-    """What a file and its name say.
-
-    Raises:
-        UsageError: it is no trace.
-    """
+    """What a file and its name say. Raises UsageError: it is no trace."""
     if path.name.endswith(SUFFIX):
         return _Identity(path, None, ("session", path.parent), "", None)
     distributed = {} if path.name.endswith(_SILENT) else reader.head(path).get("distributedInfo")

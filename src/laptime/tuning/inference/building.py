@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Origin:
     """What a draft begins with, as it was surveyed.
 
     Attributes:
-        varies, outputs, device: see `Draft`. calibration: file of calls that builders may look at.
+        varies, outputs, device, lengths: see `Draft`. calibration: file of calls that builders may look at.
         names: keywords of its tensors if the inputs are a sample of the user's, else None.
     """
 
@@ -40,6 +40,7 @@ class Origin:
     calibration: str
     names: Sequence[str] | None
     device: str = "cpu"
+    lengths: list[list[str]] = field(default_factory=list)
 
     def draft(self, file: str = "") -> Draft:
         """The target before any change; `file`: its ONNX file, which then stands for it."""
@@ -49,7 +50,8 @@ class Origin:
         traced = max(self.batch, TRACED) if any(self.varies) else self.batch
         sample = None if self.names is None else first_of(calibration, self.names)
         module, inputs = by_position(opened(self.target, sample, self.device), traced)
-        return Draft(module, inputs, self.varies, self.outputs, calibration, device=self.device)
+        about: dict[str, Any] = {"device": self.device, "lengths": self.lengths}
+        return Draft(module, inputs, self.varies, self.outputs, calibration, **about)
 
 
 def build(

@@ -32,6 +32,7 @@ class Draft:
         module: takes its tensors by position; in eval mode.
         inputs: tensors of one call, at least two items where the batch size may vary: what is traced.
         varies: by input, whether its first dimension is the batch and may have any size.
+        lengths: by input, for each dimension the name of a size that may be another, else "".
         outputs: None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64.
         calibration: file of `RecordedCalls` whose inputs may be looked at.
         form: how it is written: a name of `FORMS` of a runtime. settings: of `tuned.py`, in recipe.json.
@@ -51,6 +52,15 @@ class Draft:
     device: str = "cpu"
     file: Path | None = None
     export: Path | None = None
+    lengths: list[list[str]] = field(default_factory=list)
+
+    def open_sizes(self, batch: Any, *, lengths: bool) -> list[dict[int, Any]]:
+        """By input, the dimensions that may have another size: `batch` the first, names the lengths."""
+        named = self.lengths if lengths and self.lengths else [[]] * len(self.varies)
+        return [
+            ({0: batch} if varies else {}) | {at: name for at, name in enumerate(names) if name}
+            for varies, names in zip(self.varies, named, strict=True)
+        ]
 
 
 def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:

@@ -1,7 +1,8 @@
 """The folder that is handed back, and its recipe.json.
 
 tuned.py       `load()` gives a callable; imports no laptime
-recipe.json    settings of tuned.py; what was changed, the gain, the machine
+recipe.json    settings of tuned.py; what was changed, the gain, the machine, the runtime that alone runs it
+README.md      how it is called: sizes, types, threads
 calls.npz      recorded inputs, and what the model as it was made of them: `laptime verify` looks at them
 outputs.npz    what tuned.py makes of these inputs, bit for bit
 model.*        the artefact
@@ -12,6 +13,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterable
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +24,7 @@ from msgspec import Struct
 
 from laptime import targets
 from laptime.kit.errors import UsageError
+from laptime.measure.recorded_calls import RecordedCalls
 from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
@@ -55,6 +60,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     Attributes:
         target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
         python: where its runtime is installed, see `Interpreters`; "": with laptime.
+        needs: packages that tuned.py imports, at the versions that were compared.
         recipe: the kept changes. settings: of tuned.py. form: how it runs the model, device: where.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
         serve: instances, threads and batch of the final set. speedup: measured afresh. environment: libraries
@@ -79,11 +85,38 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     speedup: Speedup | None = None
     environment: dict[str, Any] = {}
     run: str = ""
+    needs: list[str] = []
+
+
+def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
+    """How a folder is called, in a few lines."""
+    takes = file.settings.get("takes") or [list(array.shape) for array in calls.calls[0].inputs]
+    given = zip(calls.calls[0].inputs, takes, strict=True)
+    sizes = ", ".join(f"{array.dtype}{shape}".replace("None", "any") for array, shape in given)
+    keys = file.settings.get("outputs")
+    names = "a tensor" if keys is None else f"a dict of {', '.join(keys)}" if keys else "a tuple"
+    threads = file.settings.get("threads") or "the runtime's own number of"
+    several = "any thread may call it" if file.device == "cpu" else "one call at a time"
+    return f"""# Tuned from {file.target}
+
+    import tuned
+    model = tuned.load()
+
+- takes: {sizes}; any: any size but 0; all else raises ValueError
+- gives: {names}; {", ".join(types)}
+- threads: {threads} threads in a call; {several}
+- runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json
+"""
 
 
 def needs(form: str) -> list[str]:
     """Packages that the tuned.py of a form imports."""
     return list(form_of(form).packages)
+
+
+def at_version(names: Iterable[str]) -> list[str]:
+    """Packages as they are installed here: torch==2.9."""
+    return [f"{name}=={version(name)}" if find_spec(name) else name for name in names]
 
 
 def _serve(setup: Setup) -> Serve:
@@ -128,6 +161,7 @@ def hand_back(
         speedup=tuning.speedup,
         environment=environment_of(evaluator.environment()),
         run=run,
+        needs=at_version(needs(evaluator.folders.form(recipe))),
     )
     place = place.expanduser().absolute()
     draft: Path | None = None
@@ -138,6 +172,8 @@ def hand_back(
         evaluator.recorded.save(draft / "calls.npz")
         shutil.copyfile(evaluator.folders.outputs_of(recipe), draft / "outputs.npz")
         (draft / "recipe.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
+        text = readme(file, evaluator.recorded, evaluator.surveyed["types"] or [])
+        (draft / "README.md").write_text(text, encoding="utf-8")
         draft.chmod(0o755)
         draft.rename(place)
     except OSError as error:

@@ -54,7 +54,9 @@ class Folders:
         self._home, self._request, self._accounting = home, request, accounting
         self.is_file = "onnx_file" in surveyed["facts"]
         self.interpreters = request.interpreters
-        known = {name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device")}
+        known = {
+            name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device", "lengths")
+        }
         self._origin = Origin(target=request.target, calibration=str(calibration), **known)
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}

@@ -180,9 +180,9 @@ class ModelRequest:
 
 
 def is_model(program: str) -> bool:
-    """Whether the word behind `tune` names a model: a target, and no script."""
-    if Path(program).suffix in (".py", ".onnx"):
-        return program.endswith(".onnx")
+    """Whether the word behind `tune` names a model: a target, or what would be no script, either."""
+    if Path(program).suffix in (".py", ".onnx") or Path(program).suffix in targets.LOADERS:
+        return not program.endswith(".py")
     try:
         targets.parse(program)
     except LaptimeError:

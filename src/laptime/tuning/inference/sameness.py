@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
@@ -18,6 +19,7 @@ from msgspec import structs
 from laptime.analysis.agreement import Call, judged, measured
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
+from laptime.kit.text import count
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
 from laptime.records.agreement import Agreement
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
@@ -53,7 +55,7 @@ def sameness(
         more: checks that were made elsewhere.
         about: names and types of the model's outputs, see `survey.survey`; None: they are not looked at.
     """
-    made = outputs_in(path, answer, about)
+    recorded, made, more = _taken(recorded, outputs_in(path, answer, about), more)
     replayed = iter(made)
 
     def run(given: Arrays) -> Arrays:
@@ -100,6 +102,19 @@ def outputs_in(
     return [each if isinstance(each, str) else [each[at] for at in order] for each in made]
 
 
+def _taken(
+    recorded: RecordedCalls, made: list[Arrays | str], more: Sequence[GateCheck]
+) -> tuple[RecordedCalls, list[Arrays | str], list[GateCheck]]:
+    """Without the optional calls that were refused, which is a check: the folder takes fewer lengths."""
+    refused = {at for at in recorded.optional if isinstance(made[at], str)}
+    if not refused:
+        return recorded, made, list(more)
+    kept = [at for at in range(len(made)) if at not in refused]
+    text = f"{count(len(refused), 'length')} that the model takes: refused with a sentence"
+    calls = replace(recorded, calls=[recorded.calls[at] for at in kept], optional=[])
+    return calls, [made[at] for at in kept], [*more, checked("lengths", KEPT, text)]
+
+
 def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
     """Names and types of the outputs, where they are others; the order of a dict is none."""
     ours, theirs = answer["names"], about["outputs"]
@@ -118,8 +133,8 @@ def _form(names: list[str] | None) -> str:
 
 
 def _made(counts: list[int | str], stored: Any) -> Iterator[Arrays | str]:
-    for at, count in enumerate(counts):
-        yield count if isinstance(count, str) else [stored[f"{at}_{place}"] for place in range(count)]
+    for at, parts in enumerate(counts):
+        yield parts if isinstance(parts, str) else [stored[f"{at}_{place}"] for place in range(parts)]
 
 
 def _finite(recorded: RecordedCalls, made: list[Arrays | str]) -> GateCheck:

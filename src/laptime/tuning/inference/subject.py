@@ -378,10 +378,12 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
         is_equal = _are_equal(now, folder / "outputs.npz")
         outputs = "the confirmed outputs, bit for bit" if is_equal else "other outputs than confirmed"
     was = f"{file.speedup.value:.2f}x" if file.speedup else "not measured"
+    here = folder_file.at_version(each.partition("==")[0] for each in file.needs)
+    changed = [f"; {then} then, {now} now" for then, now in zip(file.needs, here, strict=True) if then != now]
     return Finding(
         kind="tune/verified",
         severity="info" if is_equal else "advice",
-        sentence=f"on the recorded inputs it gives {outputs}; its gain was {was}",
+        sentence=f"on the recorded inputs it gives {outputs}; its gain was {was}{''.join(changed)}",
         evidence={"bit_for_bit": is_equal, "was": file.speedup.value if file.speedup else None},
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from laptime import targets
 from laptime.kit.errors import TargetError
@@ -43,9 +45,9 @@ def survey(
         device: as `laptime bench` names it, or "auto".
 
     Returns:
-        `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`, `types`: see `Draft`; `facts`,
-        `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: keywords of the samples'
-        tensors, [] by position, None without samples. `samples`: how many of the first calls are samples.
+        `refused`: why it cannot be tuned, or "". `batch`; `varies`, `outputs`, `types`, `lengths`: see
+        `Draft`; `facts`, `threads`, `inputs` in words, `origin`, `libraries`, `instructions`. `names`: of the
+        samples' tensors, [] by position, None without samples. `samples`: calls that are samples.
         `device`: where the model ran; `devices`: what is known of it, as records. `peak`: bytes of this
         process.
 
@@ -69,6 +71,9 @@ def survey(
         if held == 1:  # nothing would be held out: what is right on this one input alone would pass
             recorded.calls.extend(_others(reference, first))
         recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
+    lengths, others = _lengths(reference, [call.inputs for call in recorded.calls[: max(held, 1)]])
+    recorded.optional.extend(range(len(recorded.calls), len(recorded.calls) + len(others)))
+    recorded.calls.extend(others)
     recorded.save(Path(calls))
     RecordedCalls(recorded.calls[:1], recorded.undetermined, recorded.rounding).save(Path(calibration))
     try:
@@ -81,6 +86,7 @@ def survey(
         "varies": list(reference.varies),
         "outputs": outputs,
         "types": types,
+        "lengths": lengths,
         "facts": sorted(reference.facts | _varying(recorded.calls[:held])),
         "threads": reference.threads,
         "inputs": reference.words,
@@ -121,6 +127,31 @@ def _of_samples(
     plan: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]]
     plan = ((items(each), [partial(list, each.arrays)]) for each in samples)
     return record_calls(checked, plan, strict=True)
+
+
+MOST_DIMENSIONS = 3  # of an input whose lengths are tried; images are made for their size
+
+
+def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[str]], list[RecordedCall]]:
+    """`Draft.lengths`: sizes that differ between samples, or that can be one less, with their calls."""
+    first, others = given[0], list[RecordedCall]()
+    begins = [1 if varies else 0 for varies in reference.varies]
+    places = [(at, each) for at, array in enumerate(first) for each in range(begins[at], array.ndim)]
+    seen = {place: tuple(call[place[0]].shape[place[1]] for call in given) for place in places}
+    names = [[""] * array.ndim for array in first]
+    for (at, each), sizes in seen.items():
+        names[at][each] = f"n{'_'.join(map(str, sorted(set(sizes))))}" if len(set(sizes)) > 1 else ""
+    small = [(at, each) for at, each in places if first[at].ndim <= MOST_DIMENSIONS and not names[at][each]]
+    for size in {first[at].shape[each] for at, each in small} - {0, 1}:
+        alike = [(at, each) for at, each in small if first[at].shape[each] == size]
+        inputs = list(first)
+        for at, each in alike:
+            inputs[at] = np.take(inputs[at], range(size - 1), axis=each)
+        with suppress(Exception):
+            others.append(RecordedCall(reference.batch, inputs, list(reference.run(inputs))))
+            for at, each in alike:
+                names[at][each] = f"n{size}"
+    return names, others
 
 
 def _items(reference: Reference, sample: Sample) -> int:

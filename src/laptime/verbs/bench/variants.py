@@ -30,9 +30,7 @@ class Selection(NamedTuple):
 
 def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
     """Pair every target with the backends that can run it; without backends, with the one it implies.
-
-    Raises:
-        UsageError: none of the backends asked for can run any of the targets.
+    Raises UsageError: none of the backends asked for can run any of the targets.
     """
     if not backends:
         return Selection([(recipe, recipe.backend) for recipe in recipes], [])
@@ -80,9 +78,7 @@ def _packages(recipe: Recipe, backend: str) -> tuple[str, ...]:
 
 def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:
     """Check that a backend is installed, unless it has an interpreter of its own.
-
-    Raises:
-        Unavailable: it is not.
+    Raises Unavailable: it is not.
     """
     if backend in elsewhere or load("backends", backend).available() or find_spec(backend) is not None:
         return
@@ -177,9 +173,7 @@ def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[l
 
 def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
     """Check what a request says of instances, whatever its targets are.
-
-    Raises:
-        UsageError: they cannot be measured so.
+    Raises UsageError: they cannot be measured so.
     """
     if not request.instances:
         return

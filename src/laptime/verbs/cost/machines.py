@@ -43,9 +43,7 @@ class Known(NamedTuple):
 
 def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     """The machine of the run at this place of the command line.
-
-    Raises:
-        UsageError: nobody says which, or at what price.
+    Raises UsageError: nobody says which, or at what price.
     """
     named = _named(at, request.machines)
     if named:
@@ -133,9 +131,7 @@ def _refuse_distant(run: Run) -> None:
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
     """Raise where a run cannot have been measured on this machine.
-
-    Raises:
-        UsageError: another accelerator, none, or another kind of CPU.
+    Raises UsageError: another accelerator, none, or another kind of CPU.
     """
     on_cpu = speed.device.startswith("cpu")
     if machine.origin == "flag" and not machine.provider:

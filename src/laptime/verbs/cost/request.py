@@ -77,9 +77,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
 
     def check(self, runs: int) -> None:
         """Raise what is wrong with the options themselves.
-
-        Raises:
-            UsageError: a number is impossible, a promise cannot be read, or options do not go together.
+        Raises UsageError: a number is impossible, a promise cannot be read, or options do not go together.
         """
         for option, value in (
             ("--usd-per-hour", self.usd_per_hour),

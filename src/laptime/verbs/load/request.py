@@ -134,9 +134,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise what is wrong with the options themselves.
-
-        Raises:
-            UsageError: a number is impossible, or options do not go together.
+        Raises UsageError: a number is impossible, or options do not go together.
         """
         from laptime.loadgen.arrivals import LAWS  # not for `laptime load --help`
 
@@ -213,9 +211,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     def _check_tokens(self) -> None:
         """Raise for promises that are none, and for what only the server of a language model has.
-
-        Raises:
-            UsageError: there is one.
+        Raises UsageError: there is one.
         """
         metrics = [promise.metric for promise in promises(self.slo)]
         if self.is_language_model:

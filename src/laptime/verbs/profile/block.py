@@ -88,11 +88,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
     @property
     def run(self) -> PublicRun:
-        """What was measured, after the block.
-
-        Raises:
-            UsageError: the block has not ended, or had no step.
-        """
+        """What was measured, after the block. Raises UsageError: the block has not ended, or had no step."""
         if self._run is None:
             raise UsageError(
                 "there is no profile yet",
@@ -104,9 +100,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     @property
     def profile(self) -> Profile:
         """Where the time of a step went, after the block.
-
-        Raises:
-            UsageError: as for `run`; and when the loop ended before a step was traced.
+        Raises UsageError: as for `run`; and when the loop ended before a step was traced.
         """
         found = self.run.profile
         if found is None:
@@ -119,9 +113,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
     def __call__(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """The function, profiled whenever it is called; a call from inside it belongs to the outer one.
-
-        Raises:
-            UsageError: a generator or coroutine, which has done nothing yet when its call returns.
+        Raises UsageError: a generator or coroutine, which has done nothing yet when its call returns.
         """
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise UsageError(

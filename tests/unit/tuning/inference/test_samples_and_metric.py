@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -208,3 +209,19 @@ def test_a_metric_that_raises_is_told_before_anything_is_raced(tmp_path: Path) -
     with pytest.raises(UserCodeError) as told:
         ModelEvaluator(ModelRequest(**given), tmp_path)
     assert "labels" in told.value.why
+
+
+def test_lengths_that_the_model_takes_are_open_and_others_are_not() -> None:
+    table = np.arange(24.0)
+
+    def run(given: list[Any]) -> list[Any]:
+        tokens, mask, weights = given
+        return [(tokens * mask).sum(1) + weights @ table[:5]]
+
+    reference: Any = SimpleNamespace(run=run, batch=2, varies=[True, True, True])
+    inputs = [np.ones((2, 7), int), np.ones((2, 7)), np.ones((2, 5))]
+    names, others = survey._lengths(reference, [inputs])
+    assert names == [["", "n7"], ["", "n7"], ["", ""]]
+    assert [[each.shape for each in call.inputs] for call in others] == [[(2, 6), (2, 6), (2, 5)]]
+    longer = [np.ones((2, 9), int), np.ones((2, 9)), np.ones((2, 5))]
+    assert survey._lengths(reference, [inputs, longer])[0][0] == ["", "n7_9"]

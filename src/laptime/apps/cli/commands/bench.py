@@ -77,9 +77,7 @@ def carry_out(
     request: BenchRequest, reports: Sequence[output.Output], *, as_json: bool, voice: Voice
 ) -> tuple[Run, ExitCode]:
     """Measure, keep, show and write; the run and the exit code it comes to.
-
-    Raises:
-        UsageError: the request is impossible; nothing was measured.
+    Raises UsageError: the request is impossible; nothing was measured.
     """
     ended = measured(request, voice)
     return ended[0], output.finish(ended, reports, as_json=as_json, voice=voice)
@@ -142,9 +140,7 @@ def command(
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
     """The options of a language model's phases; none where none is measured.
-
-    Raises:
-        UsageError: what only a language model has was asked of another, or a prompt without tokens.
+    Raises UsageError: what only a language model has was asked of another, or a prompt without tokens.
     """
     if not llm:
         if prompt or answer:

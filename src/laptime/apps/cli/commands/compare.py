@@ -105,9 +105,7 @@ def command(
 
 def _check_named(a: str, b: str, same: str | None) -> None:
     """Raise unless there are two to compare, or an architecture and nothing else.
-
-    Raises:
-        UsageError: neither, or both.
+    Raises UsageError: neither, or both.
     """
     if same and a:
         raise UsageError(
@@ -160,11 +158,7 @@ def unchanged(run: Run) -> str:
 
 
 def stored(reference: str) -> Run | None:
-    """The stored run of this reference; None for a target.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """The stored run of this reference; None for a target. Raises UsageError: it is neither."""
     path = lookup.path_of(reference)
     if path is not None:
         return files.read(path)

@@ -45,9 +45,7 @@ class Subject(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`.
-
-        Raises:
-            UsageError: an option, or what stands behind it, is one of another subject.
+        Raises UsageError: an option, or what stands behind it, is one of another subject.
         """
         others: list[Subject] = [*SUBJECTS.values()]
         try:

@@ -63,9 +63,7 @@ def command(
 
 def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
     """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
-
-    Raises:
-        UsageError: there is no such file, and no run answers to the word.
+    Raises UsageError: there is no such file, and no run answers to the word.
     """
     from laptime.store import lookup
     from laptime.tuning.inference import folder_file

@@ -1,6 +1,7 @@
-"""An ONNX model under ONNX Runtime. `load()` gives a callable: tensors (or arrays) in, the same kind out."""
+"""An ONNX model under ONNX Runtime. `load()`: tensors (or arrays) in, the same kind out, by any thread."""
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ def load() -> Any:
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
     options = onnxruntime.SessionOptions()
-    zeros = str(int(settings.get("flush_denormal", False)))
-    options.add_session_config_entry("session.set_denormal_as_zero", zeros)
+    options.add_session_config_entry("session.set_denormal_as_zero", str(int("flush_denormal" in settings)))
     if settings.get("threads"):
         options.intra_op_num_threads = settings["threads"]
     if settings.get("level"):
@@ -24,6 +24,9 @@ def load() -> Any:
     keys = settings["outputs"]
 
     def model(*inputs: Any) -> Any:
+        for x, sizes in zip(inputs, settings["takes"], strict=True):
+            if not all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0)):
+                raise ValueError(f"{list(x.shape)} does not fit {sizes}; None is any size but 0")
         arrays = [numpy.asarray(each) for each in inputs]
         outputs = session.run(None, dict(zip(names, arrays, strict=True)))
         if inputs and not isinstance(inputs[0], numpy.ndarray):

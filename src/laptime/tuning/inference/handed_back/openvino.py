@@ -1,40 +1,40 @@
-"""A model under OpenVINO. `load()` gives a callable: tensors (or arrays) in, the same kind out."""
+"""A model under OpenVINO. `load()`: tensors (or arrays) in, the same kind out, by any thread."""
 
 import json
+import threading
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
-
-HERE = Path(__file__).resolve().parent
 
 
 def load() -> Any:
     import numpy
     import openvino
 
-    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
-    core, of_shapes = openvino.Core(), {}
+    here = Path(__file__).resolve().parent
+    settings = json.loads((here / "recipe.json").read_text())["settings"]
+    core, keys, graphs, own = openvino.Core(), settings["outputs"], {}, threading.local()
 
     def request(shapes: Any) -> Any:  # fixed shapes are faster, so each gets a model of its own
-        graph = core.read_model(HERE / "model.xml")
-        graph.reshape(dict(zip(graph.inputs, map(openvino.PartialShape, shapes), strict=True)))
-        return core.compile_model(graph, "CPU", settings["properties"]).create_infer_request()
-
-    keys = settings["outputs"]
+        if shapes not in graphs:
+            graph = core.read_model(here / "model.xml")
+            graph.reshape(dict(zip(graph.inputs, map(openvino.PartialShape, shapes), strict=True)))
+            graphs[shapes] = core.compile_model(graph, "CPU", settings["properties"])
+        return graphs[shapes].create_infer_request()  # each thread needs one
 
     def model(*inputs: Any) -> Any:
-        arrays = [numpy.asarray(each) for each in inputs]
-        shapes = tuple(each.shape for each in arrays)
-        if shapes not in of_shapes:
-            of_shapes[shapes] = request(shapes)
-        outputs: list[Any] = [
-            numpy.array(each) for each in of_shapes[shapes].infer(arrays, share_inputs=True).to_tuple()
-        ]
+        for x, sizes in zip(inputs, settings["takes"], strict=True):
+            if not all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0)):
+                raise ValueError(f"{list(x.shape)} does not fit {sizes}; None is any size but 0")
+        shapes = tuple(tuple(x.shape) for x in inputs)
+        if (key := str(shapes)) not in vars(own):
+            vars(own)[key] = request(shapes)
+        made = vars(own)[key].infer(list(map(numpy.asarray, inputs)), share_inputs=True)
+        outputs: list[Any] = list(map(numpy.array, made.to_tuple()))
         if inputs and not isinstance(inputs[0], numpy.ndarray):
-            import torch
-
-            outputs = list(map(torch.from_numpy, outputs))
-        if keys is None:
-            return outputs[0]
-        return dict(zip(keys, outputs, strict=True)) if keys else tuple(outputs)
+            outputs = list(map(__import__("torch").from_numpy, outputs))
+        return (
+            outputs[0] if keys is None else dict(zip(keys, outputs, strict=True)) if keys else tuple(outputs)
+        )
 
     return model

@@ -48,11 +48,7 @@ def busy(call: Callable[[], Any], calls: int) -> float:
 
 
 class PyTorchRecorder:
-    """Made before the folder is loaded.
-
-    Args:
-        place: the file that is written, a trace of Kineto.
-    """
+    """Made before the folder is loaded; `place`: the file that is written, a trace of Kineto."""
 
     def __init__(self, place: Path) -> None:
         self._place = place

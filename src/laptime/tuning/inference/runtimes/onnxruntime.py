@@ -103,21 +103,42 @@ def write_onnx(draft: Draft, folder: Path) -> None:
     there = draft.file or draft.export
     if there is not None and there.is_file():
         _place(there, folder)
-        return
-    _export(draft, folder)
-    if draft.export is not None:
-        draft.export.parent.mkdir(exist_ok=True)
-        _place(folder / "model.onnx", draft.export.parent)
+    else:
+        _export(draft, folder)
+        if draft.export is not None:
+            draft.export.parent.mkdir(exist_ok=True)
+            _place(folder / "model.onnx", draft.export.parent)
+    draft.settings["takes"] = _takes(folder / "model.onnx")
+
+
+def _takes(file: Path) -> list[list[int | None]]:
+    """Sizes of each input of an ONNX file, None: any."""
+    try:
+        import onnx
+    except ImportError:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        shapes = [each.shape for each in session.get_inputs()]
+    else:
+        graph = onnx.load(str(file), load_external_data=False).graph
+        weights = {each.name for each in graph.initializer}
+        given = [each for each in graph.input if each.name not in weights]
+        shapes = [
+            [size.dim_value if size.HasField("dim_value") else "" for size in each.type.tensor_type.shape.dim]
+            for each in given
+        ]
+    return [[size if isinstance(size, int) else None for size in shape] for shape in shapes]
 
 
 def _export(draft: Draft, folder: Path) -> None:
     import torch
 
-    traced = draft.inputs[0].shape[0] if any(draft.varies) else None
+    tries = [draft.open_sizes("batch", lengths=lengths) for lengths in (True, False)]
     try:
         with torch.no_grad():
             program = traced_program(
-                draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, traced=traced
+                draft.module, tuple(draft.inputs), {}, draft.inputs, opset=OPSET, tries=tries
             )
     except UserCodeError as error:
         raise Refused(f"{error.what}: {error.why}") from error

@@ -92,6 +92,10 @@ def write(draft: Draft, folder: Path) -> None:
     try:
         model = openvino.convert_model(folder / "model.onnx")
         openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
+        shapes = [each.partial_shape for each in model.inputs]
+        draft.settings["takes"] = [
+            [None if size.is_dynamic else size.get_length() for size in each] for each in shapes
+        ]
     except Exception as error:
         raise Refused(f"OpenVINO cannot read it: {first_words(error)}") from error
     for path in folder.glob("model.onnx*"):
@@ -127,7 +131,8 @@ def _quantised(model: Any, recorded: RecordedCall) -> Any:
     calls = nncf.Dataset([recorded.inputs], lambda call: dict(enumerate(call)))
     quantised = nncf.quantize(model, calls, subset_size=1)
     compiled = openvino.compile_model(quantised, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    if judged(_errors(compiled, recorded), "int8").word != "different":
+    judgement = judged(_errors(compiled, recorded), "int8")
+    if judgement.word != "different" and judgement.share <= 1:
         return quantised
 
     def score(compiled: Any, given: Iterable[Any]) -> tuple[float, None]:

@@ -301,22 +301,32 @@ def write_exported(draft: Draft, folder: Path) -> None:
     torch.export.save(graph_of(draft), folder / "model.pt2")
 
 
-def graph_of(draft: Draft) -> torch.export.ExportedProgram:
-    """The exported model, for any batch size where it may vary. Raises Refused: it cannot be exported."""
+def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProgram:
+    """The exported model, for any batch size and length where these may vary, or for any batch size alone.
+    Raises Refused: it cannot be exported.
+    """
     import torch
 
     tracing: Any = torch.export
-    sizes = tracing.ShapesCollection()
-    for tensor, varies in zip(draft.inputs, draft.varies, strict=True):
-        if varies:
-            sizes[tensor] = {0: tracing.Dim.DYNAMIC}
-    arguments = tuple(draft.inputs)
+    dynamic, arguments = tracing.Dim.DYNAMIC, tuple(draft.inputs)
+    sizes = draft.open_sizes(dynamic, lengths=lengths)
+    collection = tracing.ShapesCollection()
+    for tensor, named in zip(draft.inputs, sizes, strict=True):
+        if named:
+            collection[tensor] = dict.fromkeys(named, dynamic)
     try:
         with torch.no_grad():
-            shapes = sizes.dynamic_shapes(draft.module, arguments) if any(draft.varies) else None
-            return torch.export.export(draft.module, arguments, dynamic_shapes=shapes)
+            shapes = collection.dynamic_shapes(draft.module, arguments) if any(sizes) else None
+            graph = torch.export.export(draft.module, arguments, dynamic_shapes=shapes)
     except Exception as error:
+        if lengths and any(map(any, draft.lengths)):
+            return graph_of(draft, lengths=False)
         raise Refused(f"torch.export cannot trace it: {first_words(error)}") from error
+    draft.settings["takes"] = [
+        [None if at in named else size for at, size in enumerate(tensor.shape)]
+        for tensor, named in zip(draft.inputs, sizes, strict=True)
+    ]
+    return graph
 
 
 def write_packaged(draft: Draft, folder: Path) -> None:
@@ -326,19 +336,22 @@ def write_packaged(draft: Draft, folder: Path) -> None:
     import torch
     import torch._inductor
 
-    graph = graph_of(draft)
     draft.settings["packaged"] = True
     torch.set_float32_matmul_precision(draft.settings.get("float32", "highest"))  # kernels follow it
     if threads := draft.settings.get("threads"):
         torch.set_num_threads(threads)  # the number stands in the generated code
     configs = {"freezing": True, "max_autotune": bool(draft.settings.get("max_autotune"))}
-    try:
-        with torch.no_grad():
-            torch._inductor.aoti_compile_and_package(
-                graph, package_path=str(folder / "compiled.pt2"), inductor_configs=configs
-            )
-    except Exception as error:
-        raise Refused(f"it cannot be compiled: {first_words(error)}") from error
+    for lengths in (True, False):
+        graph = graph_of(draft, lengths=lengths)
+        try:
+            with torch.no_grad():
+                torch._inductor.aoti_compile_and_package(
+                    graph, package_path=str(folder / "compiled.pt2"), inductor_configs=configs
+                )
+            return
+        except Exception as error:
+            if not lengths or not any(map(any, draft.lengths)):
+                raise Refused(f"it cannot be compiled: {first_words(error)}") from error
 
 
 def write_packaged_int8(draft: Draft, folder: Path) -> None:
