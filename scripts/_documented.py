@@ -32,7 +32,7 @@ def lines(text: str) -> Iterator[str]:
     for language, block in FENCE.findall(text):
         if language not in ("", "sh"):
             continue
-        for line in block.replace("\\\n", " ").splitlines():
+        for line in re.split(r"\n| && ", block.replace("\\\n", " ")):
             if line.strip().startswith("laptime "):
                 yield line.strip()
     yield from INLINE.findall(text)
