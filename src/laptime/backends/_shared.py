@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Generic, TypeVar
 
-from laptime.kit.errors import TargetError, Unavailable, UsageError
+from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, Recipe
@@ -97,7 +99,6 @@ class ByBatch(ABC, Generic[Workload]):
         return self._workloads[batch]
 
     def close(self) -> None:
-        """Let go of inputs and of what was compiled for them."""
         self._workloads.clear()
 
 
@@ -175,6 +176,19 @@ def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: 
             why=f"it is a model of {recipe.backend}",
             next=f"--backend {recipe.backend}   or {instead}",
         )
+
+
+def no_batch(batch: int, why: str, next: str = "", error: type[LaptimeError] = TargetError) -> LaptimeError:
+    """The error for a batch size that nothing tells how to make."""
+    other = "give the function a `batch` argument, or pass inputs as a function of the batch size"
+    return error(f"inputs of batch {batch} cannot be made", why=why, next=next or other)
+
+
+def seed_all(seed: int) -> None:
+    """Seed the generators of Python and NumPy, from which a user's function may draw weights or inputs."""
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
 
 
 def unknown_dtype(dtype: str, known: Sequence[str]) -> UsageError:

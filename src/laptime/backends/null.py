@@ -5,15 +5,19 @@ For `null:` targets, for plain Python functions, and to see what laptime itself 
 
 from __future__ import annotations
 
+import copy
 import math
 import platform
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from laptime.backends._shared import ProgramModel, nothing, refuse_options
+from laptime.backends._shared import ProgramModel, no_batch, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
+from laptime.measure.checks.changed_inputs import has_changed
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Metric, Series
@@ -93,31 +97,71 @@ class NullWorkload:
     sync: Callable[[], None]
     batch: int
     synchronous: bool = True
+    apart: tuple[Callable[[], None], Callable[[], Any]] | None = None
 
 
 class NullModel(ProgramModel[NullWorkload]):
     """A program and its inputs, with no framework around them."""
 
-    def _bind(self, batch: int) -> NullWorkload:
-        return NullWorkload(self._call(batch), nothing, batch)
+    _kept: Any = None
+    _changed = False
+    _whole: Callable[[Any], Any] = staticmethod(lambda output: output)
 
-    def _call(self, batch: int) -> Callable[[], Any]:
+    def _bind(self, batch: int) -> NullWorkload:
+        program, inputs = self._of(batch)
+        args, kwargs = arguments(inputs)
+        return NullWorkload(
+            partial(program.call, *args, **kwargs) if args or kwargs else program.call, nothing, batch
+        )
+
+    def _of(self, batch: int) -> tuple[Program, Any]:
+        """The program of a batch size, and its inputs."""
         program = self._rebuild(batch) if self._rebuild and batch != 1 else self._program
         if program.make is not None:
-            inputs = program.make(batch)
-        elif self._rebuild or batch == 1 or program.inputs in ((), None):
-            inputs = () if program.inputs is None else program.inputs
-        else:
-            raise UsageError(
-                f"inputs of batch {batch} cannot be made",
-                why="without a framework it is unknown which part of the inputs is the batch",
-                next="give the function a `batch` argument, or pass inputs as a function of the batch size",
-            )
-        args, kwargs = arguments(inputs)
-        if not args and not kwargs:
-            return program.call
-        call = program.call
-        return lambda: call(*args, **kwargs)
+            return program, program.make(batch)
+        if self._rebuild or batch == 1 or program.inputs in ((), None):
+            return program, () if program.inputs is None else program.inputs
+        raise no_batch(
+            batch, "without a framework it is unknown which part of the inputs is the batch", error=UsageError
+        )
+
+    def watch(self, batch: int) -> None:
+        """See `measure.protocol.Settles`."""
+        call = self.workload(batch).call
+        given = (call.args, call.keywords) if isinstance(call, partial) else ()
+        with suppress(Exception):  # what cannot be copied stays as it is
+            self._kept = copy.deepcopy(given)
+
+    def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
+        """See `measure.protocol.Settles`."""
+        work, (kept, self._kept) = self.workload(batch), (self._kept, None)
+        call, whole = work.call, whole or self._whole
+        if not (kept and isinstance(call, partial) and has_changed(kept, (call.args, call.keywords))):
+            work.call = (lambda: whole(call())) if whole is not self._whole else call
+            return whole is not self._whole
+        function, laid = call.func, kept
+
+        def lay() -> None:
+            nonlocal laid
+            laid = copy.deepcopy(kept)
+
+        def anew() -> Any:
+            lay()
+            return alone()
+
+        def alone() -> Any:
+            return whole(function(*laid[0], **laid[1]))
+
+        work.call, work.apart, self._changed = anew, (lay, alone), True
+        return True
+
+    def own_batch(self) -> int | None:
+        """1: nothing tells the batch of the inputs."""
+        return 1
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """Whether a call changes them."""
+        return {"changed": True} if self._changed else {}
 
     def facts(self) -> dict[str, Any]:
         """Where the inputs come from."""

@@ -18,6 +18,7 @@ import msgspec
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.measure import loop, passes
+from laptime.measure.checks import lazy
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
@@ -41,6 +42,7 @@ from laptime.measure.protocol import (
     Prepared,
     Samples,
     Scoped,
+    Settles,
     TellsInputs,
     TimesCompilation,
     TimesDevice,
@@ -94,7 +96,6 @@ class Engine:
         self._watches: list[Watch] = []
 
     def answer(self, command: Command) -> Iterator[Message]:
-        """Carry out one command; the last message is Done or Failed."""
         try:
             match command:
                 case Load():
@@ -117,7 +118,6 @@ class Engine:
             yield Failed(self._failure(error, getattr(command, "batch", 0)))
 
     def close(self) -> None:
-        """Leave the backend's scope and let it undo what it changed."""
         self._scope.__exit__(None, None, None)
         self._scope = nullcontext()
         model: object = self._model
@@ -175,19 +175,27 @@ class Engine:
         )
 
     def _prepare(self, batch: int) -> Prepared:
-        workload = self._loaded.workload(batch)
-        workload.sync()
-        started = self._clock.now()
-        workload.call()
-        workload.sync()
-        seconds = self._clock.now() - started
+        workload, model = self._loaded.workload(batch), self._model
+        settles: object = model
+        if isinstance(settles, Settles):
+            settles.watch(batch)
+        outcome, seconds = self._first_call(workload)
+        kind = lazy.kind(outcome)
+        if isinstance(settles, Settles):
+            if settles.settle(batch, lazy.whole(outcome), lazy.whole if kind else None):
+                outcome, seconds = self._first_call(workload)
+        elif kind:
+            late = workload.call
+            workload.call = lambda: lazy.whole(late())
+            outcome, seconds = self._first_call(workload)
+        if isinstance(outcome, Exception):
+            raise outcome
         self._workloads[batch] = workload
         if self._evidence is None:
             device = self._loaded.devices()[0].name
             self._evidence = self._open_evidence()
             self._ruler = self._open_ruler(device, self._clock)
             self._watches = watches(device, self._clock)
-        model: object = self._model
         compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
         return Prepared(
             batch=batch,
@@ -195,8 +203,21 @@ class Engine:
             compiles=self._compiles(),
             compile=compiled,
             synchronous=workload.synchronous,
-            inputs=model.inputs_of(batch) if isinstance(model, TellsInputs) else {},
+            inputs={
+                **(model.inputs_of(batch) if isinstance(model, TellsInputs) else {}),
+                **({"lazy": kind} if kind else {}),
+            },
         )
+
+    def _first_call(self, workload: Workload) -> tuple[Any, float]:
+        workload.sync()
+        started = self._clock.now()
+        try:
+            outcome = workload.call()
+            workload.sync()
+        except Exception as error:
+            outcome = error
+        return outcome, self._clock.now() - started
 
     def _compiles(self) -> int:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0
@@ -308,7 +329,6 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
 
 
 def decode_command(line: bytes) -> Command:
-    """One line of JSON as a command."""
     return _COMMANDS.decode(line)
 
 

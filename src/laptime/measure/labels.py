@@ -5,7 +5,7 @@ duration and however much CPU time it used:
 
     waited      its threads waited for a CPU for more than 2 % of its time, and not for each other
     stolen      a steal tick fell into it, or its calling thread lacks CPU time although it never slept
-    throttled   the container's quota stopped it
+    throttled   the container's quota stopped it; others had used a part of that
     clock       the device's clock was clearly below the one it sustains in this case, or known work on a CPU
                 took clearly longer than it does at its best
 
@@ -34,6 +34,9 @@ OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
 OTHERS_TICKS = 0.02
 """Seconds of others' CPU time in a block that ticks of 10 ms on two CPUs can hide."""
+
+OWN_QUOTA = 0.8
+"""Of the CPU time allowed; a quota is counted by periods of 0.1 s, which begin anywhere in a block."""
 
 FILLING_SHARE = 0.1
 """Paced calls begin with an empty queue: the first tenth of them is not what they settle at."""
@@ -84,7 +87,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     if waited is not None:
         calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
         label[waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
-    if throttled is not None:
+    if throttled is not None and not uses_up_quota(case, series):
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
     if clock is not None and len(clock):
@@ -95,6 +98,15 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
             if lost is not None:
                 label[lost > WAITED_SHARE * seconds] |= Label.STOLEN
     return label
+
+
+def uses_up_quota(case: Case, series: Series) -> bool:
+    """Whether the program has all the CPU time that its quota allows: nobody but itself has used it up."""
+    usable, cpu = case.details.usable_cpus, case.find("disturbance/cpu", series.regime)
+    if not usable or cpu is None or len(cpu.samples) != len(series.samples):
+        return False
+    calls = np.asarray(series.calls or [1] * len(series.samples))
+    return bool(calls @ np.asarray(cpu.samples) >= OWN_QUOTA * usable * (calls @ np.asarray(series.samples)))
 
 
 def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:

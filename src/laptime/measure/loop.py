@@ -108,7 +108,6 @@ class _Meter:
         self.begin()
 
     def begin(self) -> float:
-        """A stretch begins now; returns when it should end."""
         self._cpu_then = self._cpu()
         self._then = self._now()
         return self._then + self.stretch
@@ -126,7 +125,6 @@ class _Meter:
         return self.begin()
 
     def finish(self) -> None:
-        """The last stretch ends here."""
         self._next_rule = -math.inf
         self.end()
 
@@ -153,7 +151,7 @@ def isolated(
 ) -> Tape:
     """Time every call on its own: sync, call, sync."""
     tape = Tape()
-    call, now = _call(work), clock.now
+    (lay, call), now = _call(work), clock.now
     start, took = tape.start.append, tape.seconds.append
     work.sync()
     meter = _Meter(tape, evidence, clock, ruler)
@@ -163,6 +161,8 @@ def isolated(
     patience = t1 + max(1.0, PATIENCE * seconds)
     done = 0
     while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
+        if lay is not None:
+            lay()
         t0 = now()
         call()
         t1 = now()
@@ -196,21 +196,25 @@ def saturated(
         estimate: seconds of one call; measured by one more call when unknown.
     """
     tape = Tape()
-    call, sync, now = work.call, work.sync, clock.now
+    sync, now = work.sync, clock.now
+    lay, call = getattr(work, "apart", None) or (None, work.call)
     sync()
     if estimate is None:
         t0 = now()
-        call()
+        work.call()
         sync()
         estimate = now() - t0
     fewest = 1 if work.synchronous else 3
-    size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls)))
+    size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls))) if lay is None else 1
     meter = _Meter(tape, evidence, clock, ruler)
     t1 = now()
     end = t1 + seconds
     patience = t1 + max(1.0, PATIENCE * seconds)
     done = 0
     while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
+        if lay is not None:
+            lay()
+            sync()
         meter.begin()
         t0 = now()
         for _ in range(size):
@@ -245,7 +249,7 @@ def paced(
     are given up after twice the time: how fast they are served is known by then.
     """
     tape = Tape()
-    call, now = _call(work), clock.now
+    (lay, call), now = _call(work), clock.now
     work.sync()
     meter = _Meter(tape, evidence, clock, ruler)
     period = 1.0 / rate
@@ -259,6 +263,8 @@ def paced(
         due = first + index * period
         if index >= fewest and clock.now() > patience:
             break
+        if lay is not None:
+            lay()
         _wait_until(due, clock)
         if not open_stretch:
             meter.begin()
@@ -311,13 +317,18 @@ def _wait_until(due: float, clock: Clock) -> None:
             clock.sleep(left - spin)
 
 
-def _call(work: Workload) -> Callable[[], Any]:
+def _call(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:
+    """What has to be done before each call outside its time, if anything; the call until it is done."""
+    lay, run = getattr(work, "apart", None) or (None, work.call)
     if work.synchronous:
-        return work.call
-    run, sync = work.call, work.sync
+        return lay, run
+    sync = work.sync
 
-    def call_and_sync() -> None:
-        run()
-        sync()
+    def and_sync(work: Callable[[], Any]) -> Callable[[], None]:
+        def both() -> None:
+            work()
+            sync()
 
-    return call_and_sync
+        return both
+
+    return and_sync(lay) if lay is not None else None, and_sync(run)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
-from laptime.kit.clock import Clock, SystemClock
+from laptime.kit.clock import Clock
 from laptime.kit.errors import LaptimeError
 from laptime.measure import loop
 from laptime.measure.metrics import PAGE_FAULTS
@@ -28,7 +27,7 @@ from laptime.measure.protocol import (
 )
 from laptime.probes import energy, host_memory
 from laptime.probes.scheduler import Evidence
-from laptime.records.details import Details, EnergyUse, HostMemory, Memory, Outputs
+from laptime.records.details import Details, HostMemory, Memory, Outputs
 from laptime.records.series import Label, Metric, Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
@@ -45,7 +44,6 @@ _LOOKS = 2
 
 
 def run(command: Pass, model: Model, workload: Workload) -> Facts:
-    """Do one pass; nothing comes of it when the model lacks the ability."""
     if command.kind not in _PASSES:
         raise LaptimeError(f"no pass is called {command.kind!r}")
     series, details = _PASSES[command.kind](command, model, workload)
@@ -120,11 +118,10 @@ def _copies(command: Pass, model: Model, workload: Workload) -> _Result:
 
 def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
     devices = [device.name for device in model.devices()]
-    return energy_of(workload, devices=devices, seconds=command.seconds)
+    return energy.energy_of(workload, devices=devices, seconds=command.seconds)
 
 
 def _record(command: Pass, model: Model, workload: Workload) -> _Result:
-    """Nothing is kept where the model cannot be run on given inputs."""
     if isinstance(model, GivesOutputs):
         # A worker in a user's environment starts without numpy; a model that gives arrays has it.
         from laptime.measure import recorded_calls
@@ -155,61 +152,6 @@ _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
     RECORD: _record,
     COMPARE: _compare,
 }
-
-
-# Energy: idle power first, then a window of calls long enough for the meter.
-#
-#     idle (nothing runs, model loaded)  |  calls back to back, synchronised at the end  |  joules / items
-
-
-def energy_of(workload: Workload, *, devices: list[str], seconds: float) -> tuple[list[Series], Details]:
-    """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
-
-    Args:
-        devices: names of the devices the model runs on; only meters of these enter the series.
-        seconds: length of the window at least; a slow meter asks for more.
-    """
-    meters, absent = energy.survey()
-    covering = [meter for meter in meters if meter.device in devices]
-    if not covering:
-        why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
-        return [], Details(energy=EnergyUse(measured=False, why=why))
-    idle = energy.idle_watts(covering)
-    window = max(seconds, energy.shortest_window(covering))
-    calls = 0
-
-    def work() -> None:
-        nonlocal calls
-        end = SystemClock.now() + window
-        while SystemClock.now() < end:
-            # A device's queue must not run ahead of the window by more than a few calls.
-            for _ in range(4):
-                workload.call()
-            workload.sync()
-            calls += 4
-
-    readings = energy.measure(covering, work)
-    items = calls * workload.batch
-    read = [one for one in readings if one.joules is not None]
-    told = [{**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings]
-    use = EnergyUse(measured=bool(read), items=items, meters=told)
-    return _series(read, idle, items), Details(energy=use)
-
-
-def _series(read: list[energy.Energy], idle: dict[str, float], items: int) -> list[Series]:
-    if not read:
-        return []
-    seconds = max(one.seconds for one in read)
-    gross = sum(one.joules or 0.0 for one in read)
-    method = " and ".join(sorted({one.method for one in read}))
-    note = f"{method}: {', '.join(one.covers for one in read)}"
-    values = {energy.GROSS: gross / items, energy.POWER: gross / seconds}
-    if all(one.meter in idle for one in read):
-        base = sum(idle[one.meter] for one in read)
-        values |= {energy.NET: (gross - base * seconds) / items, energy.IDLE: base}
-    return [
-        Series(metric=metric, samples=[value], probe="energy", note=note) for metric, value in values.items()
-    ]
 
 
 # The device's peak, in short blocks between the blocks of the cases: in their minutes, with their evidence.

@@ -83,6 +83,23 @@ class Model(Protocol):
 
 
 @runtime_checkable
+class Settles(Protocol):
+    """Learns from the first call how calls have to be made: with fresh inputs, in which mode of autograd.
+
+    Where calls change their inputs, the workload has `apart`: what lays fresh ones, and the call alone.
+    """
+
+    def watch(self, batch: int) -> None:
+        """The first call comes now: keep what it may change."""
+        ...
+
+    def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
+        """Whether calls are made in another way from now on. `outcome`: what the first returned, or raised;
+        `whole`: computes the rest of an output that is lazy, as a part of each call."""
+        ...
+
+
+@runtime_checkable
 class CountsWork(Protocol):
     """Parameters, buffers, MACs and FLOPs with receipt."""
 

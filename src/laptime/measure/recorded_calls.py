@@ -61,7 +61,6 @@ class RecordedCalls:
     optional: list[int] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """As one file of arrays."""
         shapes = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
         about = {"undetermined": self.undetermined, "rounding": self.rounding, "calls": shapes}
         about["optional"] = self.optional
@@ -73,7 +72,6 @@ class RecordedCalls:
 
     @classmethod
     def load(cls, path: Path) -> RecordedCalls:
-        """What `save` wrote."""
         with np.load(path, allow_pickle=False) as stored:
             about = json.loads(str(stored["about"]))
             calls = [

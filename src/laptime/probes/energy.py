@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit import registry
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
-from laptime.records.series import Metric
+from laptime.records.details import Details, EnergyUse
+from laptime.records.series import Metric, Series
 
 GROSS = Metric(
     tag="energy/gross",
@@ -290,3 +291,59 @@ def integrate(samples: Sequence[tuple[float, float]]) -> float | None:
     return sum(
         (later - earlier) * (before + after) / 2 for (earlier, before), (later, after) in pairwise(samples)
     )
+
+
+# Energy of calls: idle power first, then a window of calls long enough for the meter.
+#
+#     idle (nothing runs, model loaded)  |  calls back to back, synchronised at the end  |  joules / items
+
+
+def energy_of(workload: Any, *, devices: list[str], seconds: float) -> tuple[list[Series], Details]:
+    """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
+
+    Args:
+        workload: has `call`, `sync` and `batch`, as in `measure.protocol`.
+        devices: names of the devices the model runs on; only meters of these enter the series.
+        seconds: length of the window at least; a slow meter asks for more.
+    """
+    meters, absent = survey()
+    covering = [meter for meter in meters if meter.device in devices]
+    if not covering:
+        why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
+        return [], Details(energy=EnergyUse(measured=False, why=why))
+    idle = idle_watts(covering)
+    window = max(seconds, shortest_window(covering))
+    calls = 0
+
+    def work() -> None:
+        nonlocal calls
+        end = SystemClock.now() + window
+        while SystemClock.now() < end:
+            # A device's queue must not run ahead of the window by more than a few calls.
+            for _ in range(4):
+                workload.call()
+            workload.sync()
+            calls += 4
+
+    readings = measure(covering, work)
+    items = calls * workload.batch
+    read = [one for one in readings if one.joules is not None]
+    told = [{**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings]
+    use = EnergyUse(measured=bool(read), items=items, meters=told)
+    return _series(read, idle, items), Details(energy=use)
+
+
+def _series(read: list[Energy], idle: dict[str, float], items: int) -> list[Series]:
+    if not read:
+        return []
+    seconds = max(one.seconds for one in read)
+    gross = sum(one.joules or 0.0 for one in read)
+    method = " and ".join(sorted({one.method for one in read}))
+    note = f"{method}: {', '.join(one.covers for one in read)}"
+    values = {GROSS: gross / items, POWER: gross / seconds}
+    if all(one.meter in idle for one in read):
+        base = sum(idle[one.meter] for one in read)
+        values |= {NET: (gross - base * seconds) / items, IDLE: base}
+    return [
+        Series(metric=metric, samples=[value], probe="energy", note=note) for metric, value in values.items()
+    ]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from laptime.kit import system_files
 from laptime.kit.clock import Clock
+from laptime.kit.units import show
 from laptime.probes import EndWatch, TimedBlock
 from laptime.records.series import Metric, Series
 
@@ -27,8 +28,8 @@ METRICS = (
         title="host memory, peak",
         better="lower",
         meaning="Highest resident set of the process during one call, model and libraries included.",
-        lies_when="Memory is shared with other processes, swapped out, or the call works in child processes. "
-        "The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
+        lies_when="Memory is shared with other processes, swapped out, or child processes ended within the "
+        "call. The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
     ),
     Metric(
         tag="memory/host/increase",
@@ -106,9 +107,13 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     baseline = system_files.size(process / "status", "VmRSS") or _rss()
     call()
     virtual = system_files.size(process / "status", "VmPeak")
+    others = _of_children(process, Path(root))
     if exact and (highest := system_files.size(process / "status", "VmHWM")) is not None:
         note = "VmHWM of /proc/self/status, reset before the call"
-        return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note, virtual)
+        highest = max(highest, baseline) + others
+        if others:
+            note = f"{show(others, 'B')} of it in child processes, at the peaks of their lives"
+        return HostPeak(highest, baseline, highest - baseline, not others, note, virtual)
     highest = max(_life_peak(), baseline)
     note = "highest resident set of the process so far, not of this call: it cannot be reset here"
     return HostPeak(highest, baseline, highest - baseline, False, note, virtual)
@@ -165,6 +170,17 @@ def _reset_peak(process: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _of_children(process: Path, root: Path) -> int:
+    """Bytes that the descendants of a process have had at most, those alive now; 0 where nothing tells."""
+    total = 0
+    with suppress(OSError):  # it has ended, or the kernel keeps no such list
+        for thread in (process / "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                found = root / "proc" / child
+                total += (system_files.size(found / "status", "VmHWM") or 0) + _of_children(found, root)
+    return total
 
 
 def _rss() -> int:

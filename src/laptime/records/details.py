@@ -107,6 +107,7 @@ class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
         finite: None where nothing tells. shape: in words. batch: why it may be no batch.
         pending: it was still being computed after the call and the wait for it.
         against_torch: an export's outputs against those of the model that it was made of.
+        threads: that calls had. in_eval: time of a call in eval mode as a share of one as it is.
     """
 
     finite: bool | None = None
@@ -114,11 +115,11 @@ class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
     batch: str = ""
     pending: bool = False
     against_torch: Agreement | None = None
+    threads: int | None = None
+    in_eval: float | None = None
 
 
-class HostMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Memory of the process, as in `probes.host_memory.HostPeak`; bytes."""
-
+class HostMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):  # as `probes.host_memory.HostPeak`
     peak: int | None = None
     baseline: int | None = None
     increase: int | None = None
@@ -221,7 +222,6 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extras: list[Any] = []
 
     def merged(self, more: Details) -> Details:
-        """These facts, and what others tell beside or instead."""
         told = {name: getattr(more, name) for name in structs.asdict(more)}
         default = structs.asdict(_NOTHING)
         return structs.replace(

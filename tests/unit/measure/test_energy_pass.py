@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from laptime.measure.passes import energy_of
 from laptime.probes import energy
-from laptime.probes.energy import Absence, CounterMeter
+from laptime.probes.energy import Absence, CounterMeter, energy_of
 
 
 class Spin:

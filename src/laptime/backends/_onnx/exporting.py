@@ -58,7 +58,8 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     """
     import torch
 
-    plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed)
+    evaluated = {"mode": "eval"}
+    plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed, options=evaluated)
     model = torch_backend.open(plain)
     own = model.own_batch()
     # Where the batch is another dimension than the first, or not known, each size is exported for itself.
@@ -104,7 +105,6 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
 
 
 def _put(draft: Path, folder: Path) -> None:
-    """Name the draft as it shall be called, unless another process was faster."""
     try:
         draft.rename(folder)
     except OSError:
@@ -140,7 +140,6 @@ def _module(call: Any) -> torch.nn.Module:
 
 
 def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A call's arguments; keywords in the order of the module's signature."""
     assert isinstance(call, partial)
     ordered = [name for name in inspect.signature(module.forward).parameters if name in call.keywords]
     return call.args, {name: call.keywords[name] for name in dict.fromkeys([*ordered, *call.keywords])}
@@ -196,7 +195,6 @@ def traced_program(
 
 
 def _first_words(error: BaseException) -> str:
-    """What an exporter's exception says behind its banner."""
     deepest = error
     while deepest.__cause__ is not None:
         deepest = deepest.__cause__
@@ -205,7 +203,6 @@ def _first_words(error: BaseException) -> str:
 
 
 def _check(inputs: list[torch.Tensor], takes: Any) -> None:
-    """The exported model takes what went into the one in PyTorch, in this order."""
 
     def fits(tensor: torch.Tensor, each: Any) -> bool:
         sizes = list(each.shape or ())
@@ -222,13 +219,11 @@ def _check(inputs: list[torch.Tensor], takes: Any) -> None:
 
 
 def _counts(model: TorchModel, batch: int) -> dict[str, Any]:
-    """What PyTorch counts in this model: a number by metric, and the receipt."""
     series, receipt = model.count(batch)
     return {"series": {each.metric.tag: each.samples[0] for each in series}, "receipt": receipt}
 
 
 def main() -> None:
-    """Export what standard input asks for; the answer goes to the file that it names."""
     request = json.load(sys.stdin)
     os.dup2(2, 1)  # what a framework prints is no answer
     variant = msgspec.convert(request["variant"], Variant)

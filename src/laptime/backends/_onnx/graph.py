@@ -47,7 +47,6 @@ def read(path: Path) -> Any:
 
 
 def facts(model: Any) -> dict[str, Any]:
-    """Opsets by domain, version of the format, who wrote it, number of nodes."""
     return {
         "opset": {each.domain or "ai.onnx": each.version for each in model.opset_import},
         "ir_version": model.ir_version,
@@ -57,7 +56,6 @@ def facts(model: Any) -> dict[str, Any]:
 
 
 def dtypes(model: Any) -> dict[str, int]:
-    """Number of weights (not elements) by dtype."""
     import onnx
 
     name = onnx.TensorProto.DataType.Name
@@ -139,7 +137,6 @@ def _work(node: Any, shapes: Shapes) -> int | None:
 
 
 def _shapes(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> Shapes:
-    """Shapes of all values whose sizes follow from those of the inputs."""
     import onnx
 
     fixed = copy.deepcopy(model)

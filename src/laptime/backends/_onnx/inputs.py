@@ -107,7 +107,6 @@ def _with_given(each: Input, dims: list[int | str], sizes: Sequence[int]) -> lis
 
 
 def _size(size: int | str, each: Input) -> str:
-    """A size in words, or an example of one that is open."""
     return str(size) if isinstance(size, int) else "224" if len(each.dims) == 4 else "128"
 
 

@@ -16,8 +16,8 @@ from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
-from laptime.backends._shared import ByBatch
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
+from laptime.backends._shared import ByBatch, no_batch
+from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
 from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
@@ -57,12 +57,10 @@ class Bound:
     batch: int = 0
 
     def results(self) -> list[Array]:
-        """The outputs for its own inputs."""
         return self.run(self.feeds)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of its inputs."""
         return tuple(array.shape for array in self.feeds.values())
 
 
@@ -139,7 +137,6 @@ class FileModel(ByBatch[Bound]):
         return 1 if any(isinstance(size, str) for size in leading) else min(map(int, leading), default=1)
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """See `measure.protocol.TellsInputs`."""
         self.workload(batch)
         origin = self._source.facts.get("origin", "known")
         is_given = origin == "given" and self._source.own is not None
@@ -167,11 +164,7 @@ class FileModel(ByBatch[Bound]):
         takes = runtime.inputs()
         if source.inputs is not None:
             if source.traced is None and batch != 1:
-                raise TargetError(
-                    f"inputs of batch {batch} cannot be made",
-                    why=source.batch_is,
-                    next="pass inputs of this batch size",
-                )
+                raise no_batch(batch, source.batch_is, "pass inputs of this batch size")
             rebatched = arrays.rebatched(source.inputs, source.traced, batch)
             return _named(takes, rebatched)
         generator = np.random.default_rng(self._variant.seed)
@@ -179,7 +172,6 @@ class FileModel(ByBatch[Bound]):
         return {each.name: arrays.random(each, sizes[each.name], generator) for each in takes}
 
     def facts(self) -> dict[str, Any]:
-        """Source, format, inputs, dtypes, and how it was exported."""
         source = self._source
         facts = dict(source.facts)
         origin = facts.pop("origin", "known")
@@ -242,19 +234,15 @@ class FileModel(ByBatch[Bound]):
         return facts
 
     def takes(self) -> list[Input]:
-        """What the file takes, in its order."""
         return self._runtime.inputs()
 
     def gives(self) -> list[str]:
-        """Names of what it gives."""
         return self._runtime.outputs()
 
     def input_arrays(self, batch: int) -> list[Array]:
-        """See `measure.protocol.GivesOutputs`."""
         return list(self.workload(batch).feeds.values())
 
     def outputs(self, inputs: list[Array]) -> list[Array]:
-        """See `measure.protocol.GivesOutputs`."""
         return self._run(_leading(inputs) or 1, inputs)
 
     def _run(self, batch: int, inputs: list[Array]) -> list[Array]:
@@ -269,11 +257,9 @@ class FileModel(ByBatch[Bound]):
         return _plain(self._ready[key].run(feeds))
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        """What a call raised, as one of laptime's errors."""
         return explained(error, f"{self._variant.target} failed at batch {batch}")
 
     def close(self) -> None:
-        """Let go of the model."""
         super().close()
         self._others.clear()
         self._ready.clear()
@@ -324,7 +310,6 @@ def _leading(given: Sequence[Array]) -> int | None:
 
 
 def _with(source: Source, given: list[Array]) -> Source:
-    """A source with inputs of the caller's."""
     own, shapes = _leading(given), ", ".join(arrays.words(array) for array in given)
     if not any(array.ndim for array in given):
         own = 1
@@ -345,5 +330,4 @@ def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
 
 
 def _plain(outputs: Sequence[Array]) -> list[Array]:
-    """Floats of half precision as float32; float64 stays."""
     return [array.astype(np.float32) if array.dtype == np.float16 else array for array in outputs]

@@ -163,7 +163,6 @@ def _earlier_export(key: str) -> Path | None:
 
 
 def _root() -> Path:
-    """The cache's folder, or a temporary one where that cannot be written."""
     folder = cache.folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)

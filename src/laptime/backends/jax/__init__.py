@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import import_framework, not_a_model, refuse_kind, unknown_dtype
+from laptime.backends._shared import import_framework, not_a_model, refuse_kind, seed_all, unknown_dtype
 from laptime.backends.jax.program import available, explain, resolve
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
@@ -32,7 +32,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 def imports(variant: Variant) -> None:
-    """See `import_framework`."""
     import_framework("jax", next="pip install 'laptime[jax]'")
 
 
@@ -53,7 +52,9 @@ def open(variant: Variant) -> JaxModel:
         os.environ["NPROC"] = str(variant.threads)  # XLA reads it when it makes the CPU's thread pool
     device = resolve(variant.device)
     try:
-        _seed(variant.seed)
+        import numpy  # noqa: F401 - a user's function may draw from it; jax's own generators are explicit
+
+        seed_all(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
         facts = {"source": recipe.source, "sha256": recipe.sha256}
         return JaxModel(variant, recipe.build(1), device=device, facts=facts, rebuild=rebuild)
@@ -84,16 +85,6 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
         return JaxModel(variant, program, device=device, facts={"source": "in memory"}, rebuild=None)
     except Exception as error:
         raise explain(error, f"{variant.target} could not be made ready") from error
-
-
-def _seed(seed: int) -> None:
-    """NumPy's and Python's generators, from which a user's function may draw; jax's own are explicit."""
-    import random
-
-    import numpy
-
-    random.seed(seed)
-    numpy.random.seed(seed % 2**32)
 
 
 def _check(variant: Variant) -> None:

@@ -65,7 +65,6 @@ class JaxWorkload:
         self.call: Callable[[], Any] = self._first
 
     def lowered(self) -> Any:
-        """The program as XLA gets it, not yet optimised."""
         args, kwargs = self._inputs
         return self._jitted.lower(*args, **kwargs)
 
@@ -136,7 +135,6 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return batch_of(self._example)
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """See `measure.protocol.TellsInputs`."""
         self.workload(batch)
         is_given = self._program.make is None and self._rebuild is None
         return {
@@ -147,7 +145,6 @@ class JaxModel(ProgramModel[JaxWorkload]):
         }
 
     def facts(self) -> dict[str, Any]:
-        """Source, kind of model, parameters by dtype, inputs."""
         given = arrays(arguments(self._example))
         return self._described(
             {"kind": self._pure.kind, "device": name_of(self._device)},
@@ -161,11 +158,9 @@ class JaxModel(ProgramModel[JaxWorkload]):
         )
 
     def devices(self) -> list[Device]:
-        """The device it runs on."""
         return [Device(name=name_of(self._device), model=self._device.device_kind)]
 
     def libraries(self) -> dict[str, str]:
-        """Versions of jax, jaxlib, Flax and Equinox."""
         return available()
 
     def knobs(self) -> dict[str, Any]:
@@ -228,5 +223,4 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return self.workload(batch).compile_seconds
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        """What a call raised, as one of laptime's errors."""
         return explain(error, f"{self._variant.target} failed at batch {batch}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from laptime.backends._shared import versions
+from laptime.backends._shared import no_batch, versions
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.kit.text import closest
 from laptime.targets import Program
@@ -110,7 +110,6 @@ def not_counted(lowered: Any) -> list[str]:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array of JAX's or NumPy's."""
     import jax
     import numpy
 
@@ -118,7 +117,6 @@ def is_array(leaf: Any) -> bool:
 
 
 def arrays(tree: Any) -> list[Any]:
-    """All arrays of a tree."""
     import jax
 
     return [leaf for leaf in jax.tree.leaves(tree) if is_array(leaf)]
@@ -171,11 +169,7 @@ def rebatched(given: Any, batch: int) -> Any:
     if old == batch or (old is None and batch == 1):
         return given
     if not old:
-        raise UsageError(
-            f"inputs of batch {batch} cannot be made",
-            why=batch_is(given),
-            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
-        )
+        raise no_batch(batch, batch_is(given), error=UsageError)
     ours = {id(leaf) for leaf in items_of(given) if leaf.shape[0] == old}
     order = numpy.arange(batch) % old
     return jax.tree.map(lambda leaf: leaf[order] if id(leaf) in ours else leaf, given)
@@ -189,13 +183,11 @@ def items_of(given: Any) -> list[Any]:
 
 
 def batch_of(given: Any) -> int | None:
-    """The batch size of inputs; None where nothing tells. See `rebatched`."""
     lengths = {int(leaf.shape[0]) for leaf in items_of(given)}
     return lengths.pop() if len(lengths) == 1 else None
 
 
 def batch_is(given: Any) -> str:
-    """How the batch of inputs is known, or why it is not."""
     items = items_of(given)
     if not items:
         return "no array in the given inputs has a batch"
@@ -241,7 +233,6 @@ def resolve(name: str) -> Any:
 
 
 def name_of(device: Any) -> str:
-    """As the other frameworks write it: cpu, cuda:0."""
     if device.platform == "cpu":
         return "cpu"
     is_rocm = "rocm" in str(getattr(device.client, "platform_version", "")).lower()

@@ -117,7 +117,6 @@ def provider_of(variant: Variant) -> tuple[str, int]:
 
 
 def imports(variant: Variant) -> None:
-    """See `import_framework`."""
     import_framework(
         "onnxruntime",
         next="pip install 'laptime[onnx]', or for CUDA: pip install onnxruntime-gpu onnx onnxscript",

@@ -41,7 +41,6 @@ class Session:
 
     @classmethod
     def of(cls, variant: Variant, session: Any) -> Session:
-        """Around a session that somebody else has made."""
         self = cls.__new__(cls)
         effective = session.get_providers()[0].removesuffix("ExecutionProvider")
         short = {name: short for short, name in PROVIDERS.items()}.get(effective, effective.lower())
@@ -50,7 +49,6 @@ class Session:
         return self
 
     def inputs(self) -> list[Input]:
-        """What the session takes."""
         takes = []
         for each in self._session.get_inputs():
             kind = re.sub(r"^tensor\((.*)\)$", r"\1", each.type)
@@ -59,7 +57,6 @@ class Session:
         return takes
 
     def outputs(self) -> list[str]:
-        """Names of what the session gives."""
         return [each.name for each in self._session.get_outputs()]
 
     @property
@@ -97,7 +94,6 @@ class Session:
         )
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
-        """Parameters and FLOPs of the file's graph. See `_onnx.graph`."""
         if self._graph is None:
             return {}, {"reason": "counting reads the graph with the package onnx: pip install onnx"}
         flops, receipt = graph.flops(self._graph, sizes)
@@ -108,24 +104,20 @@ class Session:
         return values, receipt
 
     def facts(self) -> dict[str, Any]:
-        """Opset, nodes and dtypes of the file; the providers that run it."""
         facts: dict[str, Any] = {"providers": self._session.get_providers()}
         if self._graph is not None:
             facts |= {"onnx": graph.facts(self._graph), "dtypes": graph.dtypes(self._graph)}
         return facts
 
     def devices(self) -> list[Device]:
-        """The CPU, or the CUDA device by its number."""
         if self._provider in ON_CUDA:
             return [Device(name=f"cuda:{self._number}", model="CUDA device")]
         return [Device(name="cpu", model="CPU", details={"provider": self._provider})]
 
     def libraries(self) -> dict[str, str]:
-        """The version of ONNX Runtime."""
         return available()
 
     def knobs(self) -> dict[str, Any]:
-        """What the session was told; what it was not told is ONNX Runtime's default."""
         options = self._session.get_session_options()
         return {
             "onnxruntime.provider": self._provider,
@@ -183,7 +175,6 @@ def _started(source: Source, variant: Variant, provider: str, number: int) -> An
 
 
 def _refused(error: Exception, target: str) -> LaptimeError:
-    """Why ONNX Runtime does not load a file."""
     text = str(error)
     version = " ".join(f"{name} {number}" for name, number in available().items())
     if opset := re.search(r"[Oo]pset (\d+) is under development.*?till opset (\d+)", text, re.DOTALL):

@@ -101,7 +101,6 @@ def device_of(variant: Variant) -> str:
 
 
 def imports(variant: Variant) -> None:
-    """See `import_framework`."""
     import_framework("openvino", next="pip install 'laptime[openvino]'")
 
 

@@ -55,11 +55,9 @@ class Compiled:
         return self._inputs
 
     def outputs(self) -> list[str]:
-        """Names of what the model gives."""
         return [port.get_any_name() if port.get_names() else "" for port in self._model.outputs]
 
     def _static(self, sizes: Sizes) -> Any:
-        """The model for these shapes alone."""
         model = self._model.clone()
         model.reshape({at: list(sizes[each.name]) for at, each in enumerate(self._inputs)})
         return model
@@ -153,7 +151,6 @@ class Compiled:
             request.set_input_tensor(at, openvino.Tensor(feeds[each.name], shared_memory=True))
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
-        """Parameters and FLOPs of OpenVINO's graph. See `count` below."""
         values, receipt = count(self._static(sizes))
         if self._path.suffix == ".onnx" and find_spec("onnx") is not None:
             # Of the file, as for every other framework; OpenVINO adds constants when it reads it.
@@ -162,7 +159,6 @@ class Compiled:
         return values, receipt
 
     def facts(self) -> dict[str, Any]:
-        """Size of the graph, and how it will be compiled."""
         compiling = {"when": "in the first call of each batch size, for its shapes alone", **self._config()}
         held = Counter(
             str(node.get_element_type().to_dtype())
@@ -176,18 +172,15 @@ class Compiled:
         }
 
     def devices(self) -> list[Device]:
-        """The CPU, or the device by OpenVINO's name: `gpu:0`."""
         if self._device == "CPU":
             return [Device(name="cpu", model="CPU")]
         name = self._core.get_property(self._device, "FULL_DEVICE_NAME")
         return [Device(name=self._device.lower().replace(".", ":"), model=str(name))]
 
     def libraries(self) -> dict[str, str]:
-        """The version of OpenVINO."""
         return available()
 
     def knobs(self) -> dict[str, Any]:
-        """What the compiler is told; what it is not told is OpenVINO's default."""
         return {f"openvino.{name}": value for name, value in self._config().items()}
 
 
@@ -209,7 +202,6 @@ def _input(port: Any, at: int, target: str, named: Mapping[str, list[str]]) -> I
 
 
 def _refused(error: Exception, target: str) -> LaptimeError:
-    """Why OpenVINO does not read a file."""
     explanation = explained(error, f"openvino cannot read {target}")
     if isinstance(error, MemoryError):
         return explanation
@@ -282,7 +274,6 @@ def _recurrent(weights: int) -> Callable[[Any], int]:
 
 
 def _product(node: Any) -> int:
-    """2 x outputs x length of the sum."""
     is_turned = bool(node.get_attributes().get("transpose_a"))
     shape = tuple(node.get_input_shape(0))
     along = shape[-2] if is_turned and len(shape) > 1 else shape[-1]
@@ -290,7 +281,6 @@ def _product(node: Any) -> int:
 
 
 def _attention(node: Any) -> int:
-    """Both products: queries x keys, weights x values."""
     query, key, value = (tuple(node.get_input_shape(at)) for at in range(3))
     scores = math.prod(query[:-1]) * key[-2]
     return int(2 * scores * (query[-1] + value[-1]))

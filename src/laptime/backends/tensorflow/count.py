@@ -23,28 +23,13 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Weights that are learnt by no gradient: statistics of normalisations, and state of random layers.
 _BUFFER_NAMES = ("moving_mean", "moving_variance", "mean", "variance", "count", "seed_generator_state")
 # Parts of operator names that do work of the kind that is counted, should one have no formula.
+# fmt: off
 _HEAVY = (
-    "MatMul",
-    "Conv",
-    "RNN",
-    "LSTM",
-    "GRU",
-    "FFT",
-    "While",
-    "XlaCallModule",
-    "PyFunc",
-    "Attention",
-    "If",
-    "Cholesky",
-    "Svd",
-    "Qr",
-    "Eig",
-    "MatrixInverse",
-    "MatrixSolve",
-    "MatrixTriangularSolve",
-    "MatrixDeterminant",
-    "MatrixExponential",
+    "MatMul", "Conv", "RNN", "LSTM", "GRU", "FFT", "While", "XlaCallModule", "PyFunc", "Attention",
+    "If", "Cholesky", "Svd", "Qr", "Eig", "MatrixInverse", "MatrixSolve", "MatrixTriangularSolve",
+    "MatrixDeterminant", "MatrixExponential",
 )
+# fmt: on
 _NOTHING = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN", "ReadVariableOp", "Shape", "Convert")
 
 
@@ -135,7 +120,6 @@ def _operators(graph: Any, library: dict[str, Any]) -> Iterator[Any]:
 
 
 def _number(formula: Callable[[Any], int], operator: Any) -> int | None:
-    """MACs of one operator; None where a shape is open."""
     try:
         return formula(operator)
     except (TypeError, ValueError):  # None in a product, or a shape of unknown rank
@@ -156,7 +140,6 @@ _transposed = partial(_convolution, is_transposed=True)  # a kernel is (spatial 
 
 
 def _matrix(operator: Any) -> int:
-    """Outputs x length of the dimension that is summed over."""
     flag = "transpose_a" if operator.type == "MatMul" else "adj_x"
     summed = _shape(operator.inputs[0])[-2 if operator.get_attr(flag) else -1]
     return math.prod(_shape(operator.outputs[0])) * summed

@@ -33,7 +33,6 @@ class TensorflowWorkload:
 
 
 def load(variant: Variant) -> TensorflowModel:
-    """The target of a variant, built. See `laptime.backends.tensorflow.open`."""
     import tensorflow as tf
 
     recipe = parse(variant.target)
@@ -54,7 +53,6 @@ def load(variant: Variant) -> TensorflowModel:
 
 
 def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
-    """An object of this process. See `laptime.backends.tensorflow.open_object`."""
     prepare.check(variant)
     if not callable(subject):
         raise not_a_model(subject, "a Keras model, a tf.function")
@@ -108,7 +106,6 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return modes.batch_of(given)
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """See `measure.protocol.TellsInputs`."""
         is_given = self._program.make is None and self._rebuild is None
         return {
             "shapes": modes.words(self.workload(batch).inputs),
@@ -120,7 +117,6 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         }
 
     def facts(self) -> dict[str, Any]:
-        """Source, mode, inputs, dtypes, device."""
         given = prepare.sample(self._program)
         return self._described(
             {"mode": self._mode, "device": self._device},
@@ -134,19 +130,15 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         )
 
     def devices(self) -> list[Device]:
-        """The device it runs on."""
         return place.describe(self._device)
 
     def libraries(self) -> dict[str, str]:
-        """Versions of TensorFlow, Keras and the device's libraries."""
         return place.libraries(self._device)
 
     def knobs(self) -> dict[str, Any]:
-        """Effective settings of TensorFlow, and how the model is run."""
         return {"tf.mode": self._mode, **place.knobs(self._device)}
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
-        """Parameters and buffers; MACs and FLOPs of the traced graph. See `count`."""
         work = self.workload(batch)
         held = self._weights()
         try:
@@ -172,7 +164,6 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return {"finite": modes.finite(output), "shape": modes.words(output)}
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
-        """See `protocol.GivesOutputs`."""
         return modes.arrays(self.workload(batch).inputs)
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
@@ -206,7 +197,6 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return self.workload(batch).bound.compile_seconds(self._mode)
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        """What a call raised, with the inputs that it had."""
         work = self._workloads.get(batch)
         shapes = modes.words(work.inputs) if work else ""
         return errors.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from laptime.kit.errors import TargetError, UsageError
+from laptime.backends._shared import no_batch
+from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import arguments
@@ -35,7 +36,6 @@ def leaves(value: Any) -> list[Any]:
 
 
 def dtype(tensor: Any) -> str:
-    """Name of a dtype of TensorFlow, Keras or NumPy."""
     return str(getattr(tensor.dtype, "name", tensor.dtype))
 
 
@@ -51,12 +51,10 @@ def batch_of(inputs: Any) -> int | None:
 
 
 def batched(inputs: Any) -> bool:
-    """Whether any tensor has a dimension."""
     return any(len(leaf.shape) for leaf in leaves(inputs))
 
 
 def batch_is(inputs: Any) -> str:
-    """How the batch of inputs is known, or why it is not."""
     if not batched(inputs):
         return "no tensor in the given inputs has a batch"
     if batch_of(inputs) is None:
@@ -75,11 +73,7 @@ def rebatched(inputs: Any, batch: int) -> Any:
     if given == batch or (given is None and batch == 1):
         return inputs
     if not given:
-        raise TargetError(
-            f"inputs of batch {batch} cannot be made",
-            why="the given inputs are empty" if given == 0 else batch_is(inputs),
-            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
-        )
+        raise no_batch(batch, "the given inputs are empty" if given == 0 else batch_is(inputs))
     order = np.arange(batch) % given
 
     def change(leaf: Any) -> Any:
@@ -92,7 +86,6 @@ def rebatched(inputs: Any, batch: int) -> Any:
 
 
 def tensors(inputs: Any) -> Any:
-    """Inputs with their arrays as tensors, so that no call pays for the copy."""
     import numpy as np
     import tensorflow as tf
 
@@ -132,7 +125,6 @@ def finite(value: Any) -> bool | None:
 
 
 def size(value: Any) -> int:
-    """Bytes of all tensors of a structure."""
     import tensorflow as tf
 
     sizes = ((tf.TensorShape(leaf.shape), tf.as_dtype(leaf.dtype)) for leaf in leaves(value))
@@ -158,14 +150,12 @@ MODES: tuple[Mode, ...] = ("function", "xla", "eager", "predict")
 
 
 def is_keras(call: Any) -> bool:
-    """Whether it is a Keras model or layer."""
     import tensorflow as tf
 
     return isinstance(call, tf.keras.layers.Layer)
 
 
 def _is_graph(call: Any) -> bool:
-    """Whether it is a tf.function, or a graph that was traced or saved."""
     import tensorflow as tf
 
     return isinstance(call, Served | tf.types.experimental.Callable)
@@ -247,7 +237,6 @@ class Bound:
         return concrete
 
     def first(self) -> Any:
-        """The first call: traced, then run, each timed."""
         self.trace()
         started = time.perf_counter()
         output = self.run()
@@ -306,7 +295,6 @@ def graph_of(call: Any, one: Bound) -> Any:
 
 
 def _python(call: Any) -> Callable[..., Any]:
-    """What is called: inference, where the model makes a difference."""
     if not is_keras(call):
         target: Callable[..., Any] = call
         return target

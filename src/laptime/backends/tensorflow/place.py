@@ -13,30 +13,13 @@ from laptime.kit.text import closest
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
-_ENVIRONMENT = (  # not TF_ alone: Terraform's variables begin so, too
-    "TF_CUDA_",
-    "TF_CUDNN_",
-    "TF_DETERMINISTIC_",
-    "TF_DISABLE_",
-    "TF_ENABLE_",
-    "TF_FORCE_",
-    "TF_GPU_",
-    "TF_MKL_",
-    "TF_NUM_",
-    "TF_ONEDNN_",
-    "TF_USE_",
-    "TF_XLA_",
-    "XLA_",
-    "KERAS_BACKEND",
-    "OMP_",
-    "KMP_",
-    "DNNL_",
-    "ONEDNN_",
-    "MALLOC_",
-    "LD_PRELOAD",
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_TF32_OVERRIDE",
+# fmt: off
+_ENVIRONMENT = (
+    "TF_CUDA_", "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_",
+    "TF_MKL_", "TF_NUM_", "TF_ONEDNN_", "TF_USE_", "TF_XLA_", "XLA_", "KERAS_BACKEND", "OMP_", "KMP_",
+    "DNNL_", "ONEDNN_", "MALLOC_", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE",
 )
+# fmt: on
 
 
 def claim(variant: Variant) -> str:
@@ -104,21 +87,18 @@ def _too_late(what: str, error: RuntimeError) -> UsageError:
 
 
 def waits(name: str) -> bool:
-    """Whether a call may return before its result is there."""
     import tensorflow as tf
 
     return name != "cpu" or not tf.config.experimental.get_synchronous_execution()
 
 
 def waiter(name: str) -> Callable[[], None]:
-    """A function that returns when everything that was started is done."""
     import tensorflow as tf
 
     return tf.test.experimental.sync_devices if waits(name) else nothing
 
 
 def describe(name: str) -> list[Device]:
-    """The device, with what TensorFlow knows of it."""
     import tensorflow as tf
 
     if name == "cpu":
@@ -131,7 +111,6 @@ def describe(name: str) -> list[Device]:
 
 
 def libraries(name: str) -> dict[str, str]:
-    """Versions of TensorFlow, Keras, and on GPUs of what it was built with."""
     import tensorflow as tf
 
     by_name = available()

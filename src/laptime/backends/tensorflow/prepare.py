@@ -101,7 +101,6 @@ def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
 
 @contextmanager
 def policy(dtype: str) -> Iterator[None]:
-    """Keras makes models in this dtype inside: weights and computation."""
     if dtype in ("float32", "auto"):
         yield
         return
@@ -182,7 +181,6 @@ def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[
 
 
 def batch_of(specs: Any) -> int:
-    """The batch size that the shapes fix; 1 where they leave it open."""
     import tensorflow as tf
 
     for spec in tf.nest.flatten(specs):

@@ -7,7 +7,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     place       devices, how to wait for them, versions and knobs
     setup       a program made ready as the variant asks, and the way back; guessed inputs
     loading     a target, or an object of this process, as a model; prefill and decode of a language model
-    model       a loaded target; workload: its inputs of one batch size
+    model       a loaded target; workload: its inputs of one batch size, the mode of its calls
     training    the same in training mode: a call is a full step
     count       parameters, MACs and FLOPs with receipt; which operators are no work; least work
     formulas    FLOPs of operators that torch's counter leaves out
@@ -18,11 +18,9 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import versions
-from laptime.kit.errors import Unavailable
+from laptime.backends._shared import import_framework, versions
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
@@ -35,6 +33,8 @@ OPTIONS = {
     "phase": "prefill or decode of a language model; --llm measures both",
     "prompt": "tokens of its prompt, 128 unless given",
     "output": "tokens that it answers with, 32 unless given",
+    "grad": "inference, no_grad or grad; as a plain call needs it unless given",
+    "mode": "eval or train of the modules; as they are given unless set",
 }
 
 TRAINS = True
@@ -56,14 +56,7 @@ def imports(variant: Variant) -> None:
     from laptime.targets import parse
 
     for package in ("torch", *parse(variant.target).packages):
-        try:
-            import_module(package)
-        except ImportError as error:
-            raise Unavailable(
-                f"{package} cannot be imported",
-                why=str(error),
-                next="pip install 'laptime[torch]'",
-            ) from error
+        import_framework(package, next="pip install 'laptime[torch]'")
 
 
 def open(variant: Variant) -> TorchModel:

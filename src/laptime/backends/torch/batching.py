@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import no_batch
 from laptime.backends.torch import tensors
-from laptime.kit.errors import TargetError
 
 if TYPE_CHECKING:
     import torch
@@ -78,11 +78,7 @@ def resized(inputs: Any, batching: Batching, batch: int) -> Any:
     if batch == (batching.size or 1):
         return inputs
     if batching.size is None or batching.fixed:
-        raise TargetError(
-            f"inputs of batch {batch} cannot be made",
-            why=batching.fixed or batching.why,
-            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
-        )
+        raise no_batch(batch, batching.fixed or batching.why)
     number, size = -1, batching.size
 
     def change(leaf: Any) -> Any:

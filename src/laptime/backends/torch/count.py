@@ -184,7 +184,6 @@ class Ran:
     complex: set[str] = field(default_factory=set)
 
     def add(self, func: Any, inputs: Any, output: Any) -> None:
-        """One call more."""
         import torch
 
         name = str(getattr(func, "overloadpacket", func))
@@ -228,7 +227,6 @@ class LeastWork:
         self._weights: dict[int, int] = {}
 
     def add(self, name: str, args: Any, output: Any) -> None:
-        """One call of an operator, `aten.mm`."""
         formula = _FORMULAS.get(name)
         if formula is None:
             return
@@ -243,7 +241,6 @@ class LeastWork:
                 self._weights[storage.data_ptr()] = max(read, self._weights.get(storage.data_ptr(), 0))
 
     def told(self) -> dict[str, Any]:
-        """`flops` by dtype and `weights` in bytes."""
         return {"flops": dict(self._flops), "weights": sum(self._weights.values())}
 
 

@@ -21,22 +21,16 @@ _LONGEST_WAIT = 0.25  # seconds that the device is held back at most for one cal
 class Clock(Protocol):
     """Marks in the device's queue. Seam for tests: a fake one proves sign and unit."""
 
-    def mark(self) -> Any:
-        """An event recorded now on the device's stream."""
-        ...
+    def mark(self) -> Any: ...
 
     def hold(self, seconds: float) -> None:
         """Keep the device busy for about so long, so that what follows is queued before it can start."""
         ...
 
-    def wait(self) -> None:
-        """Return when all that was queued is done."""
-        ...
+    def wait(self) -> None: ...
 
 
 class DeviceClock:
-    """Events and a spinning kernel on the current stream of one device."""
-
     def __init__(self, device: torch.device) -> None:
         import torch
 
@@ -47,18 +41,15 @@ class DeviceClock:
         self._cycles_per_second = khz * 1e3
 
     def mark(self) -> Any:
-        """An event with timing on, recorded on the device's current stream."""
         event = self._torch.cuda.Event(enable_timing=True)
         event.record(self._torch.cuda.current_stream(self._device))
         return event
 
     def hold(self, seconds: float) -> None:
-        """A kernel that spins for so many cycles; torch has it for its own tests."""
         with self._torch.cuda.device(self._device):
             self._torch.cuda._sleep(int(seconds * self._cycles_per_second))
 
     def wait(self) -> None:
-        """Wait for this device, whichever is the current one."""
         self._torch.cuda.synchronize(self._device)
 
 

@@ -80,7 +80,6 @@ def _quantized_rnn(gates: int) -> Callable[..., int]:
 
 
 def _packed_linear(inputs: Shape, *weight: Any, out_shape: Shape, **named: Any) -> int:
-    """(..., in) to (..., out) through weights whose shape cannot be seen."""
     return 2 * prod(inputs) * out_shape[-1]
 
 
@@ -127,7 +126,6 @@ def _fft(each: float, *, of_result: bool = False) -> Callable[..., int]:
 
 
 def _added(formula: Callable[..., int]) -> Callable[..., int]:
-    """The same product, added to the first argument."""
     return lambda added, *args, **named: formula(*args, **named)
 
 

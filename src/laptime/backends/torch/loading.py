@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import not_a_model, unknown_dtype
-from laptime.backends.torch import peaks, place, tensors
+from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
@@ -114,10 +114,14 @@ def _check(variant: Variant) -> None:
             why=f"known: {', '.join(MODES)}",
             next=f"--compile {closest(variant.compile, MODES) or 'default'}",
         )
+    for name, known in {"grad": workload.MODES, "mode": ("eval", "train")}.items():
+        given = variant.options.get(name)
+        if given is not None and given not in known:
+            option, why = f"--option {name}=", f"known: {', '.join(known)}"
+            raise UsageError(f"{option}{given}", why=why, next=f"{option}{known[0]}")
 
 
 def home_of(subject: Any, inputs: Any) -> torch.device:
-    """The device that a model of this process is on, or its inputs."""
     import torch
 
     for module in modules_in(subject):
@@ -130,9 +134,6 @@ def home_of(subject: Any, inputs: Any) -> torch.device:
 
 # Language models.
 
-
-if TYPE_CHECKING:
-    import torch
 
 PHASES = ("prefill", "decode")
 _BANDWIDTH_SECONDS = 0.5
@@ -226,7 +227,6 @@ def _phase_module() -> type[Any]:
             self.caches: dict[int, Any] = {}
 
         def inputs(self, batch: int, vocabulary: int) -> Any:
-            """Random token ids: the prompt, or one token, for which a cache is made."""
             device = next(self.model.parameters()).device
             ids = torch.randint(vocabulary, (batch, self.length), device="cpu").to(device)
             if self.phase == "prefill":
@@ -237,11 +237,9 @@ def _phase_module() -> type[Any]:
             return (ids[:, :1],)
 
         def cache_bytes(self, batch: int) -> int:
-            """Of the cache for this batch."""
             return sum(t.numel() * t.element_size() for t in _tensors(self.caches[batch], set()))
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            """Logits (batch, tokens, vocabulary)."""
             if self.phase == "prefill":
                 logits: torch.Tensor = self.model(input_ids=ids, past_key_values=None, use_cache=True).logits
                 return logits
@@ -297,11 +295,8 @@ def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
     seen.add(id(value))
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _tensors(each, seen)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each, seen)
-    elif hasattr(value, "__dict__") and not isinstance(value, type | torch.dtype | torch.device):
-        yield from _tensors(vars(value), seen)
+        return
+    is_object = hasattr(value, "__dict__") and not isinstance(value, type | torch.dtype | torch.device)
+    held = vars(value) if is_object else value
+    for each in held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ():
+        yield from _tensors(each, seen)

@@ -1,4 +1,4 @@
-"""A loaded target and its workloads: eval mode, inference mode, on one device, in one dtype."""
+"""A loaded target and its workloads: in one mode, on one device, in one dtype."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import ByBatch
-from laptime.backends.torch import batching, count, cuda, peaks, place, tensors
+from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, Unavailable
+from laptime.measure.checks.changed_inputs import has_changed
+from laptime.measure.checks.training_mode import share_of_eval
 from laptime.measure.protocol import PeakWork
 from laptime.records.environment import Device
 from laptime.records.series import Series
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TorchModel(ByBatch[TorchWorkload]):
-    """A target in eval mode on one device. Every ability of the protocol but times on the device."""
+    """A target on one device. Every ability of the protocol but times on the device."""
 
     def __init__(
         self,
@@ -45,6 +47,11 @@ class TorchModel(ByBatch[TorchWorkload]):
         self._facts = facts
         self._peak_size: int | None = None
         self._batching: Batching | None = None
+        self._mode = str(setup.variant.options.get("grad", ""))
+        self._why_mode = ""
+        self._whole: Callable[[Any], Any] | None = None
+        self._programs: dict[int, Program] = {}
+        self._before: tuple[Any, Any] | None = None
 
     def _unbound(self, error: Exception, batch: int) -> Exception:
         return translate(error, doing=f"{self._setup.variant.target}: no inputs of batch {batch}")
@@ -61,15 +68,56 @@ class TorchModel(ByBatch[TorchWorkload]):
             inputs = setup.inputs(program, batch)
             if not self._makes_inputs:
                 inputs = batching.resized(inputs, self.batching(), batch)
-        call, eager = self._calls(program, inputs)
+        self._programs[batch] = program
+        fast, eager = self._callers(program)
+        args, kwargs = arguments(inputs)
         return TorchWorkload(
-            call=call,
+            call=partial(fast, *args, **kwargs),
             sync=place.waiter(self._device),
             batch=batch,
             synchronous=self._device.type == "cpu",
             inputs=inputs,
-            eager=eager,
+            eager=partial(eager, *args, **kwargs),
         )
+
+    def watch(self, batch: int) -> None:
+        self._before = tensors.copied(self.workload(batch).inputs), workload.dice()
+
+    def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
+        work, program, asked = self.workload(batch), self._programs[batch], self._mode
+        assert self._before is not None
+        (kept, then), self._before = self._before, None
+        work.changed, self._whole = has_changed(kept, work.inputs), whole or self._whole
+        if not asked and not self._setup.variant.train:
+            fresh, call = partial(tensors.copied, kept), self._with_all(program.call)
+            if self._setup.variant.compile:  # in another mode it would be compiled again
+                args, kwargs = arguments(fresh())
+                with workload.thrown(then):
+                    outcome = workload.inside("inference", call)(*args, **kwargs)
+            self._mode, self._why_mode = workload.needed(call, fresh, then, outcome)
+        if not (work.changed or whole or (self._mode not in ("", "inference") and not asked)):
+            return False
+        fast, eager = self._callers(program)
+        used, laid = work.inputs, arguments(work.inputs)
+        work.call, work.eager = (partial(each, *laid[0], **laid[1]) for each in (fast, eager))
+        if not work.changed:
+            return True
+
+        def lay() -> None:
+            nonlocal laid
+            laid = arguments(tensors.copied(kept, into=used))
+
+        def anew(call: Callable[..., Any]) -> Any:
+            lay()
+            return call(*laid[0], **laid[1])
+
+        work.inputs, work.apart = kept, (lay, lambda: fast(*laid[0], **laid[1]))
+        work.call, work.eager = partial(anew, fast), partial(anew, eager)
+        return True
+
+    def _with_all(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        whole = self._whole
+        return call if whole is None else lambda *args, **kwargs: whole(call(*args, **kwargs))
 
     @property
     def _makes_inputs(self) -> bool:
@@ -98,7 +146,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         return found.size is not None and not found.fixed and not any(found.places.values())
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """See `measure.protocol.TellsInputs`."""
         inputs = self.workload(batch).inputs
         is_given = not self._makes_inputs and self._program.inputs is not None
         resized = {"resized": True} if is_given and batch != (self.own_batch() or 1) else {}
@@ -110,6 +157,13 @@ class TorchModel(ByBatch[TorchWorkload]):
             "bytes": tensors.size(inputs),
             **resized,
             **looked,
+            **({"changed": True} if self.workload(batch).changed else {}),
+            **({"lazy": True} if self._whole else {}),
+            **(
+                {"grad": self._mode, "grad_why": self._why_mode}
+                if self._mode not in ("", "inference")
+                else {}
+            ),
         }
 
     def _batch_is(self) -> str:
@@ -119,11 +173,11 @@ class TorchModel(ByBatch[TorchWorkload]):
             return "as large as is asked for: the function makes the inputs"
         return self.batching().why
 
-    def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        """The call that is timed, and the same without a compiler, for counting."""
-        args, kwargs = arguments(inputs)
-        fast = self._setup.compiled(program.call)
-        return _in_inference_mode(fast, args, kwargs), partial(program.call, *args, **kwargs)
+    def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The call that is timed, as a function of its inputs; the same without a compiler, for counting."""
+        mode, call = self._mode or "inference", self._with_all(program.call)
+        fast = workload.inside(mode, self._with_all(self._setup.compiled(program.call)))
+        return fast, call if mode == "inference" else workload.inside(mode, call)
 
     def scope(self) -> AbstractContextManager[None]:
         """Inference mode for the calling thread; inside it a call does not have to enter it."""
@@ -132,7 +186,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         return place.entered(self._device, torch.inference_mode())
 
     def facts(self) -> dict[str, Any]:
-        """Source, inputs, dtypes, device and how the model was made ready."""
         is_made = self._program.make is not None
         given = self._setup.inputs(self._program, 1) if is_made else self._program.inputs
         facts = {
@@ -160,15 +213,12 @@ class TorchModel(ByBatch[TorchWorkload]):
         return modules_in(self._program.call)
 
     def devices(self) -> list[Device]:
-        """The device it runs on."""
         return place.describe(self._device)
 
     def libraries(self) -> dict[str, str]:
-        """Versions of torch, the target's package and the device's libraries."""
         return place.libraries(self._device, self._setup.packages)
 
     def knobs(self) -> dict[str, Any]:
-        """Effective settings of torch, and of the compiler if it is used."""
         settings = place.knobs(self._device)
         if self._setup.variant.compile:
             settings["compile.mode"] = self._setup.variant.compile
@@ -181,11 +231,9 @@ class TorchModel(ByBatch[TorchWorkload]):
         return count.count(self.modules(), work.eager, batch=batch)
 
     def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
-        """Empty: the engine measures the host's peak."""
         return [], {}
 
     def copies(self, batch: int, repeats: int) -> list[Series]:
-        """Empty: the CPU has no memory of its own to copy to."""
         return []
 
     def peak_work(self) -> PeakWork | None:
@@ -202,17 +250,28 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""
+        import torch
+
         work = self.workload(batch)
         output = work.call()
         work.sync()
-        told = {"finite": tensors.finite(output), "shape": tensors.words(output)}
+        told = {
+            "finite": tensors.finite(output),
+            "shape": tensors.words(output),
+            "threads": torch.get_num_threads(),
+            "in_eval": self._share_of_eval(work),
+        }
         is_first = self._batching is not None and self._batching.is_first
         if is_first and batch > 1 and not tensors.has_length(output, batch):
             told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
         return told
 
+    def _share_of_eval(self, work: TorchWorkload) -> float | None:
+        parts = (part for module in self.modules() for part in module.modules())
+        call = workload.inside(self._mode or "inference", work.eager)
+        return None if self._setup.variant.train else share_of_eval(parts, call)
+
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
-        """See `measure.protocol.GivesOutputs`."""
         return tensors.arrays(self.workload(batch).inputs)
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
@@ -233,8 +292,8 @@ class TorchModel(ByBatch[TorchWorkload]):
             raise Unavailable("these inputs were not compiled for", why=f"{shapes} are other shapes")
         with torch.inference_mode(False):
             packed = tensors.replaced(self.workload(batch or self.own_batch() or 1).inputs, inputs)
-        call, _ = self._calls(self._program, packed)
-        output = call()
+        args, kwargs = arguments(packed)
+        output = self._callers(self._program)[0](*args, **kwargs)
         place.waiter(self._device)()
         return [
             each.astype("float32") if each.dtype == "float16" else each for each in tensors.arrays(output)
@@ -246,7 +305,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        """What a call raised, with the inputs that it had."""
         work = self._workloads.get(batch)
         target = self._setup.variant.target
         shapes = tensors.words(work.inputs) if work else ""
@@ -258,7 +316,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         return translate(error, doing=f"{target} failed at batch {batch}", inputs=shapes)
 
     def close(self) -> None:
-        """Give back training flags and the thread count."""
         self._workloads.clear()
         self._setup.undo()
 
@@ -291,24 +348,7 @@ class CudaModel(TorchModel):
             return cuda.copies(work, self._device, repeats)
 
 
-def _in_inference_mode(
-    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Callable[[], Any]:
-    import torch
-
-    inference_mode, is_on = torch.inference_mode, torch.is_inference_mode_enabled
-
-    def run() -> Any:
-        if is_on():
-            return call(*args, **kwargs)
-        with inference_mode():
-            return call(*args, **kwargs)
-
-    return run
-
-
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
-    """Number of parameters and buffers by dtype."""
     counts: dict[str, int] = {}
     for module in modules:
         for tensor in (*module.parameters(), *module.buffers()):

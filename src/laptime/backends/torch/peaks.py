@@ -132,7 +132,6 @@ def _matrix(device: torch.device, kind: torch.dtype, size: int) -> torch.Tensor:
 
 
 def _seconds_of(work: PeakWork) -> float:
-    """One call, the shorter of two."""
     timed = []
     for _ in range(2):
         began = SystemClock.now()
@@ -169,7 +168,6 @@ def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
 
 
 def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
-    """Rates of doubling sizes; the best one wins, larger is not always faster."""
     import torch
 
     sync = place.waiter(device)
@@ -220,7 +218,6 @@ def _copy(device: torch.device, seconds: float) -> dict[str, Any]:
 
 
 def best_copy(device: torch.device, seconds: float) -> float:
-    """Copy bandwidth in B/s, read and written bytes together."""
     return float(_copy(device, seconds)["value"])
 
 
@@ -277,7 +274,6 @@ def survey(*, seconds: float = 0.0) -> dict[str, Any]:
 
 
 def dtypes_of(device: str) -> list[str]:
-    """The dtypes whose peak is worth knowing on this kind of device."""
     if device.startswith("cuda"):
         return ["float32", "tf32", "bfloat16", "float16"]
     return ["float32", "bfloat16"] if device == "cpu" else ["float32", "float16"]

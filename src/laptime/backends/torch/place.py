@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -11,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import environment
 from laptime.kit.errors import Unavailable
 from laptime.kit.text import closest
 from laptime.records.environment import Device
@@ -19,27 +19,13 @@ if TYPE_CHECKING:
     import torch
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
+# fmt: off
 _ENVIRONMENT = (
-    "OMP_",
-    "KMP_",
-    "GOMP_",
-    "MKL_",
-    "DNNL_",
-    "ONEDNN_",
-    "OPENBLAS_",
-    "ATEN_CPU_CAPABILITY",
-    "MALLOC_",
-    "LD_PRELOAD",
-    "PYTORCH_",
-    "TORCHINDUCTOR_",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "CUDA_DEVICE_",
-    "CUBLAS_",
-    "CUDNN_",
-    "NVIDIA_TF32_OVERRIDE",
+    "OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_", "ONEDNN_", "OPENBLAS_", "ATEN_CPU_CAPABILITY", "MALLOC_",
+    "LD_PRELOAD", "PYTORCH_", "TORCHINDUCTOR_", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING", "CUDA_DEVICE_", "CUBLAS_", "CUDNN_", "NVIDIA_TF32_OVERRIDE",
 )
+# fmt: on
 
 
 def present() -> list[str]:
@@ -166,16 +152,11 @@ def knobs(device: torch.device) -> dict[str, Any]:
             settings["cudnn.allow_tf32"] = backends.cudnn.allow_tf32
         with suppress(RuntimeError):
             settings["cuda.matmul.allow_tf32"] = backends.cuda.matmul.allow_tf32
-    for name in sorted(os.environ):
-        # Folders change no speed, and inductor writes its own into the environment.
-        if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
-            settings[f"env.{name}"] = os.environ[name]
-    return settings
+    return settings | environment(_ENVIRONMENT)
 
 
 @contextmanager
 def entered(device: torch.device, mode: AbstractContextManager[Any]) -> Iterator[None]:
-    """Inside a mode of torch, with a CUDA device as the current one."""
     import torch
 
     with mode, torch.cuda.device(device) if device.type == "cuda" else nullcontext():

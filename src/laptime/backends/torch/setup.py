@@ -8,8 +8,6 @@ Lies when: the layer registered first is not the one called first, or the model 
 from __future__ import annotations
 
 import copy
-import random
-import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends import _shared
 from laptime.backends.torch import tensors
 from laptime.backends.torch.errors import memory_exhausted
 from laptime.kit.errors import TargetError, UsageError
@@ -42,14 +41,14 @@ class Setup:
         self.packages = packages
         self.dtype: torch.dtype | None = None if floats == "auto" else getattr(torch, floats)
         self._training: list[tuple[torch.nn.Module, bool]] = []
+        self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._threads = torch.get_num_threads()
         if variant.threads is not None:
             torch.set_num_threads(variant.threads)
 
     def ready(self, program: Program, *, is_users: bool = False) -> Program:
-        """The program in eval mode (in training mode for a training step) on the device.
-
-        A copy of the user's object where that changes it.
+        """The program on the device, in the mode that it is given in; a copy of the user's object where that
+        changes it. Models known by name and phases of language models are evaluated, training steps train.
         """
         import torch
 
@@ -60,7 +59,14 @@ class Setup:
         modules = modules_in(call)
         for module in modules:
             self._training += [(part, part.training) for part in module.modules()]
-            module.train(bool(self.variant.train))
+            if (
+                self.variant.train
+                or program.untrained
+                or not {"mode", "phase"}.isdisjoint(self.variant.options)
+            ):
+                module.train(bool(self.variant.train) or self.variant.options.get("mode") == "train")
+            elif is_users and module.training:  # running statistics of the user's model stay his
+                self._buffers += [(buffer, buffer.clone()) for buffer in module.buffers()]
             if program.untrained:
                 module.to(device=self.device)
                 if zeros := self._drawn_zeros(module):
@@ -73,6 +79,8 @@ class Setup:
                 module.to(device=self.device, dtype=self.dtype)
                 if self.variant.channels_last:
                     module.to(memory_format=torch.channels_last)
+        if self.variant.threads is not None:  # what was just built may have set another number
+            torch.set_num_threads(self.variant.threads)
         ready = replace(program, call=call, facts=facts)
         return ready if program.origin != "none" else with_guess(ready)
 
@@ -163,12 +171,14 @@ class Setup:
         return compiled
 
     def undo(self) -> None:
-        """Training flags and threads as they were."""
         import torch
 
         for module, was_training in reversed(self._training):  # the first note of a module is the true one
             module.training = was_training
         self._training.clear()
+        with torch.no_grad():
+            for buffer, was in self._buffers:
+                buffer.copy_(was)
         if self.variant.threads is not None:
             torch.set_num_threads(self._threads)
 
@@ -244,13 +254,10 @@ def _copied(call: Any) -> Any:
 
 
 def seed_all(seed: int) -> None:
-    """Seed every generator that a user's function may draw weights or inputs from."""
     import torch
 
-    random.seed(seed)
+    _shared.seed_all(seed)
     torch.manual_seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
 
 
 @contextmanager
@@ -265,9 +272,6 @@ def seeded(seed: int) -> Iterator[None]:
 
 # Guessed inputs.
 
-
-if TYPE_CHECKING:
-    import torch
 
 _IMAGE = 224
 _TOKENS = 128

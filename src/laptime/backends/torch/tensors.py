@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch tensor."""
     import torch
 
     return isinstance(value, torch.Tensor)
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is a NumPy array; NumPy is not imported to find out."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 
@@ -61,7 +59,6 @@ def leaves(value: Any, *, whole: Callable[[Any], bool] = _never) -> Iterator[Any
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
-    """All tensors of a structure."""
     return [leaf for leaf in leaves(value) if is_tensor(leaf)]
 
 
@@ -143,6 +140,28 @@ def moved(
     return mapped(change, inputs)
 
 
+def copied(inputs: Any, *, into: Any = None) -> Any:
+    """Inputs whose containers, tensors and arrays nobody else holds; other objects are shared.
+
+    Args:
+        into: inputs that were copied from; their tensors take the values, if they still have the shape.
+    """
+    import torch
+
+    old: Iterator[Any] = iter([] if into is None else list(leaves(into)))
+
+    def change(leaf: Any) -> Any:
+        place = next(old, None)
+        if not is_tensor(leaf):
+            return leaf.copy() if is_array(leaf) else leaf
+        if place is not None and words(place) == words(leaf) and not place.requires_grad:
+            return place.detach().copy_(leaf)
+        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+    with torch.inference_mode(False), torch.no_grad():
+        return mapped(change, inputs)
+
+
 def has_length(value: Any, length: int) -> bool:
     """Whether any tensor or list of a structure is of this length, or there is none that has one."""
     lengths = {_length(leaf) for leaf in leaves(value, whole=is_item_list)} - {None}
@@ -182,7 +201,6 @@ def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
 
 
 def size(value: Any) -> int:
-    """Bytes of all tensors of a structure."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors(value))
 
 
@@ -203,7 +221,6 @@ def words(value: Any) -> str:
 
 
 def _runs(parts: list[str]) -> list[str]:
-    """Equal neighbours told once: `2 x int64 (5)`."""
     runs = [(part, len(list(same))) for part, same in groupby(parts)]
     return [part if times == 1 else f"{times} x {part}" for part, times in runs]
 

@@ -21,7 +21,7 @@ from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in
 from laptime.kit.errors import TargetError
 from laptime.records.series import Series
-from laptime.targets import Program, arguments
+from laptime.targets import Program
 
 if TYPE_CHECKING:
     import torch
@@ -41,22 +41,16 @@ class TrainingModel(TorchModel):
         super().__init__(setup, program, **origin)
         self._step = Step(program, setup)
 
-    def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:
         step = self._step if program is self._program else Step(program, self._setup)
-        args, kwargs = arguments(inputs)
-        return (
-            partial(step, self._setup.compiled(program.call), args, kwargs),
-            partial(step, program.call, args, kwargs),
-        )
+        return partial(step, self._setup.compiled(program.call)), partial(step, program.call)
 
     def scope(self) -> AbstractContextManager[None]:
-        """Gradients on, for the calling thread."""
         import torch
 
         return place.entered(self._device, torch.enable_grad())
 
     def facts(self) -> dict[str, Any]:
-        """As of any model, and how it is trained."""
         return {**super().facts(), "training": {"step": STEP, "loss": LOSS, **self._step.facts()}}
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
@@ -66,7 +60,6 @@ class TrainingModel(TorchModel):
         return series, {**receipt, "step": STEP}
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
-        """One step: whether its loss is finite."""
         work = self.workload(batch)
         loss = work.call()
         work.sync()
@@ -102,8 +95,7 @@ class Step:
         self._scaler = torch.amp.GradScaler(setup.device.type, enabled=variant.dtype == "float16")
         self._loss = Loss(variant.seed)
 
-    def __call__(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One step of `call`; its loss, without the graph behind it."""
+    def __call__(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._optimizer.zero_grad(set_to_none=True)
         with self._autocast():
             loss = self._loss(call(*args, **kwargs))
@@ -113,7 +105,6 @@ class Step:
         return loss.detach()
 
     def facts(self) -> dict[str, Any]:
-        """The optimizer with its settings, and the precision."""
         settings = {
             name: value
             for name, value in self._optimizer.defaults.items()

@@ -1,18 +1,32 @@
-"""Inputs of one batch size bound to a model: what the loop calls."""
+"""What the loop calls: inputs of one batch size bound to the model, in a mode of autograd.
+
+    inference    torch.inference_mode, unless a plain call gives other outputs
+    no_grad      torch.no_grad
+    grad         gradients on, as a plain call has them
+
+A model that differentiates inside its forward (force fields, Jacobians) fails in inference mode or, worse,
+answers with zeros. One plain call beside the first one shows it; it keeps no activations, unless it has to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from laptime.backends.torch import tensors
+from laptime.targets import arguments
+
+MODES = ("inference", "no_grad", "grad")
+CLOSE = 0.01
+"""Root mean square of a difference, as a share of the output's. Other kernels differ by 1e-6."""
 
 
 @dataclass(slots=True)
 class TorchWorkload:
-    """Inputs of one batch size bound to the model.
-
-    `call` runs in inference mode: it enters that itself unless the thread is in it (`TorchModel.scope`).
-    """
+    """See `measure.protocol`. `call` enters its mode itself; `apart`: see `Settles`; `changed`: by calls."""
 
     call: Callable[[], Any]
     sync: Callable[[], None]
@@ -20,3 +34,108 @@ class TorchWorkload:
     synchronous: bool
     inputs: Any
     eager: Callable[[], Any]
+    apart: tuple[Callable[[], None], Callable[[], Any]] | None = None
+    changed: bool = False
+
+
+def inside(mode: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call in a mode, whatever mode the thread is in."""
+    import torch
+
+    inference_mode, is_on = torch.inference_mode, torch.is_inference_mode_enabled
+
+    def inferring(*args: Any, **kwargs: Any) -> Any:
+        if is_on():
+            return call(*args, **kwargs)
+        with inference_mode():
+            return call(*args, **kwargs)
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        with inference_mode(False), torch.set_grad_enabled(mode == "grad"):
+            return call(*args, **kwargs)
+
+    return inferring if mode == "inference" else plain
+
+
+def dice() -> tuple[Any, Any]:
+    """The states of random numbers now."""
+    import torch
+
+    return random.getstate(), torch.get_rng_state()
+
+
+@contextmanager
+def thrown(again: tuple[Any, Any]) -> Iterator[None]:
+    """Random numbers as they were then, and afterwards as they are."""
+    import torch
+
+    for states in (again, dice()):
+        random.setstate(states[0])
+        torch.set_rng_state(states[1])
+        if states is again:
+            yield
+
+
+def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome: Any) -> tuple[str, str]:
+    """The mode that gives what a plain call gives, and why it is not inference mode; "" if it is.
+
+    Args:
+        call: the program. lay: gives its inputs as they were before the first call; `then`: its dice.
+        outcome: what that gave, or raised, in inference mode.
+    """
+    import torch
+
+    def tried(mode: str) -> Any:
+        args, kwargs = arguments(lay())
+        try:
+            with thrown(then):
+                return inside(mode, call)(*args, **kwargs)
+        except Exception as error:
+            return error
+
+    is_differentiating = False
+
+    def unpack(packed: Any) -> Any:
+        nonlocal is_differentiating
+        is_differentiating = True
+        raise RuntimeError("nothing was kept")
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, unpack):
+        plain = tried("grad")
+    if is_differentiating or isinstance(plain, Exception):
+        plain = tried("grad")
+    has_failed = isinstance(outcome, Exception)
+    # Two calls may differ in one mode, too: then nothing tells.
+    if isinstance(plain, Exception) or alike(outcome, plain):
+        return "inference", ""
+    if not has_failed and not alike(outcome, tried("inference")):
+        return "inference", ""
+    why = f"it fails in inference mode ({type(outcome).__name__})"
+    why = why if has_failed else "its output in inference mode is another one"
+    if alike(tried("no_grad"), plain):
+        return "no_grad", why
+    # Else a fast path that is taken without gradients alone: what is deployed takes it.
+    return ("grad", why) if has_failed or is_differentiating else ("inference", "")
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two outputs have the same structure and, but for rounding, the same numbers."""
+    if (
+        isinstance(one, Exception)
+        or isinstance(other, Exception)
+        or tensors.words(one) != tensors.words(other)
+    ):
+        return False
+    return all(map(_is_close, tensors.tensors(one), tensors.tensors(other)))
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    import torch
+
+    if one.is_sparse or not one.numel():
+        return True
+    finite = one.isfinite()
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    a, b = (each.detach()[finite].to(wide) for each in (one, other))
+    is_near = (a - b).abs().square().sum() <= CLOSE**2 * b.abs().square().sum()
+    return torch.equal(finite, other.isfinite()) and bool(is_near)

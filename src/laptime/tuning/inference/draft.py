@@ -71,7 +71,7 @@ def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> To
     """
     from laptime.backends.torch.loading import load
 
-    variant = Variant(target=target, device=device)
+    variant = Variant(target=target, device=device, options={"mode": "eval"})
     torch_backend.imports(variant)
     return load(variant, sample.inputs() if sample else None)
 

@@ -131,7 +131,6 @@ class _Search:
         return self._result(stopped, budget, partial(curve, left=left, usual=usual, times=times))
 
     def _step(self, batch: int) -> str | None:
-        """Try a batch; why the search ends here, or None to go on."""
         attempt = self._try(batch)
         if attempt.failure is not None:
             return "memory" if _is_memory(attempt.failure) else "error"

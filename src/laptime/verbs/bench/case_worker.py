@@ -40,7 +40,6 @@ def fresh_process(variant: Variant) -> Worker:
 
 
 def _process(variant: Variant, cpus: Sequence[int] = ()) -> WorkerProcess:
-    """A worker process in the Python that its backend is installed for."""
     if not variant.python:
         return WorkerProcess(name=variant.target, cpus=cpus)
     python, environ = interpreter.path_of(variant.python), interpreter.environment(variant.python)
@@ -90,7 +89,6 @@ class CaseWorker:
         self._counted: set[tuple[int, str, str | None]] = set()
 
     def start(self) -> None:
-        """Start a fresh worker process; its imports run while others do the same."""
         self.close()
         self._session = self._open(self.variant)
         self._process += 1
@@ -98,7 +96,6 @@ class CaseWorker:
 
     @property
     def active(self) -> list[int]:
-        """The batch sizes that have not failed."""
         return [batch for batch in self.batches if batch not in self.failed]
 
     def open(self) -> None:
@@ -133,7 +130,6 @@ class CaseWorker:
             self._revive(batch)
 
     def fail(self, failure: Failure) -> None:
-        """Mark all cases of this worker as failed."""
         for batch in self.batches:
             self._fail(batch, failure)
 
@@ -257,7 +253,6 @@ class CaseWorker:
         return Peak(limit=limit, source="of the peak on paper") if limit else Peak()
 
     def close(self) -> None:
-        """End the worker of this generation."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -342,6 +337,5 @@ class CaseWorker:
 
 
 def _with_label(series: Series, first: Label) -> Series:
-    """The series with one more label on its first sample."""
     label = series.label or [0] * len(series.samples)
     return msgspec.structs.replace(series, label=[int(label[0] | first), *label[1:]])

@@ -217,7 +217,6 @@ def _settings(
 
 
 def _named(target: str) -> Recipe:
-    """The recipe of an object in this process, which needs no loading."""
 
     def build(batch: int) -> Program:
         raise UsageError(f"{target} exists only in the process that made it")

@@ -1,5 +1,4 @@
-"""What follows the measuring: labels, derived series, checks, comparisons, findings. Pure but for
-`remember`."""
+"""What follows the measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
 
 from __future__ import annotations
 
@@ -17,7 +16,9 @@ from laptime.analysis.summary import headline, median, throughput_regime, throug
 from laptime.kit import system_files
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure import checks, metrics
+from laptime.measure.checks.growth import growth
 from laptime.measure.labels import relabel
+from laptime.probes.host_memory import PEAK
 from laptime.records.case import Case
 from laptime.records.check import Finding
 from laptime.records.comparison import Comparison
@@ -34,13 +35,17 @@ HOST_SHARE = 0.2
 
 def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
     """The case with labels, warm-up and compile cost, and the answers of all checks."""
-    case, _ = relabel(case, virtual=bool(environment.virtual))
-    case = _with_costs(case)
     details = msgspec.structs.replace(case.details, usable_cpus=environment.usable_cpus)
     if environment.physical_cores:
         cores = min(environment.physical_cores, environment.usable_cpus)
         details = msgspec.structs.replace(details, physical_cores=cores)
     case = msgspec.structs.replace(case, details=details)
+    case, _ = relabel(case, virtual=bool(environment.virtual))
+    case = _with_costs(case)
+    if (kept := growth(case)) and (peak := case.find(PEAK.tag)):
+        case = _replaced(
+            case, msgspec.structs.replace(peak, note=f"after {kept.calls:,} calls, still growing")
+        )
     if case.status == "failed":
         return case
     return msgspec.structs.replace(case, checks=checks.run_all(case, environment, plan))
@@ -173,6 +178,8 @@ def _page_faults(case: Case) -> Finding | None:
     counted, latency = case.find(metrics.PAGE_FAULTS.tag), headline(case)
     if counted is None or not counted.samples or latency is None or not latency.value:
         return None
+    if growth(case):
+        return None
     faults = counted.samples[0]
     if case.axes.get("device") != "cpu" or faults / latency.value < FAULTS_PER_SECOND:
         return None
@@ -231,7 +238,6 @@ def knee(group: list[Case], *, largest: int | None) -> Finding | None:
 def _said(
     found: Knee, values: dict[int, float], best: int, largest: int | None
 ) -> tuple[int | None, str, str]:
-    """The knee if it is one, the sentence, and what to type next."""
     top = max(values)
     if top != largest and (found.is_rising or found.batch == top):
         text = f"throughput still rises at batch {top} ({values[top]:,.4g} items/s), the largest measured"
@@ -274,7 +280,6 @@ def best_known(clock: Clock) -> float | None:
 
 
 def remember(cases: Iterable[Case], clock: Clock) -> None:
-    """Keep the best of these cases where it is better than what was known."""
     known, boot = best_known(clock), _boot(clock)
     seen = [best for case in cases if (best := best_of_ruler(case)) is not None]
     if boot and seen and (known is None or min(seen) < known):

@@ -12,11 +12,13 @@ then: labels, checks, comparisons, findings
 from __future__ import annotations
 
 import math
+from itertools import count
 
 import msgspec
 
 from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock
+from laptime.measure.checks import processes
 from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import compared_enough, is_within, looks, rounds
@@ -52,6 +54,7 @@ NO_BATCH = 0
 """What ran last was no case, but a block of the device's peak."""
 CURVE_ROUNDS = 12
 """That the budget of a curve is divided into, every regime in each."""
+DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
 OVERTIME = 2.0
 """The fewest rounds, and numbers that are still too wide to be trusted, may take this many budgets."""
 
@@ -107,6 +110,7 @@ class _Bench:
         self._clock, self._now = clock, clock.now
         self._started = clock.now()
         self._round = 0
+        self._is_doubted = False  # whether one process shows every speed of the calls
         self._largest: int | None = None  # batch that fits, when the search has found its limit
         self._wall = WallProgress(
             self._live, clock.now, variants=len(planned.variants), processes=planned.processes
@@ -128,7 +132,8 @@ class _Bench:
             if not self._batches:
                 self._search_batches()
             self._workers = self._case_workers()
-            for generation in range(self._plan.processes):
+            generations = count()
+            while (generation := next(generations)) < self._plan.processes:
                 self._generation(generation)
         except KeyboardInterrupt:
             status = "interrupted"
@@ -168,6 +173,9 @@ class _Bench:
     def _generation(self, generation: int) -> None:
         self._load(generation)
         self._measure(generation)
+        if self._plan.processes == 1 and not (self._is_comparison or self._in_memory or self._is_curve):
+            self._is_doubted = any(processes.is_suspect(self._labelled(*case)) for case in self._active())
+            self._plan = self._plan._replace(processes=3 if self._is_doubted else 1)
         for worker, batch in self._active():
             self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
@@ -211,7 +219,6 @@ class _Bench:
         self._complete_cases()
 
     def _complete_environment(self) -> None:
-        """Add the workers' frameworks, devices and knobs to the environment."""
         environment = self._live.run().environment
         for worker in self._workers:
             if (loaded := worker.loaded) is not None:
@@ -223,8 +230,8 @@ class _Bench:
         for worker in self._workers:
             for batch, inputs in worker.inputs.items():
                 case = self._case(worker, batch)
-                added = Details(inputs=inputs, known_work=best_known(self._clock) or None)
-                details = case.details.merged(added)
+                cpus, known = self._live.run().environment.usable_cpus, best_known(self._clock) or None
+                details = case.details.merged(Details(inputs=inputs, known_work=known, usable_cpus=cpus))
                 self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
             sizes = {case.axes["batch"]: None for case in self._live.run().cases}
@@ -233,8 +240,7 @@ class _Bench:
                 self._live(PlanChanged(settings))
 
     @property
-    def _is_curve(self) -> bool:
-        """Several batch sizes of one program: they are compared by their throughput, round by round."""
+    def _is_curve(self) -> bool:  # sizes of one program are compared by their throughput, round by round
         return len(self._batches) > 1 and not self._is_comparison
 
     def _active(self) -> list[tuple[CaseWorker, int]]:
@@ -242,6 +248,8 @@ class _Bench:
 
     def _measure(self, generation: int) -> None:
         budget, paced = self._plan.budget / self._plan.processes, self._plan.paced_share
+        if self._is_doubted:
+            budget = DOUBT * len(self._active())
         if paced < 1:
             self._rounds(generation, (1 - paced) * budget, paced=paced * budget)
         if paced:
@@ -338,12 +346,10 @@ class _Bench:
         return self._is_comparison or all(is_within(self._labelled(*case), TOLERATED) for case in active)
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
-        """Whether a case is as precise as this share of the processes can be expected to make it."""
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         return is_within(self._labelled(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
-        """Likewise of the comparisons; they need pairs as well."""
         if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes

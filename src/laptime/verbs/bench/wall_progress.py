@@ -30,7 +30,6 @@ class WallProgress:
         self._since = self._begun
 
     def searching(self) -> None:
-        """Batch sizes are looked for; nobody knows for how long."""
         self._is_searching = True
 
     def loading(self, generation: int, budget: float) -> None:
@@ -50,18 +49,15 @@ class WallProgress:
         self._tell(f"measuring{share}", max(0.0, remaining) + self._later + self._passes)
 
     def completing(self, text: str, share: float) -> None:
-        """A pass begins; `share` of all passes lie behind it."""
         self._tell(text, (1 - share) * self._passes)
 
     def say(self, text: str) -> None:
-        """Tell what is going on before anything is measured."""
         gone = self._now() - self._since if self._is_loading else 0.0
         left = max(0.0, self._loading - gone) + self._measuring + self._later + self._passes
         self._tell(text, left)
 
     @property
     def _later(self) -> float:
-        """Seconds of the generations that come."""
         return (self._processes - self._generation - 1) * (self._loading + self._measuring)
 
     def _tell(self, text: str, left: float) -> None:

@@ -1,0 +1,261 @@
+"""The first call shows how all are made: in the mode that a plain call needs, with given inputs."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import copy
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from torch import nn  # noqa: E402
+
+from laptime.backends import null  # noqa: E402
+from laptime.backends import torch as backend  # noqa: E402
+from laptime.backends.torch import modes  # noqa: E402
+from laptime.kit.errors import UsageError  # noqa: E402
+from laptime.measure.engine import Engine  # noqa: E402
+from laptime.measure.protocol import Block, Close, Command, Facts, Failed, Load, Pass, Prepare, Prepared  # noqa: E402
+from laptime.records.details import Outputs  # noqa: E402
+from laptime.records.plan import Variant  # noqa: E402
+
+
+class Session:
+    """An object in the real engine."""
+
+    def __init__(self, subject: Any, inputs: Any, *, on: Any = backend, **variant: Any) -> None:
+        OPEN.append(self)
+        self.engine = Engine(lambda each: on.open_object(subject, inputs, each))
+        self.ask(Load(variant=Variant(target="model", **{"dtype": "auto", "device": "auto", **variant})))
+        self.batch = self.engine._own_batch or 1
+        (self.prepared,) = [m for m in self.ask(Prepare(batch=self.batch)) if isinstance(m, Prepared)]
+        self.told = self.prepared.inputs
+
+    def ask(self, command: Command) -> list[Any]:
+        answer = list(self.engine.answer(command))
+        failed = [message.failure for message in answer if isinstance(message, Failed)]
+        assert not failed, failed
+        return answer
+
+    def call(self) -> Any:
+        return self.engine._workload(self.batch).call()
+
+    def outputs(self) -> Outputs:
+        (facts,) = [m for m in self.ask(Pass(kind="outputs", batch=self.batch)) if isinstance(m, Facts)]
+        assert facts.details.outputs is not None
+        return facts.details.outputs
+
+
+OPEN: list[Session] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().engine.close()
+
+
+class Jacobian(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        return torch.autograd.functional.jacobian(self.net, x)
+
+
+class Forces(nn.Module):
+    def __init__(self, mode: Any) -> None:
+        super().__init__()
+        self.energy, self.mode = nn.Linear(4, 1), mode
+
+    def forward(self, x: Any) -> Any:
+        with self.mode():
+            x = x.detach().clone().requires_grad_(True)
+            return -torch.autograd.grad(self.energy(x).sum(), x)[0]
+
+
+class Zeroed(nn.Module):
+    """Silently another answer without gradients, as some libraries' laplacians have it."""
+
+    def forward(self, x: Any) -> Any:
+        x = x.detach().clone().requires_grad_(True)
+        y = (x**2).sum()
+        return torch.autograd.grad(y, x)[0] if y.requires_grad else torch.zeros_like(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "mode"),
+    [
+        (Jacobian(), "no_grad"),
+        (Forces(torch.enable_grad), "no_grad"),
+        (Forces(nullcontext), "grad"),
+        (Zeroed(), "grad"),
+        (nn.Linear(4, 3), ""),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)), ""),
+        (nn.Sequential(nn.Unflatten(0, (2, 2)), nn.Flatten()).eval(), ""),
+    ],
+)
+def test_the_output_is_that_of_a_plain_call(model: Any, mode: str) -> None:
+    inputs = torch.randn(4) if isinstance(model, Jacobian) else torch.randn(4, 4)
+    session = Session(model, inputs)
+    assert session.told.get("grad", "") == mode
+    if not any(isinstance(part, nn.Dropout) for part in model.modules()):
+        with torch.inference_mode(False):
+            assert modes.alike(session.call(), model(inputs))
+
+
+def test_an_option_sets_the_mode_and_a_wrong_one_is_refused() -> None:
+    session = Session(Jacobian(), torch.randn(4), options={"grad": "inference"})
+    assert not session.call().any()
+    assert "grad" not in session.told
+    with pytest.raises(UsageError, match="sideways"):
+        backend.open_object(
+            nn.Linear(1, 1), torch.ones(1, 1), Variant(target="m", options={"mode": "sideways"})
+        )
+
+
+def test_a_model_that_fails_in_every_mode_fails_with_its_own_error() -> None:
+    engine = Engine(lambda variant: backend.open_object(nn.Linear(3, 1), torch.ones(2, 4), variant))
+    list(engine.answer(Load(variant=Variant(target="model"))))
+    *_, last = engine.answer(Prepare(batch=2))
+    assert isinstance(last, Failed)
+    assert "shapes cannot be multiplied" in last.failure.why
+
+
+def test_a_plain_call_keeps_no_activations_of_a_model_that_does_not_differentiate() -> None:
+    import weakref
+
+    class Watched(nn.Module):
+        def forward(self, x: Any) -> Any:
+            inner = x * 2
+            alive.append(weakref.ref(inner))
+            y = inner.exp()
+            if y.requires_grad:
+                del inner
+                kept.append(alive[-1]() is not None)
+            return y
+
+    alive: list[Any] = []
+    kept: list[bool] = []
+    Session(Watched(), torch.ones(3, requires_grad=True))
+    assert kept == [False]  # one call with gradients on
+
+
+class Doubles(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.mul_(2.0).sum()
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "right"),
+    [
+        (lambda x: Doubles()(x), torch.ones(4), 8.0),
+        (lambda batch: batch.pop("x") * 1, ({"x": torch.tensor(3.0)},), 3.0),
+        (lambda x: x.resize_(1).sum(), torch.ones(4), 1.0),
+        (lambda x, seen: (seen.append(1), x.sum() + len(seen))[1], (torch.ones(4), []), 5.0),
+    ],
+)
+@pytest.mark.parametrize("on", [backend, null])
+def test_inputs_that_a_call_changes_are_laid_anew(model: Any, inputs: Any, right: float, on: Any) -> None:
+    given = copy.deepcopy(inputs)
+    session = Session(model, given, on=on)
+    assert session.told["changed"]
+    session.ask(Block(batch=session.batch, regime="isolated", seconds=0.002, min_calls=5))
+    session.ask(Block(batch=session.batch, regime="saturated", seconds=0.002, min_calls=5))
+    assert float(session.call()) == right
+    assert float(session.engine._workload(session.batch).apart[0]() or session.call()) == right
+
+
+def test_inputs_that_stay_are_not_copied() -> None:
+    session = Session(nn.Linear(4, 1), torch.full((2, 4), torch.nan))
+    assert "changed" not in session.told
+    assert session.engine._workload(2).apart is None
+
+
+def _generator(x: Any) -> Any:
+    yield from (x, x + 1)
+
+
+async def _coroutine(x: Any) -> Any:
+    await asyncio.sleep(0)
+    return x + 1
+
+
+async def _stream(x: Any) -> Any:
+    for number in range(3):
+        yield x + number
+
+
+def _nested(x: Any) -> Any:
+    return {"tokens": (_generator(x) for _ in range(2)), "x": x}
+
+
+POOL = concurrent.futures.ThreadPoolExecutor(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        (_generator, "[2 x float32 (1)]"),
+        (_coroutine, "float32 (1)"),
+        (_stream, "[3 x float32 (1)]"),
+        (_nested, "{tokens: [2 x [2 x float32 (1)]], x: float32 (1)}"),
+        (lambda x: POOL.submit(lambda: x + 1), "float32 (1)"),
+        (lambda x: map(torch.exp, [x, x]), "[2 x float32 (1)]"),
+        (lambda x: (x, torch.jit.fork(torch.exp, x)), "[2 x float32 (1)]"),
+    ],
+)
+def test_what_is_lazy_is_computed_within_the_call(call: Any, shape: str) -> None:
+    session = Session(call, torch.ones(1))
+    assert session.told["lazy"]
+    assert session.outputs().shape == shape
+
+
+def test_null_backend_computes_what_is_lazy_too() -> None:
+    made: list[int] = []
+    session = Session(lambda: (made.append(each) for each in range(3)), None, on=null, device="cpu")
+    made.clear()
+    session.call()
+    assert made == [0, 1, 2]
+
+
+def test_training_mode_is_kept_as_given_and_eval_is_told_beside_it() -> None:
+    class Mode(nn.Module):
+        def forward(self, x: Any) -> Any:
+            for _ in range(40 if self.training else 10):
+                x = torch.exp(-x)
+            return x
+
+    norm = nn.BatchNorm1d(4)
+    model = nn.Sequential(norm, Mode())
+    session = Session(model, torch.randn(8, 4))
+    share = session.outputs().in_eval
+    assert share is not None
+    assert share < 0.8
+    assert model.training
+    session.ask(Close())
+    assert norm.num_batches_tracked == 0  # the user's statistics are those from before
+    assert Session(model.eval(), torch.randn(8, 4)).outputs().in_eval is None
+    assert Session(model.train(), torch.randn(8, 4), options={"mode": "eval"}).outputs().in_eval is None
+
+
+def test_threads_that_a_model_sets_itself_are_seen() -> None:
+    before = torch.get_num_threads()
+
+    def greedy(x: Any) -> Any:
+        torch.set_num_threads(3)
+        return x + 1
+
+    try:
+        assert Session(greedy, torch.ones(1), threads=1).outputs().threads == 3
+        assert Session(lambda x: x + 1, torch.ones(1), threads=1).outputs().threads == 1
+    finally:
+        torch.set_num_threads(before)
