@@ -38,6 +38,13 @@ def test_what_was_seen_too_rarely_is_not_trusted(name: str) -> None:
     assert found.runs - found.trusted >= 10, found
 
 
+def test_speeds_of_whole_processes_are_seen() -> None:
+    """But where three processes happen to have the same."""
+    found = scored("modes_of_processes", runs=8)
+    assert found.wrongly_trusted == 0, found
+    assert 1 <= found.trusted <= 5, found
+
+
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name].outside])
 def test_what_the_outside_does_is_not(name: str) -> None:
     found = scored(name, runs=6)

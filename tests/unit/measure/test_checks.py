@@ -352,3 +352,90 @@ def test_excluded_samples_that_are_long_by_themselves_are_no_disturbance(waited:
     )
     lost = Series(metric=WAITED, regime="isolated", samples=np.where(slow, waited, 0.0).tolist())
     assert outcome("disturbed", case(series, lost)) == word
+
+
+def evidence(tag: str, samples: list[float], **more: Any) -> Series:
+    return Series(metric=Metric(tag=tag, unit="s", title=tag), samples=samples, **more)
+
+
+def held(by_block: list[float], *, calls: int = 10) -> Case:
+    """Blocks of calls of 10 ms, and the memory in MiB after each."""
+    at = [0.01 * number for number in range(calls * len(by_block))]
+    latency = Series(metric=LATENCY, regime="isolated", samples=[0.01] * len(at), at=at)
+    ends = [0.01 * calls * (number + 1) - 0.001 for number in range(len(by_block))]
+    memory = evidence("evidence/process/memory", [each * 2**20 for each in by_block], at=ends)
+    return structs.replace(case(latency), series=[latency, memory])
+
+
+def test_memory_that_every_call_keeps_is_told_by_call() -> None:
+    found = check("growth", held([100 + 80 * number for number in range(8)]))
+    assert found is not None
+    assert "keeps 8.00 MiB" in found.sentence
+    assert "80 calls" in found.sentence
+
+
+@pytest.mark.parametrize(
+    "by_block",
+    [
+        [100, 500, 500, 500, 500, 500, 500],  # a cache that is full
+        [100, 300, 400, 450, 475, 480, 481, 481],  # and one that fills slowly
+        [100, 100.5, 101, 101.5, 102, 102.5],  # a trace of its own
+        [100, 180, 120, 200, 110, 210],  # given back and taken again
+        [100, 180, 260],
+    ],
+)
+def test_memory_that_settles_is_no_growth(by_block: list[float]) -> None:
+    assert check("growth", held(by_block)) is None
+
+
+def throttled(cpu: float, *, usable: float) -> Case:
+    seconds = [0.01, 0.01, 0.01, 0.01, 0.06] * 10
+    latency = Series(metric=LATENCY, regime="isolated", samples=seconds)
+    lost = evidence("disturbance/throttled", [s - 0.01 for s in seconds], regime="isolated")
+    used = evidence("disturbance/cpu", [cpu * s for s in seconds], regime="isolated")
+    made = structs.replace(case(latency), series=[latency, lost, used])
+    return structs.replace(made, details=Details(usable_cpus=usable))
+
+
+def test_a_quota_that_the_program_uses_up_alone_is_its_machine() -> None:
+    from laptime.measure.labels import relabel
+
+    own, shared = throttled(0.5, usable=0.5), throttled(0.2, usable=0.5)
+    assert outcome("quota", own) == "note"
+    assert outcome("quota", shared) is None
+    labels = [relabel(each, virtual=False)[0].series[0].label for each in (own, shared)]
+    assert [any(bits & int(Label.THROTTLED) for bits in each) for each in labels] == [False, True]
+
+
+def test_processes_of_other_speeds_are_no_single_number() -> None:
+    process = [0] * 40 + [1] * 20
+    for second, word in ((0.01, None), (0.0105, None), (0.004, "warn")):
+        samples = [0.01] * 40 + [second] * 20
+        series = Series(metric=LATENCY, regime="isolated", samples=samples, process=process)
+        assert outcome("processes", case(series)) == word
+
+
+def test_calls_that_are_fast_at_times_or_short_on_many_cpus_make_one_process_doubtful() -> None:
+    from laptime.measure.checks.processes import is_suspect
+
+    def of(samples: list[float], cpus: float) -> Case:
+        latency = Series(metric=LATENCY, regime="isolated", samples=samples)
+        used = evidence("disturbance/cpu", [cpus * s for s in samples], regime="isolated")
+        return structs.replace(case(latency), series=[latency, used])
+
+    assert is_suspect(of([1e-3] * 100, 1.9))
+    assert is_suspect(of([20e-3] * 95 + [4e-3] * 5, 1.0))
+    assert not is_suspect(of([1e-3] * 100, 1.0))
+    assert not is_suspect(of([20e-3] * 100, 1.9))
+    assert not is_suspect(of([20e-3] * 99 + [4e-3], 1.0))
+
+
+def test_what_the_first_call_showed_is_said() -> None:
+    told: dict[str, Any] = {"changed": True, "grad": "no_grad", "grad_why": "it fails", "lazy": "generator"}
+    made = structs.replace(case(), details=Details(inputs=told))
+    for name in ("changed_inputs", "grad_mode", "lazy"):
+        assert outcome(name, made) == "note"
+    made = structs.replace(case(), details=Details(outputs=Outputs(threads=3, in_eval=0.25)))
+    assert outcome("training_mode", made) == "note"
+    assert outcome("threads", made) is None
+    assert outcome("threads", structs.replace(made, axes={**made.axes, "threads": 1})) == "fail"
