@@ -14,5 +14,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     asked = case.axes.get("threads")
     if had is None or asked is None or had == asked:
         return None
-    sentence = f"{asked} asked for, {had} used: the model sets the number of threads in its calls"
+    sentence = (
+        f"--threads {asked} was given, {had} were used: the model sets the number of threads in its calls"
+    )
     return Check("threads", "fail", sentence, f"--threads {had}   or take set_num_threads out of the model")
