@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 
 from laptime.backends import null  # noqa: E402
 from laptime.backends import torch as backend  # noqa: E402
-from laptime.backends.torch import modes  # noqa: E402
+from laptime.backends.torch import workload  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
 from laptime.measure.engine import Engine  # noqa: E402
 from laptime.measure.protocol import Block, Close, Command, Facts, Failed, Load, Pass, Prepare, Prepared  # noqa: E402
@@ -109,7 +109,7 @@ def test_the_output_is_that_of_a_plain_call(model: Any, mode: str) -> None:
     assert session.told.get("grad", "") == mode
     if not any(isinstance(part, nn.Dropout) for part in model.modules()):
         with torch.inference_mode(False):
-            assert modes.alike(session.call(), model(inputs))
+            assert workload.alike(session.call(), model(inputs))
 
 
 def test_an_option_sets_the_mode_and_a_wrong_one_is_refused() -> None:
