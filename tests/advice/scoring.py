@@ -21,7 +21,7 @@ from laptime.records.profile import Profile
 from laptime.verbs.trace import analyse
 
 HERE = Path(__file__).parent
-NOTES = ("few-steps", "not-recorded", "incomplete", "host-only", "profiler-overhead", "crowded-cpu")
+NOTES = ("not-recorded", "incomplete", "host-only", "crowded-cpu")
 """Findings that say how far the others can be trusted, and name no change to the program."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect as types
@@ -104,10 +105,28 @@ def test_rules_stand_any_profile(profile: Profile) -> None:
         found = load("rules", name).rule(profile)
         if found is None:
             continue
+        assert found.gain is None or found.gain <= diagnosed.measured(found) * (1 + 1e-9)
         assert found.sentence
         assert found.gain is None or 0.0 <= found.gain <= step
         assert found.severity != "problem" or profile.overview.steps >= 2
         msgspec.json.encode(found)
+
+
+@pytest.mark.parametrize("name", sorted(diagnosed.firing()))
+def test_a_gain_never_exceeds_what_its_own_evidence_sums_to(name: str) -> None:
+    profile = diagnosed.firing()[name]
+    found = load("rules", name).rule(profile)
+    assert found is not None
+    assert found.gain is None or found.gain <= diagnosed.measured(found) * (1 + 1e-9)
+    for settled in rules.diagnose(profile):
+        assert settled.gain is None or settled.gain <= diagnosed.within_pools(profile, settled) * (1 + 1e-9)
+
+
+@SLOWLY
+@given(PROFILES)
+def test_no_rules_gain_exceeds_the_time_that_it_can_reach(profile: Profile) -> None:
+    for found in rules.diagnose(profile):
+        assert found.gain is None or found.gain <= diagnosed.within_pools(profile, found) * (1 + 1e-9)
 
 
 @SLOWLY

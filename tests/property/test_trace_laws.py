@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures import plugin as plugin_counts
 from laptime.records.overview import Breakdown
 from laptime.trace import names
 from laptime.trace.reading import reader
@@ -92,7 +93,7 @@ def found(view: View) -> tuple[object, ...]:
     return (
         [column.tolist() for column in view.steps],
         overview.breakdown(view),
-        overview.plugin_breakdown(view),
+        plugin_counts.breakdown(view),
         overview.use(view),
         totals(view.trace),
     )
@@ -113,7 +114,7 @@ def test_the_clock_of_a_file_does_not_matter(events: list[Event], shift: int) ->
 @given(traces())
 def test_parts_sum_to_the_step_and_none_is_negative(events: list[Event]) -> None:
     view = parse(events)
-    for each in (overview.breakdown, overview.plugin_breakdown):
+    for each in (overview.breakdown, plugin_counts.breakdown):
         parts = each(view)
         assert [one.total_ns for one in parts] == (view.steps.end - view.steps.start).tolist()
         assert all(getattr(one, name) >= 0 for one in parts for name in overview.CATEGORIES)
@@ -122,11 +123,10 @@ def test_parts_sum_to_the_step_and_none_is_negative(events: list[Event]) -> None
 @given(traces())
 def test_a_device_is_busy_or_idle(events: list[Event]) -> None:
     view = parse(events)
-    begin, end = view.window
     for row in overview.use(view):
         assert row.exposed_communication_ns + row.overlapped_communication_ns == row.communication_ns
         exposed = row.compute_ns + row.exposed_communication_ns + row.exposed_copy_ns
-        assert exposed + row.idle_ns == end - begin
+        assert exposed + row.idle_ns == view.inside.total
         assert row.sm_efficiency is None or row.sm_efficiency <= row.utilization + 1e-12
 
 

@@ -12,8 +12,7 @@ from msgspec import Struct
 class Breakdown(Struct, frozen=True, kw_only=True):
     """A step's time in the plugin's categories, by priority: each takes what no earlier one has taken.
 
-    The sum is the step. `communication` counts the kernels of collectives as they really ran; the plugin
-    counted host ranges instead (`plugin_communication_ns` in `Overview` has its number).
+    The sum is the step. `communication` counts collectives as they ran; the plugin counted host ranges.
 
     Attributes:
         kernel_ns: kernels that compute. memcpy_ns, memset_ns: on the device.
@@ -194,9 +193,8 @@ class Overview(Struct, frozen=True, kw_only=True):
         step_ns: mean step. step_median_ns: median.
         breakdown: mean over the steps, rounded so that it sums to step_ns.
         devices: one row per accelerator that worked in the window.
-        plugin_communication_ns: what the TensorBoard plugin would have called communication (host ranges
-            of `nccl:*` and `gloo:*`), for old readers; mean per step.
         phases: parts of the loop on the host, where the trace tells them.
+        between_ns: time in no step, between two that do not touch, for each step.
         unrecorded_ns: of the mean step on the host that no recorded event explains; profiling_ns: part of it
             in which the profiler itself was at work.
         cpu_threads: threads that ran operators; threads_busy: mean number of threads inside an operator
@@ -211,10 +209,10 @@ class Overview(Struct, frozen=True, kw_only=True):
     totals: Totals = Totals()
     idle: Idle | None = None
     synchronisations: list[Synchronisation] = []
-    plugin_communication_ns: int = 0
     phases: list[Phase] = []
     cpu_threads: int = 0
     threads_busy: float | None = None
+    between_ns: int = 0
     unrecorded_ns: int = 0
     profiling_ns: int = 0
 

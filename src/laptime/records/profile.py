@@ -164,17 +164,9 @@ class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Bound = Literal[
-    "input",
-    "host",
-    "device",
-    "communication",
-    "copy",
-    "synchronisation",
-    "cpu",
-    "memory",
-    "compilation",
+    "input", "host", "device", "communication", "copy", "synchronisation", "cpu", "memory", "compilation",
     "unknown",
-]
+]  # fmt: skip
 
 JSON_FORMATS = ("A", "B", "C", "D", "rocprof")
 """Formats of Kineto's traces."""
@@ -305,7 +297,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     Attributes:
         device_type: cuda, hip, mtia, xpu ..., or cpu when there was no accelerator work.
         span_ns: from the first to the last event of the file.
-        window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
+        window_ns: time in the steps: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
         compilations: what torch.compile compiled, in time order; empty without its log.
         critical_path: of the step nearest the median; None for a file without operators.

@@ -145,6 +145,10 @@ class MemoryPoint(Struct, frozen=True, array_like=True):
     reserved: int = -1
 
 
+OLDER = "older than the record"
+"""Holder of memory that was there when the record began, and whose stack is not known."""
+
+
 class LiveAtPeak(Struct, frozen=True, kw_only=True):
     """Bytes that were alive at the peak, by the operator that allocated them."""
 
@@ -176,6 +180,8 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         capacity: bytes of the device, where known.
         curve: at most about 2000 points that keep every peak.
         live: what was alive at the peak; `unknown_live` was allocated before the trace began.
+        holders: bytes alive at the peak by what holds them, most first: weights, gradients, activations,
+            optimizer, other, older than the record. Empty where the file has no stacks.
         operators: rows by allocated bytes, largest first.
         blocks: allocation/free pairs seen; unpaired allocations and frees are counted apart.
     """
@@ -188,6 +194,7 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     curve: list[MemoryPoint] = []
     live: list[LiveAtPeak] = []
     unknown_live: int | None = None
+    holders: list[tuple[str, int]] = []
     operators: list[MemoryRow] = []
     events: int = 0
     blocks: int = 0
@@ -269,6 +276,7 @@ class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         memory: pageable, pinned, device, "" unknown: of the host side.
         bytes: None where the trace does not tell. bandwidth: bytes / s over the time copying.
         exposed_ns: part of the time in which no kernel ran.
+        upload_calls, upload_ns: those of one long row of copies that happens once: a model is moved.
         operators: that caused them, most time first: (name, ns).
         stack: of the most costly one, innermost first.
     """
@@ -279,6 +287,8 @@ class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int
     total_ns: int
     exposed_ns: int = 0
+    upload_calls: int = 0
+    upload_ns: int = 0
     bytes: int | None = None
     bandwidth: float | None = None
     operators: list[tuple[str, int]] = []

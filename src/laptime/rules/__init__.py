@@ -59,7 +59,8 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
 def _of_machine(machine: Environment) -> dict[str, str | int | float | bool]:
     threads = machine.knobs.get("torch.num_threads")
     thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}
-    return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **thread_facts}
+    system = machine.os.partition(" ")[0]
+    return {"isa": " ".join(machine.isa), "os": system, "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
 def _generality(name: str) -> int:

@@ -74,10 +74,11 @@ def finding(
         loud: severity, when it is not to follow from the gain.
         limits: see `severity`.
         optimization: left out where the tuner would refuse it.
-        reaches: seconds per step of which pools the change can reach (see the module).
+        reaches: seconds per step of which pools the change can reach (see the module): what was measured, so
+            the gain is never more than their sum.
     """
     if gain is not None:
-        gain = max(0.0, min(step(profile), gain))
+        gain = max(0.0, min(step(profile), gain, sum(reaches.values()) if reaches else gain))
     existing_rows = row_names(profile)
     return Finding(
         kind=f"trace/{kind}",
@@ -123,15 +124,9 @@ Pool = Literal[
 ]
 
 BOUNDS: dict[str, Bound] = {
-    "data": "input",
-    "host": "host",
-    "synchronisation": "synchronisation",
-    "copy": "copy",
-    "waiting": "communication",
-    "compute": "device",
-    "communication": "communication",
-    "copies": "copy",
-}
+    "data": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
+    "waiting": "communication", "compute": "device", "communication": "communication", "copies": "copy",
+}  # fmt: skip
 
 
 def pools(profile: Profile) -> dict[str, float]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from laptime.records.profile import HostWork, HostWorkKind, Profile, Workload
-from laptime.records.tables import Lane, Timeline
 from laptime.rules._reading import (
     DATA_WAIT,
-    ENOUGH_STEPS,
-    NOTABLE,
     idle,
     idle_seconds,
+    launches_per_step,
     marks,
     operators,
     per_step,
@@ -28,6 +26,9 @@ from laptime.rules._reading import (
 BEGINNING: tuple[HostWorkKind, ...] = ("initialisation", "capture", "autotuning")
 """Host work that is no part of a step, however it got into the recording."""
 MOSTLY = 0.5
+SPARSE = 250e-6
+"""Seconds of idle time for each launch from which on it is not launching that takes them: ten times what an
+eager operator costs."""
 REPLAYED = 0.5
 """Share of the device's activities from which on graphs are what launches them."""
 CONVOLUTION = r"aten::(_?convolution.*|(cudnn|miopen|mkldnn|thnn|_?slow)_?conv.*|conv[123]d)"
@@ -53,17 +54,16 @@ def host_seconds(profile: Profile, *kinds: HostWorkKind) -> float:
 
 def launching_seconds(profile: Profile) -> float:
     """Idle time per step in which the host was launching: without its work that launches nothing."""
-    other = host_seconds(
-        profile,
-        "initialisation",
-        "capture",
-        "autotuning",
-        "compilation",
-        "collection",
-        "preprocessing",
-        "stretch",
-    )
-    return max(0.0, idle_seconds(profile, "host") - other)
+    return max(0.0, idle_seconds(profile, "host") - host_seconds(profile, *get_args(HostWorkKind)))
+
+
+def launches_little(profile: Profile) -> bool:
+    """Whether the host lets the device idle for `SPARSE` a launch, in what launches nothing."""
+    launched, cause = launches_per_step(profile), idle(profile, "host")
+    if not launched or cause is None or launching_seconds(profile) < SPARSE * launched:
+        return False
+    launching = {row.name for row in profile.operators if row.kernels}
+    return not cause.operators or cause.operators[0][0] not in launching
 
 
 def beginning(profile: Profile) -> float:
@@ -95,7 +95,7 @@ def unmet(needs: frozenset[str], facts: frozenset[str]) -> str:
     )
 
 
-# Waiting for data that no DataLoader range shows: by ranges, by operators, by its place in the step
+# Waiting for data that no DataLoader range shows: by ranges, by operators
 
 RANGE = (
     r"(?i)(?!enumerate\()(.*(load|fetch|get|next|read|prepare|make)\w{0,2}[ _.:]?(batch|data|sample|input)"
@@ -108,16 +108,12 @@ MAKES_BATCHES = re.compile(
 )
 
 
-PROBABLY = "probably waits"
-
-
 class Wait(NamedTuple):
-    """A wait for data: seconds per step, how it was seen, the operators or ranges that show it, how sure."""
+    """A wait for data: seconds per step, how it was seen, the operators or ranges that show it."""
 
     seconds: float
     words: str
     names: list[str]
-    verb: str = "waits"
 
 
 def hidden(profile: Profile) -> Wait | None:
@@ -127,8 +123,6 @@ def hidden(profile: Profile) -> Wait | None:
         return None
     seen = (_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
     longest = max(seen)
-    if share(profile, longest.seconds) <= DATA_WAIT:
-        longest = _before_work(profile)
     return longest if share(profile, longest.seconds) > DATA_WAIT else None
 
 
@@ -174,43 +168,3 @@ def _in_operators(profile: Profile) -> Wait:
     spent = per_step(profile, sum(ns for _, ns in makers) / max(1, len(profile.overview.devices)))
     names = [name for name, _ in makers[:3]]
     return Wait(spent, f"the device is idle while the host is in {', '.join(names)}", names)
-
-
-def _before_work(profile: Profile) -> Wait:
-    """Idle time before the first work of the drawn step, when most of it is Python outside of operators."""
-    timeline, empty = profile.timeline, Wait(0.0, "", [])
-    if timeline is None or profile.overview.steps < ENOUGH_STEPS:
-        return empty
-    first_work = (lane.start_ns[0] for lane in timeline.lanes if lane.kind == "device" and lane.start_ns)
-    gap = min(first_work, default=0)
-    silent = gap - _named(timeline, gap)
-    seconds = min(silent * 1e-9, idle_seconds(profile, "host"))
-    if gap <= 0 or silent < gap / 2 or share(profile, seconds) < NOTABLE:
-        return empty
-    return Wait(seconds, "before its first kernel it is in Python outside of all operators", [], PROBABLY)
-
-
-def _named(timeline: Timeline, gap: int) -> int:
-    """ns of the first `gap` in which a host thread is in an operator, a call or a range of the program."""
-    ranges = sorted(
-        (start, min(gap, start + dur))
-        for lane in timeline.lanes
-        if lane.kind == "host"
-        for start, dur in _named_ranges(timeline, lane)
-        if start < gap
-    )
-    covered, reached = 0, 0
-    for start, end in ranges:
-        covered += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered
-
-
-def _named_ranges(timeline: Timeline, lane: Lane) -> list[tuple[int, int]]:
-    """(start, duration) of its ranges other than Python functions and the step itself."""
-    columns = zip(lane.start_ns, lane.dur_ns, lane.name_index, lane.category, strict=True)
-    return [
-        (start, dur)
-        for start, dur, name, category in columns
-        if timeline.categories[category] != "python" and not timeline.names[name].startswith("ProfilerStep#")
-    ]

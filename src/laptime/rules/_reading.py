@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 
@@ -20,8 +21,6 @@ SERIOUS = 0.20
 """TraceML's shares: warn from 10 %, critical from 20 %."""
 ENOUGH_STEPS = 2
 """TraceML warns from two steps on; a single one may be an exception."""
-MANY_LAUNCHES = 50
-"""Launches per step from which on it is launching that keeps a host busy, rather than something else."""
 
 
 def step(profile: Profile) -> float:
@@ -52,6 +51,15 @@ def idle_seconds(profile: Profile, cause: str) -> float:
     if idle_cause is None:
         return 0.0
     return per_step(profile, idle_cause.total_ns / max(1, len(profile.overview.devices)))
+
+
+def unrecorded(profile: Profile) -> float:
+    """Seconds of the step that no event explains; with a device those in which it has nothing to do: what the
+    host does while it computes costs nothing."""
+    silent, whole = profile.overview.unrecorded_ns * 1e-9, profile.overview.idle
+    if not profile.overview.devices or whole is None:
+        return silent
+    return min(silent, per_step(profile, whole.total_ns / len(profile.overview.devices)))
 
 
 def removable(profile: Profile, host: float, device: float) -> float:
@@ -113,6 +121,18 @@ MATRIX = (
 """Operators whose own kernels are matrix products or convolutions, their backward included (the TensorBoard
 plugin's list of eligible operators lacks `aten::convolution_backward`)."""
 NARROW = ("c10::Half", "c10::BFloat16", "Half", "BFloat16", "float16", "bfloat16")
+
+
+def shapes(row: OperatorRow) -> list[list[int]]:
+    """The shapes of an operator's tensors, in order; of a list of tensors, theirs."""
+    try:
+        found = json.loads(row.shapes)
+    except ValueError:
+        return []
+    found = found if isinstance(found, list) else []
+    if found and isinstance(found[0], list) and any(isinstance(each, list) for each in found[0]):
+        found = found[0]
+    return [each for each in found if isinstance(each, list) and all(type(size) is int for size in each)]
 
 
 def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:

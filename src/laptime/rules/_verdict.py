@@ -8,9 +8,10 @@ from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.overview import Straggler
 from laptime.records.profile import Bottleneck, Bound, Profile
+from laptime.records.tables import OLDER
 from laptime.rules import _facts
 from laptime.rules._facts import mistaken
-from laptime.rules._reading import NOTABLE, missing, per_step, share, times, untraced_wait
+from laptime.rules._reading import NOTABLE, missing, per_step, share, times, unrecorded, untraced_wait
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -23,14 +24,9 @@ HOST_ONLY = "the file has no device activity, although the program uses an accel
 _ACCELERATED = re.compile(r"^[nr]ccl:|(cudnn|miopen)_(conv|batch_norm|rnn)|Cudnn\w+Backward")
 
 _CAUSES: dict[str, Bound] = {
-    "data": "input",
-    "host": "host",
-    "synchronisation": "synchronisation",
-    "copy": "copy",
-    "communication": "communication",
-    "unrecorded": "unknown",
-    "other": "unknown",
-}
+    "data": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
+    "communication": "communication", "unrecorded": "unknown", "other": "unknown",
+}  # fmt: skip
 _WORDS: dict[Bound, str] = {
     "input": "Input-bound: {time} the device waits for data",
     "host": "Host-bound: {time} the device waits for the host to launch something",
@@ -85,10 +81,8 @@ def verdict(profile: Profile) -> Bottleneck:
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile) or not_recorded(profile)):
         sentence = f"Not clear what limits the step: {wait}"
-    elif share(profile, profile.overview.unrecorded_ns * 1e-9) >= NOTABLE:
-        sentence += (
-            f"; {percent(share(profile, profile.overview.unrecorded_ns * 1e-9))} of it was not recorded"
-        )
+    elif (silent := share(profile, unrecorded(profile))) >= NOTABLE:
+        sentence += f"; {percent(silent)} of it was not recorded"
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
@@ -96,14 +90,19 @@ def verdict(profile: Profile) -> Bottleneck:
 
 
 def _memory(profile: Profile) -> Bottleneck:
-    """The peak of a memory snapshot, and the line that holds most of it."""
+    """The peak of a memory snapshot, what holds it, and the line that allocated most of what is not older."""
     fullest = max(profile.memory, key=lambda memory: memory.peak or 0)
     sentence = f"Memory alone: {fullest.device} has {show(fullest.peak or 0, 'B')} allocated at its peak"
     if not fullest.live or not fullest.peak:
         return Bottleneck(bound="memory", sentence=sentence)
-    most = fullest.live[0]
-    part = most.bytes / fullest.peak
-    sentence += f"; {percent(part)} of it was allocated by {most.operator}"
+    held = [f"{name} {percent(size / fullest.peak)}" for name, size in fullest.holders if size > 0][:4]
+    if held:
+        sentence += f": {', '.join(held)}"
+    known = [row for row in fullest.live if row.operator != OLDER]
+    if not known:
+        return Bottleneck(bound="memory", sentence=sentence)
+    part = known[0].bytes / fullest.peak
+    sentence += f"; {percent(part)} of it was allocated by {known[0].operator}"
     return Bottleneck(bound="memory", sentence=sentence, share=part)
 
 
@@ -142,7 +141,7 @@ def empty_wait(profile: Profile) -> str:
 
 def not_recorded(profile: Profile) -> str:
     """How much of the step no event explains; "" where that is not much."""
-    seconds = profile.overview.unrecorded_ns * 1e-9
+    seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""
     return f"nothing was recorded {times(profile, seconds)}"

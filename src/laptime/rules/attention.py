@@ -6,7 +6,6 @@ Source: PyTorch's documentation of `scaled_dot_product_attention`; 5 % of the st
 
 from __future__ import annotations
 
-import json
 import re
 from math import prod
 
@@ -14,7 +13,7 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import finding
-from laptime.rules._reading import operators, per_step, share, times
+from laptime.rules._reading import operators, per_step, shapes, share, times
 
 THRESHOLD = 0.05
 PRODUCTS = r"aten::(bmm|baddbmm)"
@@ -31,8 +30,8 @@ def rule(profile: Profile) -> Finding | None:
     multiplied = [row for row in profile.operators_by_shape if re.fullmatch(PRODUCTS, row.name)]
     scores = [row for row in profile.operators_by_shape if _is_scores(row)]
     scores = [row for row in scores if any(_makes(product, _first(row)) for product in multiplied)]
-    shapes = [_first(row) for row in scores]
-    products = [row for row in multiplied if any(_takes_part(row, shape) for shape in shapes)]
+    made = [_first(row) for row in scores]
+    products = [row for row in multiplied if any(_takes_part(row, shape) for shape in made)]
     if not scores or not products or operators(profile, r".*(scaled_dot_product|flash_attention|xformers).*"):
         return None
     device = bool(profile.overview.devices)
@@ -61,11 +60,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _first(row: OperatorRow) -> list[int]:
-    try:
-        shape = json.loads(row.shapes)[0]
-    except (ValueError, IndexError, KeyError, TypeError):
-        return []
-    return shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else []
+    return next(iter(shapes(row)), [])
 
 
 def _is_scores(row: OperatorRow) -> bool:
@@ -77,24 +72,21 @@ def _is_scores(row: OperatorRow) -> bool:
 
 def _matrices(row: OperatorRow) -> list[list[int]]:
     """The shapes of what is multiplied, [batch, rows, columns] each."""
-    try:
-        shapes = [shape for shape in json.loads(row.shapes) if isinstance(shape, list) and len(shape) == 3]
-    except (ValueError, TypeError):
-        return []
-    return shapes[-2:] if len(shapes) >= 2 else []
+    found = [shape for shape in shapes(row) if len(shape) == 3]
+    return found[-2:] if len(found) >= 2 else []
 
 
 def _makes(row: OperatorRow, scores: list[int]) -> bool:
     """Whether this product gives scores of such a shape: as many matrices, of queries times keys."""
-    shapes = _matrices(row)
-    if not shapes:
+    found = _matrices(row)
+    if not found:
         return False
-    (batch, queries, _), (_, _, keys) = shapes
+    (batch, queries, _), (_, _, keys) = found
     return [batch, queries, keys] == [prod(scores[:-2]), *scores[-2:]]
 
 
 def _takes_part(row: OperatorRow, scores: list[int]) -> bool:
     """Whether this product makes such scores, or weighs values with them."""
-    shapes = _matrices(row)
-    weighs = bool(shapes) and shapes[0] == [prod(scores[:-2]), *scores[-2:]]
+    found = _matrices(row)
+    weighs = bool(found) and found[0] == [prod(scores[:-2]), *scores[-2:]]
     return _makes(row, scores) or weighs

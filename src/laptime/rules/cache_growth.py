@@ -8,14 +8,13 @@ place);
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import DEVICE, finding
-from laptime.rules._reading import per_step, share, times
+from laptime.rules._reading import per_step, shapes, share, times
 
 NEEDS = frozenset({"!training"})
 THRESHOLD = 0.05
@@ -56,10 +55,9 @@ def rule(profile: Profile) -> Finding | None:
 def _growing(row: OperatorRow) -> tuple[tuple[int, ...], int] | None:
     """The shape without the dimension in which a longer tensor meets one of length 1, and that length."""
     try:
-        tensors = [each for each in json.loads(row.shapes)[0] if isinstance(each, list)]
-        (long, short) = tensors
+        (long, short) = shapes(row)
         (at,) = (place for place, (a, b) in enumerate(zip(long, short, strict=True)) if a != b)
-    except (ValueError, TypeError, IndexError):
+    except ValueError:
         return None
     if len(long) not in (3, 4) or short[at] != 1:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Pool, finding
 from laptime.rules._reading import idle_seconds, marks, per_step
 
 NEEDS = frozenset({"training"})
@@ -20,11 +20,12 @@ def rule(profile: Profile) -> Finding | None:
     devices = len(profile.overview.devices)
     if not forwards or devices < 2:
         return None
+    reaches: dict[Pool, float] = {cause: idle_seconds(profile, cause) for cause in ("host", "copy")}
     return finding(
         profile,
         "data-parallel",
         f"nn.DataParallel spreads each batch over {devices} devices from one Python process",
-        gain=idle_seconds(profile, "host") + idle_seconds(profile, "copy"),
+        gain=sum(reaches.values()),
         gain_is="idle time of the devices while the one process launches and copies",
         loud="advice",
         evidence={
@@ -32,4 +33,5 @@ def rule(profile: Profile) -> Finding | None:
             "forward_s_per_step": per_step(profile, sum(row.host_ns for row in forwards)),
         },
         change="torch.nn.parallel.DistributedDataParallel, one process a device: torchrun ...",
+        reaches=reaches,
     )

@@ -31,14 +31,16 @@ def rule(profile: Profile) -> Finding | None:
     if not gloo and not profile.kernels:
         return None
     names = sorted({row.name for row in gloo})
+    waits, takes = idle_seconds(profile, "communication"), profile.overview.breakdown.communication_ns * 1e-9
     return finding(
         profile,
         "ddp-without-nccl",
         f"DistributedDataParallel on GPUs exchanges gradients through {names[0] if names else 'no NCCL'}",
-        gain=idle_seconds(profile, "communication") + profile.overview.breakdown.communication_ns * 1e-9,
+        gain=waits + takes,
         gain_is="time that the device waits for collectives, and that they take",
         loud="advice",
         evidence={"collectives": names},
         rows=[f"operators/{name}" for name in names],
         change='torch.distributed.init_process_group(backend="nccl")',
+        reaches={"waiting": waits, "communication": takes},
     )

@@ -11,17 +11,35 @@ from __future__ import annotations
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import DEVICE, finding
-from laptime.rules._reading import MATRIX, WORTH, capability, only, operators, per_step, share, takes, times
+from laptime.rules._reading import (
+    MATRIX,
+    NOTABLE,
+    WORTH,
+    capability,
+    kernels,
+    only,
+    operators,
+    per_step,
+    share,
+    takes,
+    times,
+)
 
 OLDEST = (8, 0)
 SPEEDUP = 15.0
 UNUSED = 0.01
+BY_NAME = r"(^|_)sgemm(_|$)|^(maxwell|volta|turing|ampere)_scudnn_|ffma"
+"""Kernels of cuBLAS, cuDNN and CUTLASS that multiply float32 without tensor cores."""
+HALF = (7, 0), 8.0
+"""Devices that have tensor cores for half precision and none for TF32, and what these gain (V100, T4)."""
 
 NEEDS = frozenset({"!beginning", "!server"})
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire for float32 operators of which no kernel used tensor cores."""
+    """Fire for float32 operators of which no kernel used tensor cores; without operators by name."""
+    if not operators(profile, MATRIX):
+        return _by_name(profile)
     able = capability(profile)
     if able is None or able < OLDEST:
         return None
@@ -47,4 +65,30 @@ def rule(profile: Profile) -> Finding | None:
         change='torch.set_float32_matmul_precision("high")',
         optimization="tf32",
         stack=plain[0].stacks[0].frames if plain[0].stacks else [],
+    )
+
+
+def _by_name(profile: Profile) -> Finding | None:
+    """For files that show kernels and no operators, as those of Nsight Systems do."""
+    able, rows = capability(profile), kernels(profile, BY_NAME)
+    spent = per_step(profile, sum(row.total_ns for row in rows))
+    if able is None or able < HALF[0] or share(profile, spent) < NOTABLE:
+        return None
+    narrow, faster = able < OLDEST, HALF[1] if able < OLDEST else SPEEDUP
+    rows.sort(key=lambda row: -row.total_ns)
+    gain = spent * (1 - 1 / faster)
+    return finding(
+        profile,
+        "fp32-matmul",
+        f"{takes([row.name for row in rows])} {times(profile, spent)} in float32, without tensor cores",
+        gain=gain,
+        gain_is=f"these kernels at most {faster:g} times as fast",
+        limits=DEVICE,
+        reaches={"compute": gain},
+        evidence={"kernels": {row.name: row.total_ns for row in rows[:5]}},
+        rows=[f"kernels/{row.id}" for row in rows[:4]],
+        change='half precision: torch.autocast("cuda", dtype=torch.float16); cublasGemmEx'
+        if narrow
+        else 'TF32: torch.set_float32_matmul_precision("high"); CUBLAS_TF32_TENSOR_OP_MATH',
+        optimization="fp16_autocast" if narrow else "tf32",
     )

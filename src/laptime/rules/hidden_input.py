@@ -1,8 +1,7 @@
 """The device waits for data that no DataLoader range shows: it hides as "CPU Exec" or "Other".
 
-Lies when: a range called like a loader does other work, too; or what Python does before the first kernel of a
-step is not the batch (logging, a learning-rate schedule, the end of the step before).
-Source: our own: 5 % of the step, as for a DataLoader that is seen; 10 % where only its place speaks for it.
+Lies when: a range called like a loader does other work, too.
+Source: our own: 5 % of the step, as for a DataLoader that is seen.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
-from laptime.rules._facts import PROBABLY, hidden
+from laptime.rules._facts import hidden
 from laptime.rules._reading import idle, times
 
 NEEDS = frozenset({"!server", "!beginning"})
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Speak of the longest wait that idle causes, ranges, operators or the step's beginning show."""
+    """Speak of the longest wait that idle causes, ranges or operators show."""
     wait = hidden(profile)
     if wait is None:
         return None
@@ -29,7 +28,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "hidden-input",
-        f"the step {wait.verb} for data {times(profile, wait.seconds)}: {wait.words}; no DataLoader shows it",
+        f"the step waits for data {times(profile, wait.seconds)}: {wait.words}; no DataLoader shows it",
         gain=wait.seconds,
         gain_is="idle time of the device meanwhile" if profile.overview.devices else "the wait itself",
         evidence={
@@ -43,7 +42,6 @@ def rule(profile: Profile) -> Finding | None:
         else "prepare the next sample while the model works (DataLoader(..., num_workers=4) or a thread),"
         " or on the device (torchvision.transforms.v2 on its tensors)",
         optimization="num_workers",
-        loud="advice" if wait.verb == PROBABLY else None,
         stack=stack,
         reaches={"data": wait.seconds, "host": wait.seconds, "synchronisation": wait.seconds},
     )

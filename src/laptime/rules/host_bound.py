@@ -15,15 +15,7 @@ from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._facts import mistaken
-from laptime.rules._reading import (
-    MANY_LAUNCHES,
-    NOTABLE,
-    idle,
-    launches_per_step,
-    often,
-    share,
-    times,
-)
+from laptime.rules._reading import NOTABLE, idle, launches_per_step, often, share, times
 
 NEEDS = frozenset({"!beginning"})
 GENERAL = 1
@@ -37,7 +29,7 @@ def rule(profile: Profile) -> Finding | None:
     """Tell what the host is doing in the gaps, and how many launches it makes."""
     gain = _facts.launching_seconds(profile) - mistaken(profile)
     cause = idle(profile, "host")
-    if cause is None or share(profile, gain) < NOTABLE:
+    if cause is None or share(profile, gain) < NOTABLE or _facts.launches_little(profile):
         return None
     launched = launches_per_step(profile)
     launch_words = ""
@@ -53,8 +45,6 @@ def rule(profile: Profile) -> Finding | None:
             "launch_delay_median_ns": launches.delay_median_ns,
             "queue_mean": launches.queue_mean,
         }
-    if launched is not None and launched < MANY_LAUNCHES:
-        return None  # so few do not fill a step: host_work speaks of it
     change, optimization = _change(profile)
     doing = [name for name, _ in cause.operators[:3]]
     during = f", mostly in {', '.join(doing)}" if doing else ""

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from laptime.kit.units import show
 from laptime.records.check import Finding
-from laptime.records.profile import HostWorkKind, Profile
+from laptime.records.profile import Profile
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._facts import mistaken
 from laptime.rules._reading import (
     DATA_WAIT,
-    MANY_LAUNCHES,
     NOTABLE,
     idle,
     idle_seconds,
@@ -36,19 +35,22 @@ _SERVERS = {
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Name what the host was in, where the file tells it."""
+    """Name what the host was in, where the file tells it. What is launched slowly is `host_bound`'s."""
     row = next(iter(_facts.host_work(profile, "stretch")), None)
-    steps = profile.overview.steps
-    few = (launches_per_step(profile) or MANY_LAUNCHES) < MANY_LAUNCHES
-    if (row is None and not few) or (row is not None and row.calls < steps / 2):
+    few = row is None and _facts.launches_little(profile)
+    if not few and (row is None or row.calls < profile.overview.steps / 2):
         return None  # once in a while: uneven_steps speaks of it
     server = profile.workload.server if profile.workload is not None else ""
-    gain = _gain(profile, few, bool(server))
+    # What comes to light behind a wait is the wait's, but in a server, which reads its tokens in every step.
+    late = idle_seconds(profile, "host") - mistaken(profile)
+    late += idle_seconds(profile, "synchronisation") if server else 0.0
+    most = per_step(profile, row.idle_ns) if row is not None else _facts.launching_seconds(profile)
+    gain, cause = max(0.0, min(late, most)), idle(profile, "host")
     if share(profile, gain) < (NOTABLE if few else DATA_WAIT):
         return None
-    cause = idle(profile, "host")
     names = [name for name, _ in (row.names if row is not None else cause.operators if cause else [])[:3]]
     longest = f", up to {show(row.longest_ns * 1e-9, 's')} at a time" if row is not None else ""
+    stack = row.stack if row is not None else cause.stack if cause is not None else []
     return finding(
         profile,
         "host-work",
@@ -59,33 +61,15 @@ def rule(profile: Profile) -> Finding | None:
         evidence={
             "names": names,
             "stretches": row.calls if row is not None else 0,
-            "idle_s_per_step": per_step(profile, row.idle_ns) if row is not None else gain,
+            "launches_per_step": launches_per_step(profile),
+            "idle_s_per_step": most,
         },
         rows=[f"operators/{name}" for name in names],
         change=_SERVERS.get(server, "") or _change(names),
-        next="" if row is not None and row.stack else "with_stack=True names the lines of the program",
-        stack=row.stack if row is not None else cause.stack if cause is not None else [],
+        next="" if stack else "with_stack=True names the lines of the program",
+        stack=stack,
         reaches={"host": gain, "synchronisation": gain if server else 0.0},
     )
-
-
-def _gain(profile: Profile, few: bool, server: bool) -> float:
-    """Seconds per step. What comes to light behind a wait counts as the wait's, but in a server: that has to
-    read its tokens in every step."""
-    late = idle_seconds(profile, "host") - mistaken(profile)
-    if few:
-        known: tuple[HostWorkKind, ...] = (
-            "initialisation",
-            "capture",
-            "autotuning",
-            "compilation",
-            "collection",
-            "preprocessing",
-        )
-        return max(0.0, late - _facts.host_seconds(profile, *known))
-    if server:
-        late += idle_seconds(profile, "synchronisation")
-    return min(late, _facts.host_seconds(profile, "stretch"))
 
 
 def _change(names: list[str]) -> str:

@@ -9,24 +9,24 @@ from __future__ import annotations
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
-from laptime.rules._reading import DATA_WAIT, share, times
+from laptime.rules._reading import DATA_WAIT, share, times, unrecorded
 
 NEEDS = frozenset({"!beginning"})
 
 
 def rule(profile: Profile) -> Finding | None:
     """Say how much, whether it was the profiler, and how to record it."""
-    silent, own = profile.overview.unrecorded_ns, profile.overview.profiling_ns
-    if share(profile, silent * 1e-9) < DATA_WAIT:
+    silent, own = unrecorded(profile), profile.overview.profiling_ns
+    if share(profile, silent) < DATA_WAIT:
         return None
-    flushes = own > silent / 2
+    flushes = own * 1e-9 > silent / 2
     return finding(
         profile,
         "not-recorded",
-        f"nothing was recorded of what the program did in {times(profile, silent * 1e-9)}"
-        + (": the profiler wrote out its buffers" if flushes else ""),
+        f"nothing was recorded of what the program did in {times(profile, silent)}"
+        + (": the profiler took or wrote out its buffers" if flushes else ""),
         loud="advice",
-        evidence={"unrecorded_ns_per_step": silent, "profiler_ns_per_step": own},
+        evidence={"unrecorded_ns_per_step": round(silent * 1e9), "profiler_ns_per_step": own},
         change="record fewer steps, without with_stack and profile_memory: buffers are then written out later"
         if flushes
         else "record Python, too: torch.profiler.profile(..., with_stack=True); what is no Python shows in"

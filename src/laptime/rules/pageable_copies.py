@@ -20,7 +20,8 @@ NEEDS = frozenset({"!beginning", "!server"})
 def rule(profile: Profile) -> Finding | None:
     """Fire when copies between host and device of pageable memory take 1 % of the step."""
     rows = [row for row in profile.copies if row.memory == "pageable" and row.direction == "HtoD"]
-    spent = per_step(profile, sum(row.total_ns for row in rows))
+    rows = [row for row in rows if row.calls > row.upload_calls]  # a model is moved once
+    spent = per_step(profile, sum(row.total_ns - row.upload_ns for row in rows))
     if not rows or share(profile, spent) < THRESHOLD:
         return None
     worst = max(rows, key=lambda row: row.total_ns)
@@ -29,20 +30,21 @@ def rule(profile: Profile) -> Finding | None:
     blamed = {name for row in rows for name, _ in row.operators}
     after = per_step(profile, sum(ns for name, ns in (cause.operators if cause else []) if name in blamed))
     reaches: dict[Pool, float] = {
-        "copies": per_step(profile, sum(row.exposed_ns for row in rows)),
+        "copies": min(spent, per_step(profile, sum(row.exposed_ns for row in rows))),
         "copy": idle_seconds(profile, "copy"),
         "synchronisation": after,
     }
-    gain = sum(reaches.values())
+    gain = min(spent, sum(reaches.values()))
     return finding(
         profile,
         "pageable-copies",
         f"copies to the device read pageable memory{rate}: {times(profile, spent)}",
         gain=gain,
-        gain_is="copies while no kernel runs, and idle time in such copies and after them",
+        gain_is="copies while no kernel runs, and idle time in and after them: at most the copies",
         loud="advice" if share(profile, gain) >= THRESHOLD else "info",
         evidence={
-            "copies_per_step": sum(row.calls for row in rows) / max(1, profile.overview.steps),
+            "copies_per_step": sum(row.calls - row.upload_calls for row in rows)
+            / max(1, profile.overview.steps),
             "bytes": worst.bytes,
             "bandwidth": worst.bandwidth,
             "operators": dict(worst.operators[:3]),

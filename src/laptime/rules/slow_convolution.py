@@ -42,6 +42,16 @@ def rule(profile: Profile) -> Finding | None:
         reaches={"compute": spent},
         evidence={"operators": names[:5]},
         rows=[f"operators/{row.id}" for row in outside],
-        change="float32 or bf16 tensors, groups and dilation that oneDNN supports",
+        change='model.to("mps"): PyTorch for the Mac has no oneDNN'
+        if _on_mac(profile)
+        else "float32 or bf16 tensors, groups and dilation that oneDNN supports",
         stack=next((row.stacks[0].frames for row in outside if row.stacks), []),
+    )
+
+
+def _on_mac(profile: Profile) -> bool:
+    """By the system that laptime profiled on; of a file by the paths in its stacks."""
+    frames = (frame for row in profile.operators for place in row.stacks for frame in place.frames)
+    return profile.facts.get("os") == "Darwin" or any(
+        "/Users/" in frame or "/opt/homebrew/" in frame or "/Library/Frameworks/" in frame for frame in frames
     )

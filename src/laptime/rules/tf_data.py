@@ -38,4 +38,5 @@ def rule(profile: Profile) -> Finding | None:
         change="dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), or .cache(): see the stages"
         if ahead
         else "dataset.prefetch(tf.data.AUTOTUNE) as the last stage",
+        reaches={"data": waited},
     )

@@ -6,13 +6,11 @@ Source: NVIDIA's guide to matrix multiplication; PyTorch's own profiler has the 
 
 from __future__ import annotations
 
-import json
-
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import DEVICE, finding
-from laptime.rules._reading import NARROW, WORTH, only, per_step, share, times
+from laptime.rules._reading import NARROW, WORTH, only, per_step, shapes, share, times
 
 MULTIPLE = 8
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
@@ -44,18 +42,13 @@ def rule(profile: Profile) -> Finding | None:
 
 def matrices(row: OperatorRow) -> list[list[int]]:
     """The shapes of the two matrices that are multiplied; [] where the file does not tell."""
-    try:
-        shapes = [shape for shape in json.loads(row.shapes) if isinstance(shape, list) and len(shape) >= 2]
-    except (ValueError, TypeError):
-        return []
-    last = shapes[-2:]
-    plain = all(isinstance(size, int) and size > 0 for shape in last for size in shape)
-    return last if len(last) == 2 and plain else []
+    last = [shape for shape in shapes(row) if len(shape) >= 2][-2:]
+    return last if len(last) == 2 and all(size > 0 for shape in last for size in shape) else []
 
 
 def odd(row: OperatorRow) -> bool:
     """Whether it multiplies half-precision matrices of which a row is not aligned."""
     if row.name not in PRODUCTS or not only(row.dtypes, NARROW):
         return False
-    shapes = matrices(row)
-    return bool(shapes) and any(size % MULTIPLE for size in (shapes[0][-1], shapes[1][-1]))
+    found = matrices(row)
+    return bool(found) and any(size % MULTIPLE for size in (found[0][-1], found[1][-1]))

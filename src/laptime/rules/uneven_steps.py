@@ -53,7 +53,12 @@ def rule(profile: Profile) -> Finding | None:
         gain=gain,
         gain_is="what long steps take beyond the median",
         loud="advice",
-        evidence={"steps": [step.number for step in long], "part": grown, "extra_ns": extra},
+        evidence={
+            "steps": [step.number for step in long],
+            "part": grown,
+            "extra_ns": extra,
+            "beyond_s_per_step": gain,
+        },
         change="record later, when the program has warmed up: torch.profiler.schedule(wait=1, warmup=3,"
         " active=5)"
         if warm

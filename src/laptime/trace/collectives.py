@@ -25,33 +25,16 @@ from laptime.trace.intervals import Ranges
 from laptime.trace.view import View, of_host
 
 _KINDS = {
-    "allreduce": "all_reduce",
-    "crossdevicereduce": "all_reduce",  # vLLM's own
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "sendrecv": "send_recv",
-    "broadcast": "broadcast",
-    "barrier": "barrier",
-    "gather": "gather",
-    "scatter": "scatter",
-    "reduce": "reduce",
-    "send": "send",
-    "recv": "recv",
-}
+    "allreduce": "all_reduce", "crossdevicereduce": "all_reduce", "allgather": "all_gather",
+    "reducescatter": "reduce_scatter", "alltoall": "all_to_all", "sendrecv": "send_recv",
+    **{word: word for word in ("broadcast", "barrier", "gather", "scatter", "reduce", "send", "recv")},
+}  # fmt: skip
+"""By a name without anything but letters; `crossdevicereduce` is vLLM's own."""
 _POINT_TO_POINT = {"send", "recv"}
 _SIZES = {
-    "double": 8,
-    "long": 8,
-    "float": 4,
-    "int": 4,
-    "half": 2,
-    "bfloat16": 2,
-    "short": 2,
-    "char": 1,
-    "byte": 1,
-}
-_SIZES |= {"bool": 1, "unsigned char": 1, "signed char": 1, "long int": 8, "short int": 2}
+    "double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2,
+    "short int": 2, "char": 1, "byte": 1, "bool": 1, "unsigned char": 1, "signed char": 1,
+}  # fmt: skip
 _LETTERS = re.compile(r"[^a-z]")
 
 

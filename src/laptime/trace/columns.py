@@ -193,7 +193,8 @@ class MemoryEvents(_Table):
         address: NONE where the file has none (format A).
         allocated, reserved: totals after this event; NONE where the file has none.
         device_type: c10 device type (0 CPU, 1 CUDA, 6 HIP ...); device: its index (-1 for CPU).
-        place: line of code that allocated, index into texts; NONE where the file has none.
+        place: line of code that allocated; holder: weights, gradients, activations, optimizer, other, or
+            older than the record. Indices into texts; NONE where the file has none.
     """
 
     at: Ints
@@ -205,6 +206,7 @@ class MemoryEvents(_Table):
     device_type: Index
     device: Index
     place: Index
+    holder: Index
 
 
 @dataclass(frozen=True)

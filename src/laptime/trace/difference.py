@@ -22,15 +22,10 @@ LEAST_NS = 1_000
 """A change is told when it is at least this share of the time before and this many ns per step."""
 
 PARTS = {
-    "kernel": "compute kernels",
-    "memcpy": "copies",
-    "memset": "memsets",
-    "communication": "communication",
-    "runtime": "runtime calls",
-    "dataloader": "waiting for data",
-    "cpu": "operators on the host",
+    "kernel": "compute kernels", "memcpy": "copies", "memset": "memsets", "communication": "communication",
+    "runtime": "runtime calls", "dataloader": "waiting for data", "cpu": "operators on the host",
     "other": "time that no event explains",
-}
+}  # fmt: skip
 """Parts of the breakdown, in the words of a sentence."""
 
 

@@ -16,7 +16,9 @@ No recorded event explains
 - long gaps in which no thread shows anything but the annotation of the step: Python without stacks, a library
   or a file that the profiler does not see, another program on this CPU. Short gaps are what lies between two
   operators of any Python program: only those of at least `FAR`, and `MANY` times the usual gap, count;
-- the profiler's own work (category `overhead`: buffers are flushed) while no operator and no call runs.
+- the profiler's own work (category `overhead`: buffers are flushed) while no operator and no call runs; what
+  it does on the thread that launches, inside the call (`Activity Buffer Request`, `Instrumentation`), always.
+  What the driver does there (it loads modules, it waits for a full queue) is the program's own.
 
 Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range.
 """
@@ -68,9 +70,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     outside = intervals.subtract(ranges, phases.cover(view, phases.at_work(view), thread))
     frames, ns = _to_themselves(view, frames, functions.around, outside)
     return Shares(
-        np.append(inner.row, frames),
-        np.append(inner.name, host.name[frames]),
-        np.append(inner.ns, ns),
+        np.append(inner.row, frames), np.append(inner.name, host.name[frames]), np.append(inner.ns, ns)
     )
 
 
@@ -222,6 +222,8 @@ def _calls(view: View, pattern: re.Pattern[str]) -> Mask:
     return called & names.rows(view.trace.texts, column, names.matching(pattern))
 
 
+_is_within_call = names.matching(r"(?i)^(activity buffer request|instrumentation|cupti resource)$")
+
 FAR = 1_000_000
 MANY = 20
 """ns, and times the usual gap, from which on a gap is long: those of `host_work` between two launches."""
@@ -245,11 +247,13 @@ def unexplained(view: View) -> Ranges:
 
 @once
 def profiling(view: View) -> Ranges:
-    """The profiler's own work while no operator and no call runs."""
-    host, working = view.trace.host, phases.at_work(view)
-    own = host.kind == HostKind.OVERHEAD
+    """The profiler's own work while no operator and no call runs, or in which they wait for it."""
+    host, texts, working = view.trace.host, view.trace.texts, phases.at_work(view)
+    own = (host.kind == HostKind.OVERHEAD) & ~names.rows(texts, host.name, names.is_driver_overhead)
+    within = own & names.rows(texts, host.name, _is_within_call)
     flushing = intervals.union(host.start[own], host.end[own])
-    return intervals.subtract(flushing, intervals.union(host.start[working], host.end[working]))
+    flushing = intervals.subtract(flushing, intervals.union(host.start[working], host.end[working]))
+    return intervals.join(flushing, intervals.union(host.start[within], host.end[within]))
 
 
 def in_steps(view: View) -> Ranges:

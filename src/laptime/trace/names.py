@@ -7,9 +7,12 @@ family says when it lies.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,13 +74,6 @@ MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's cross
 Lies when: a library hides a collective inside a fused kernel whose name does not say so.
 """
 
-uses_tensor_cores_plugin = matching(
-    "h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1"
-    "|conv2d_c1_k1|direct_group|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm"
-    "|xmma_gemm|xmma_sparse_gemm|c1688"
-)
-"""Exactly the TensorBoard plugin's list, which ends with Ampere."""
-
 is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
@@ -120,6 +116,11 @@ is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaun
 """Runtime and driver calls that launch kernels or graphs of them."""
 
 is_graph_launch = matching("GraphLaunch")
+
+is_driver_overhead = matching(
+    r"(?i)^(lazy function loading|runtime triggered module loading|driver compiler|command buffer full|uvm)"
+)
+"""Work of the driver that CUPTI records as overhead: the program has it without a profiler, too."""
 
 is_compilation = matching(r"\(dynamo_timed\)$|torch/_dynamo/(convert_frame|eval_frame)\.py.*_compile")
 """torch.compile at work: PyTorch marks it from 2.5 on; Python functions tell it before."""
@@ -164,9 +165,6 @@ def step_number(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-is_collective_plugin = matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")
-"""Host ranges that the plugin calls communication."""
-
 is_collective = matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):")
 """Host ranges of all collectives of a process group, point-to-point and coalesced ones, too."""
 
@@ -202,3 +200,87 @@ def _declarator(signature: str) -> tuple[int, int]:
         elif depth == 0 and character == "(" and at > begin:
             return begin, at
     return 0, len(signature)
+
+
+# Which library a kernel comes from, and whether it computes on tensor or matrix cores: a table of patterns
+# (`data/kernel_families.csv`), each with its source; the first that matches has the kernel. Where a family
+# has kernels of both kinds, words in their names tell (`_MATRIX_WORDS`). One of no family counts as unknown,
+# and its time is reported, for nothing tells what it does. Lies when: a library names a kernel like another
+# one's; a Tensile kernel (`Cijk_*`) without matrix instructions counts unless its name has a thread tile.
+
+
+class KernelFamily(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: of the library, and of what it does.
+        matrix: yes, no, or words: those in the name tell whether it computes on tensor or matrix cores.
+        pattern: a regular expression that is found in the names, in any case.
+        source: where such names come from.
+    """
+
+    name: str
+    matrix: str
+    pattern: str
+    source: str
+
+
+def _table() -> tuple[KernelFamily, ...]:
+    text = Path(__file__).parent.parent.joinpath("data", "kernel_families.csv").read_text("utf-8")
+    return tuple(KernelFamily(**row) for row in csv.DictReader(text.splitlines()))
+
+
+FAMILIES = _table()
+
+_MATRIX_WORDS = (
+    "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"
+    " conv2d_c1_k1 direct_group hmma imma dmma qmma xmma_ wmma gmma tmaumma tcgen05 nvjet sm80_16x8"
+    " tensorop_ classtensorop mmatensorop marlin deep_gemm fp8_gemm_kernel scaled_mm_kernel"
+    " flash_attn flash_attention flashattn flash_fwd flash_bwd flash_fprop flash_dgrad flash:: fmha sdpa"
+    " prefillwith batchmla attn_fwd bwd_kernel_dk bwd_kernel_dq cijk_ mfma xdl gtcx ck_tile::gemm"
+    " gemm_forward_4bit f4gemm_ bf16gemm_ fp8gemm_ f8gemm_ fmoe_ mla_dec mla_pfl pa_bf16 pa_fp8"
+)
+_SCALAR_WORDS = (
+    "ffma dfma simt dot_do_o ogradoto ograddoto convert_dq convert_dk convert_dv convertqgrad"
+    " splitkv_combine fwdcombine postgsu betaonly"
+)
+_MATRIX, _SCALAR = _MATRIX_WORDS.split(), _SCALAR_WORDS.split()
+_SCALAR_UNITS = re.compile("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
+_OWN = re.compile(
+    r"^(void )?\w+\((const )?(float|double|int|unsigned|long|char|__half|half|u?int\d+_t)( const)? ?\*"
+)
+"""A plain function of pointers to numbers: somebody's own kernel, whatever it is called. Libraries have
+namespaces, templates or structs of parameters, and names without parameters."""
+_PATTERNS = [(re.compile(family.pattern, re.IGNORECASE).search, family) for family in FAMILIES]
+
+
+@lru_cache(1 << 16)
+def family(name: str) -> KernelFamily | None:
+    """The row of the table that has this kernel; None for one of an unknown family."""
+    return None if _OWN.match(name) else next((row for found, row in _PATTERNS if found(name)), None)
+
+
+def name_of(kernel: str) -> str:
+    """The name of its family; "" for one of an unknown family."""
+    row = family(kernel)
+    return row.name if row else ""
+
+
+@lru_cache(1 << 16)
+def _uses(name: str) -> bool:
+    row = family(name)
+    if row is not None and row.matrix != "words":
+        return row.matrix == "yes"
+    low = "" if _OWN.match(name) else name.lower()
+    words = any(word in low for word in _MATRIX) and not any(word in low for word in _SCALAR)
+    return words and not _SCALAR_UNITS.search(name)
+
+
+def uses_tensor_cores(texts: Sequence[str]) -> Mask:
+    """Kernels that compute on tensor cores (Volta to Blackwell) or matrix cores (AMD)."""
+    return np.fromiter(map(_uses, texts), bool, len(texts))
+
+
+def unknown(texts: Sequence[str]) -> Mask:
+    """Kernels of no family in the table, and without a word in their names that tells."""
+    return np.fromiter((family(text) is None and not _uses(text) for text in texts), bool, len(texts))

@@ -21,6 +21,7 @@ from msgspec import structs
 
 from laptime.records import profile as records
 from laptime.records.profile import Profile, TraceFile, WarmUp
+from laptime.trace import clocks
 from laptime.trace.columns import Accelerator, DeviceRanges, DeviceWork, Flows, Host, Ints, Mask, Trace
 from laptime.trace.tables import (
     critical_path,
@@ -43,6 +44,8 @@ UNKNOWN = Accelerator(id=0, name="", memory=0, capability=(0, 0), sms=0, threads
 def view(trace: Trace) -> View:
     """A trace with its links and steps."""
     linked = link(trace)
+    if (mended := clocks.mended(trace, linked.launch)) is not trace:
+        trace, linked = mended, link(mended)
     return View(trace, linked, find_steps(trace, linked))
 
 
@@ -51,7 +54,6 @@ def profile(view: View) -> Profile:
     elsewhere."""
     trace, whole = view.trace, view
     view, beginning = apart(view)
-    begin, end = view.window
     rows = overview.step_rows(view)
     totalled = structs.replace(overview.overview(view, rows), totals=overview.totals(trace))
     return Profile(
@@ -61,7 +63,7 @@ def profile(view: View) -> Profile:
         device_type=timeline.device_type(trace),
         accelerators=_accelerators(trace),
         span_ns=span(trace),
-        window_ns=end - begin,
+        window_ns=view.inside.total,
         steps=rows,
         overview=totalled,
         operators=operators.operators(view),
@@ -100,8 +102,13 @@ def file_of(trace: Trace) -> TraceFile:
 
 def span(trace: Trace) -> int:
     """ns from the first event to the end of the last."""
-    ends = (trace.host.end, trace.device.end, trace.device_ranges.end, trace.memory.at)
-    return max((int(each.max()) for each in ends if len(each)), default=0)
+    tables = (trace.host, trace.device, trace.device_ranges)
+    starts, ends = ([getattr(each, side) for each in tables] for side in ("start", "end"))
+    first, last = (
+        [int(edge(each)) for each in (*times, trace.memory.at) if len(each)]
+        for edge, times in ((np.min, starts), (np.max, ends))
+    )
+    return max(last, default=0) - min(first, default=0)
 
 
 def _accelerators(trace: Trace) -> list[records.Accelerator]:

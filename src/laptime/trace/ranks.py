@@ -2,15 +2,15 @@
 
 share(view) in the process that read the file -> RankShare -> combine([...]) where all come together
 
-A worker, one for each CPU, is `python -m laptime.trace.ranks FILE`; it answers with one RankShare as
-MessagePack, or with what is wrong on stderr and exit code 2.
+A worker, one for each CPU, is `python -m laptime.trace.ranks`; it is asked for one file after the other and
+answers with a RankShare as MessagePack, or with a sentence on what is wrong.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +22,8 @@ from msgspec import Struct, structs
 
 from laptime.kit.errors import LaptimeError
 from laptime.kit.units import show
+from laptime.process.channel import to_parent
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.records.overview import CollectiveRow, RankRow, Straggler
 from laptime.records.profile import TraceFile
 from laptime.trace import collectives
@@ -175,8 +177,10 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     return f"{text.format(show(longest / 1e9, 's'))} than the median of the others"
 
 
-SMALL = 24 << 20
+SMALL = 4 << 20
 """Bytes of all files together up to which starting processes costs more than it saves."""
+LONGEST = 3600.0
+"""Seconds that a file may take."""
 
 
 class OtherRanks(NamedTuple):
@@ -192,8 +196,7 @@ def shares(paths: Sequence[Path], mine: RankShare) -> OtherRanks:
     if sum(path.stat().st_size for path in paths) <= SMALL:
         answers = [_here(path) for path in paths]
     else:
-        with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-            answers = list(pool.map(_elsewhere, paths))
+        answers = _elsewhere(paths)
     warnings = [answer for answer in answers if isinstance(answer, str)]
     shares_read: list[RankShare] = []
     ranks_taken = {mine.rank}
@@ -234,22 +237,42 @@ def _here(path: Path) -> RankShare | str:
         return f"{path.name} is left out: {error.why}"
 
 
-def _elsewhere(path: Path) -> RankShare | str:
-    done = subprocess.run([sys.executable, "-m", __name__, str(path)], capture_output=True, check=False)
-    if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().splitlines()
-        return f"{path.name} is left out: {why[-1] if why else f'exit code {done.returncode}'}"
-    return msgspec.msgpack.decode(done.stdout, type=RankShare)
+def _elsewhere(paths: Sequence[Path]) -> list[RankShare | str]:
+    """The same by a process for each CPU, the largest files first; one that dies costs its file alone."""
+    answers = dict[Path, RankShare | str]()
+    todo = iter(sorted(paths, key=lambda path: -path.stat().st_size))
+    taking = threading.Lock()
+
+    def following() -> Path | None:
+        with taking:
+            return next(todo, None)
+
+    def work() -> None:
+        path = following()
+        while path is not None:
+            with Peer.start([sys.executable, "-m", __name__]) as peer:
+                try:
+                    while path is not None:
+                        answer = peer.ask(str(path).encode("utf-8", "surrogateescape"), timeout=LONGEST)
+                        answers[path] = msgspec.msgpack.decode(answer, type=RankShare | str)
+                        path = following()
+                except (Gone, Silent) as error:
+                    assert path is not None
+                    answers[path] = f"{path.name} is left out: {str(error) or 'it takes too long'}"
+                    path = following()
+
+    with ThreadPoolExecutor(max_workers=min(len(os.sched_getaffinity(0)), len(paths))) as pool:
+        for done in [pool.submit(work) for _ in range(pool._max_workers)]:
+            done.result()
+    return [answers[path] for path in paths]
 
 
-def _main(path: str) -> int:
-    answer = _here(Path(path))
-    if isinstance(answer, str):
-        sys.stderr.write(answer.partition(": ")[2])
-        return 2
-    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
-    return 0
+def _main() -> None:
+    channel = to_parent()
+    for name in channel:
+        answer = _here(Path(name.decode("utf-8", "surrogateescape")))
+        channel.send(msgspec.msgpack.encode(answer))
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1]))
+    _main()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -23,15 +23,10 @@ from laptime.trace.tables.memory import device_name
 from laptime.trace.tables.timeline import device_type
 from laptime.trace.view import View
 
-Fact = str | int | float | bool
-
 _HOST = {
-    HostKind.OPERATOR: "cpu_op",
-    HostKind.ANNOTATION: "user_annotation",
-    HostKind.RUNTIME: "cuda_runtime",
-    HostKind.DRIVER: "cuda_driver",
-    HostKind.PYTHON: "python_function",
-}
+    HostKind.OPERATOR: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.RUNTIME: "cuda_runtime",
+    HostKind.DRIVER: "cuda_driver", HostKind.PYTHON: "python_function",
+}  # fmt: skip
 _DEVICE = {DeviceKind.KERNEL: "kernel", DeviceKind.MEMCPY: "gpu_memcpy", DeviceKind.MEMSET: "gpu_memset"}
 _BUCKETS = 1000
 _BATCH = 10_000
@@ -39,14 +34,14 @@ _FIRST_ID = 1 << 30
 """Ids of threads whose own is no number."""
 
 
-def write(view: View, path: Path, *, extra: Mapping[str, Fact] | None = None) -> None:
-    """Write the slimmed trace, gzipped when the path ends in .gz; `extra` become facts of the file.
+def write(view: View, path: Path) -> None:
+    """Write the slimmed trace, gzipped when the path ends in .gz.
 
     Raises:
         OSError: it cannot be written.
     """
     with _open(path) as file:
-        file.write(json.dumps(_head(view, extra or {})).removesuffix("}").encode())
+        file.write(json.dumps(_head(view)).removesuffix("}").encode())
         file.write(b', "traceEvents": [\n')
         events, comma = _events(view), ""
         while batch := ",\n".join(itertools.islice(events, _BATCH)):
@@ -67,7 +62,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
             yield raw
 
 
-def _head(view: View, extra: Mapping[str, Fact]) -> dict[str, Any]:
+def _head(view: View) -> dict[str, Any]:
     trace = view.trace
     properties = [
         {
@@ -86,7 +81,6 @@ def _head(view: View, extra: Mapping[str, Fact]) -> dict[str, Any]:
     return {
         "schemaVersion": 1,
         **trace.facts,
-        **extra,
         "deviceProperties": properties,
         **({"distributedInfo": job} if job else {}),
         "displayTimeUnit": "ms",
@@ -153,10 +147,7 @@ def _host(view: View, names: list[str], threads: list[tuple[int, int]]) -> Itera
         *(each.tolist() for each in columns), *times, args, strict=True
     ):
         pid, tid = threads[thread]
-        yield (
-            f'{{"ph":"X","cat":"{_HOST[kind]}","name":{names[name]},"pid":{pid},"tid":{tid}'
-            f',"ts":{ts},"dur":{dur}{more}}}'
-        )
+        yield _range(_HOST[kind], names[name], pid, tid, ts, dur, more)
 
 
 def _device(view: View, names: list[str]) -> Iterator[str]:
@@ -186,10 +177,12 @@ def _device(view: View, names: list[str]) -> Iterator[str]:
         *(each.tolist() for each in columns), *times, args, strict=True
     ):
         text = f"{more[:-1]},{collective_args[talks]}}}" if talks >= 0 else more
-        yield (
-            f'{{"ph":"X","cat":"{_DEVICE[kind]}","name":{names[name]},"pid":{pid},"tid":{tid}'
-            f',"ts":{ts},"dur":{dur}{text}}}'
-        )
+        yield _range(_DEVICE[kind], names[name], pid, tid, ts, dur, text)
+
+
+def _range(category: str, name: str, pid: int, tid: int, ts: str, dur: str, args: str) -> str:
+    place = f'"pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur}'
+    return f'{{"ph":"X","cat":"{category}","name":{name},{place}{args}}}'
 
 
 def _collective(collective: Any) -> str:
@@ -210,10 +203,8 @@ def _ranges(view: View, names: list[str]) -> Iterator[str]:
     columns = (ranges.name, ranges.device, ranges.stream)
     times = (_us(ranges.start), _us(ranges.end - ranges.start))
     for name, pid, tid, ts, dur in zip(*(each.tolist() for each in columns), *times, strict=True):
-        yield (
-            f'{{"ph":"X","cat":"gpu_user_annotation","name":{names[name]},"pid":{pid},"tid":{tid}'
-            f',"ts":{ts},"dur":{dur},"args":{{"device":{pid},"stream":{tid}}}}}'
-        )
+        args = f',"args":{{"device":{pid},"stream":{tid}}}'
+        yield _range("gpu_user_annotation", names[name], pid, tid, ts, dur, args)
 
 
 def _flows(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:

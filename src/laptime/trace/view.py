@@ -80,7 +80,8 @@ class Steps(NamedTuple):
 
     Attributes:
         number: of ProfilerStep#N; 0 for the only step of a trace without steps.
-        start, end: ns; contiguous: each starts where the one before ends, or later.
+        start, end: ns; each starts where the one before ends, or later: steps that a program marks itself
+            (a range of NVTX around forward and backward) need not touch.
         host_start, host_end: of the annotation on the host.
     """
 
@@ -102,6 +103,11 @@ class View(NamedTuple):
     def window(self) -> tuple[int, int]:
         """First step's start to last step's end."""
         return int(self.steps.start[0]), int(self.steps.end[-1])
+
+    @property
+    def inside(self) -> intervals.Ranges:
+        """The time in the steps: the window without what lies between two that do not touch."""
+        return intervals.union(self.steps.start, self.steps.end)
 
 
 def once(find: Callable[[View], Result]) -> Callable[[View], Result]:

@@ -100,8 +100,6 @@ def steps_that_begin_with(name: str, cat: str) -> Profile:
             "python_function",
             "while the host is in dataset.py(12): __getitem__",
         ),
-        ("", "", "before its first kernel it is in Python"),
-        ("train.py(5): whatever", "python_function", "before its first kernel it is in Python"),
     ],
 )
 def test_a_loader_that_hides_is_found(name: str, cat: str, words: str) -> None:
@@ -111,7 +109,6 @@ def test_a_loader_that_hides_is_found(name: str, cat: str, words: str) -> None:
     assert found is not None
     assert words in found.sentence
     assert found.gain == pytest.approx(0.39e-3, rel=0.2)
-    assert ("probably" in found.sentence) == ("Python" in words)
 
 
 def test_a_loader_that_hides_is_what_limits_the_step_and_not_the_host() -> None:

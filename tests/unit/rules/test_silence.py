@@ -211,7 +211,6 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
             copies=[structs.replace(FIRING["exposed_copies"].copies[0], exposed_ns=4 * MS * STEPS)],
         ),
     ),
-    ("few_steps", "two steps", gpu(steps=2)),
     (
         "fp32_matmul",
         "Volta has no TF32",
@@ -276,7 +275,6 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         "0.9 %",
         with_(gpu(), copies=[structs.replace(PAGEABLE, total_ns=int(0.9 * MS * STEPS))]),
     ),
-    ("profiler_overhead", "1.5 times", reconciled(FIRING["profiler_overhead"], slowdown=1.5)),
     (
         "recompiles",
         "compiled, not compiling",
@@ -347,6 +345,11 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
             FIRING["recomputed_samples"],
             annotations=[mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", host=60)],
         ),
+    ),
+    (
+        "between_steps",
+        "9 % of the step",
+        with_(gpu(), overview=structs.replace(gpu().overview, between_ns=9_000_000)),
     ),
     ("not_recorded", "4 % of the step", made._unrecorded(4)),
     ("warm_up", "none", gpu()),

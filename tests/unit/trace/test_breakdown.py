@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fixtures import plugin as plugin_counts
 from laptime.records.overview import Breakdown
 from laptime.trace.reading import reader
 from laptime.trace.tables import overview
@@ -34,7 +35,7 @@ def one(*events: Event) -> dict[str, int]:
 
 
 def plugin(*events: Event) -> dict[str, int]:
-    (found,) = overview.plugin_breakdown(view(*events))
+    (found,) = plugin_counts.breakdown(view(*events))
     return us(found)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import KernelRow, ModuleRow, OperatorRow
-from laptime.trace import kernel_families, names
+from laptime.trace import names
 from laptime.trace.columns import DeviceKind, DeviceWork, Host, Trace
 from laptime.trace.reading import reader
 from laptime.trace.tables import kernels, modules, operators, overview
@@ -330,7 +330,7 @@ RATIOS: dict[str, tuple[float, float]] = {
 def test_tensor_core_shares_of_all_kernels(name: str) -> None:
     seen, plugin = view(name), PLUGIN[name]
     device = seen.trace.device
-    matrix = names.rows(seen.trace.texts, device.name, kernel_families.uses_tensor_cores)
+    matrix = names.rows(seen.trace.texts, device.name, names.uses_tensor_cores)
     kernel_rows, duration = device.kind == DeviceKind.KERNEL, device.end - device.start
     whole = duration[kernel_rows].sum()
     attached = duration[kernel_rows & (seen.links.operator >= 0)].sum()

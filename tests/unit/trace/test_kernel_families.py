@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from laptime.trace import kernel_families
+from laptime.trace import names
 from laptime.trace.names import Family
 
 
@@ -119,29 +119,29 @@ def every(table: dict[str, list[str]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("family", "name"), every(MATRIX))
 def test_matrix_products_and_attention_are_known_by_family(family: str, name: str) -> None:
-    assert kernel_families.name_of(name) == family
-    assert member(kernel_families.uses_tensor_cores, name)
+    assert names.name_of(name) == family
+    assert member(names.uses_tensor_cores, name)
 
 
 @pytest.mark.parametrize(("family", "name"), every(OTHERS))
 def test_what_belongs_to_them_but_computes_elsewhere_is_known_too(family: str, name: str) -> None:
-    assert kernel_families.name_of(name) == family
-    assert not member(kernel_families.uses_tensor_cores, name)
+    assert names.name_of(name) == family
+    assert not member(names.uses_tensor_cores, name)
 
 
 def test_a_kernel_of_no_family_is_unknown() -> None:
-    assert kernel_families.unknown(["my_own_kernel", "nvjet_hsh_128x256", "wmma_of_mine"]).tolist() == [
+    assert names.unknown(["my_own_kernel", "nvjet_hsh_128x256", "wmma_of_mine"]).tolist() == [
         True,
         False,
         False,
     ]
-    assert kernel_families.name_of("my_own_kernel") == ""
+    assert names.name_of("my_own_kernel") == ""
 
 
 def test_every_row_has_a_source_a_name_of_its_own_and_a_name_that_it_is_tested_with() -> None:
-    names = [row.name for row in kernel_families.FAMILIES]
-    assert len(set(names)) == len(names)
-    assert all(row.source and re.compile(row.pattern) for row in kernel_families.FAMILIES)
+    listed = [row.name for row in names.FAMILIES]
+    assert len(set(listed)) == len(listed)
+    assert all(row.source and re.compile(row.pattern) for row in names.FAMILIES)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_every_row_has_a_source_a_name_of_its_own_and_a_name_that_it_is_tested_w
     ],
 )
 def test_matrix_units_are_known_from_volta_to_blackwell_and_on_amd(name: str) -> None:
-    assert member(kernel_families.uses_tensor_cores, name)
+    assert member(names.uses_tensor_cores, name)
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_matrix_units_are_known_from_volta_to_blackwell_and_on_amd(name: str) ->
     ],
 )
 def test_kernels_on_ordinary_units_are_not_taken_for_matrix_work(name: str) -> None:
-    assert not member(kernel_families.uses_tensor_cores, name)
+    assert not member(names.uses_tensor_cores, name)

@@ -53,7 +53,7 @@ def test_kernels_of_one_name_are_counted_summed_and_averaged_by_duration() -> No
 
 
 def test_a_kernel_without_duration_still_has_its_mean() -> None:
-    assert by_name(kernel("k", 0, 0, blocks_per_SM=2.0))["k"].blocks_per_sm == 2.0
+    assert by_name(kernel("k", 1, 0, blocks_per_SM=2.0))["k"].blocks_per_sm == 2.0
 
 
 def test_copies_are_no_kernels() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from fixtures import plugin as plugin_counts
 from laptime.trace import names
 from laptime.trace.columns import Mask
 from laptime.trace.names import Family
@@ -61,10 +62,10 @@ def test_other_tools_take_only_nccl_and_rccl_for_communication() -> None:
 
 
 def test_the_plugin_knows_nothing_after_ampere() -> None:
-    assert member(names.uses_tensor_cores_plugin, "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn")
-    assert member(names.uses_tensor_cores_plugin, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma")
+    assert member(plugin_counts.uses_tensor_cores, "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn")
+    assert member(plugin_counts.uses_tensor_cores, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma")
     for name in ("nvjet_hsh_128x256", "sm80_xmma_fprop_implicit_gemm_tf32", "Cijk_MI16x16x1", "S884"):
-        assert not member(names.uses_tensor_cores_plugin, name), name
+        assert not member(plugin_counts.uses_tensor_cores, name), name
 
 
 def test_operators_that_could_use_tensor_cores_have_exact_names() -> None:
@@ -104,8 +105,8 @@ def test_loaders_and_steps() -> None:
 
 
 def test_the_host_carries_out_gloo_and_only_launches_nccl() -> None:
-    assert member(names.is_collective_plugin, "nccl:all_reduce")
-    assert not member(names.is_collective_plugin, "nccl:_all_gather_base")
+    assert member(plugin_counts.is_collective, "nccl:all_reduce")
+    assert not member(plugin_counts.is_collective, "nccl:_all_gather_base")
     assert member(names.is_collective, "nccl:_all_gather_base")
     assert member(names.is_host_collective, "gloo:send")
     assert not member(names.is_host_collective, "nccl:send")

@@ -29,10 +29,10 @@ from laptime.trace.columns import (
 )
 from laptime.trace.reading.gather import WEEK, Part
 
-TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block", "place")
+TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block", "place", "holder")
 _TYPES: dict[str, type[np.generic]] = {
     "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
-    "thread": np.int32, "place": np.int32,
+    "thread": np.int32, "place": np.int32, "holder": np.int32,
     "module_id": np.int32, "device": np.int32, "grid": np.int32, "block": np.int32, "registers": np.int32,
     "collective": np.int32, "device_type": np.int32, "kind": np.int8, "begin": np.bool_,
     "blocks_per_sm": np.float64, "occupancy": np.float64, "address": np.uint64,
@@ -210,6 +210,11 @@ def _warnings(parts: list[Part], broken: str) -> list[str]:
         )
     if absurd := sum(part.absurd for part in parts):
         warnings.append(f"{count(absurd, 'event')} left out: negative times, or longer than a week")
+    if timeless := sum(part.timeless for part in parts):
+        warnings.append(
+            f"{count(timeless, 'event')} without times (begin and length are 0 or missing) left out:"
+            " what they did is in no figure"
+        )
     return warnings
 
 
@@ -231,7 +236,7 @@ class Rows:
         self._texts = dict[str, int]()
         self._threads = dict[tuple[str, str], int]()
         self._names = dict[str, str]()
-        self.events = self._absurd = 0
+        self.events = self._absurd = self._timeless = 0
 
     def text(self, text: str) -> int:
         """The number of a text; NONE of an empty one."""
@@ -252,8 +257,13 @@ class Rows:
         """Rows of a table: arrays of one length, or one value for all; what is left out is unknown."""
         length = max(np.size(values) for values in columns.values())
         sane = _sane({name: columns[name] for name in ("start", "end", "at") if name in columns}, length)
+        timeless = np.zeros(length, bool)
+        if "end" in columns:
+            timeless |= (np.asarray(columns["start"]) == 0) & (np.asarray(columns["end"]) == 0)
         self.events += length
-        self._absurd += length - int(sane.sum())
+        self._absurd += length - int((sane | timeless).sum())
+        self._timeless += int(timeless.sum())
+        sane &= ~timeless
         for field in _ROW_TABLES[table]:
             kind = np.float64 if field in _FLOATS else np.int64
             values = columns.get(field, np.nan if field in _FLOATS else NONE)
@@ -273,6 +283,7 @@ class Rows:
             thread_names=self._names,
             events=self.events,
             absurd=self._absurd,
+            timeless=self._timeless,
             size=size,
         )
 

@@ -334,23 +334,15 @@ DEVICE, RANGE, SKIP = 10, 20, 99
 """Groups of ranges: below DEVICE a HostKind, from there to RANGE a DeviceKind; RANGE is on a stream."""
 
 _DEVICE_WORK = {
-    "kernel": DeviceKind.KERNEL,
-    "concurrent_kernel": DeviceKind.KERNEL,
-    "mtia_ccp_events": DeviceKind.KERNEL,
-    "memcpy": DeviceKind.MEMCPY,
-    "gpu_memcpy": DeviceKind.MEMCPY,
-    "memset": DeviceKind.MEMSET,
-    "gpu_memset": DeviceKind.MEMSET,
+    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), DeviceKind.KERNEL),
+    **dict.fromkeys(("memcpy", "gpu_memcpy"), DeviceKind.MEMCPY),
+    **dict.fromkeys(("memset", "gpu_memset"), DeviceKind.MEMSET),
 }
 _HOST = {
-    "operator": HostKind.OPERATOR,
-    "cpu_op": HostKind.OPERATOR,
-    "user_annotation": HostKind.ANNOTATION,
-    "runtime": HostKind.RUNTIME,
-    "python": HostKind.PYTHON,
-    "python_function": HostKind.PYTHON,
+    "operator": HostKind.OPERATOR, "cpu_op": HostKind.OPERATOR, "user_annotation": HostKind.ANNOTATION,
+    "runtime": HostKind.RUNTIME, "python": HostKind.PYTHON, "python_function": HostKind.PYTHON,
     "overhead": HostKind.OVERHEAD,
-}
+}  # fmt: skip
 
 
 def group(category: str) -> int:

@@ -61,6 +61,7 @@ class Part(Struct):
     events: int = 0
     lost: int = 0
     absurd: int = 0
+    timeless: int = 0
     capitals: bool = False
     api: str = ""
     flows: list[str] = []
@@ -216,7 +217,7 @@ class Gather:
 
     def _on_stream(self, events: Events, args: list[Args]) -> tuple[Columns, Mask]:
         """What all ranges on a stream have, and which of them are sane."""
-        start, end, keep = self._times(events)
+        start, end, keep = self._times(events, works=True)
         columns = {
             "start": start,
             "end": end,
@@ -251,13 +252,17 @@ class Gather:
         for name, values in columns.items():
             self._columns.setdefault(f"{table}.{name}", []).append(values if whole else values[keep])
 
-    def _times(self, events: Events) -> tuple[Ints, Ints, Mask]:
-        """Starts and ends in ns, and which are sane: no longer than a week, not before their start."""
+    def _times(self, events: Events, *, works: bool = False) -> tuple[Ints, Ints, Mask]:
+        """Starts and ends in ns, and which are sane: no longer than a week, not before their start, with
+        times at all: some writers leave 0 and 0 where they know none, and work of a device has a duration."""
         start = _nanoseconds(list(map(_TIME, events)))
         took = _nanoseconds(list(map(_TOOK, events)))
-        took[took == -1000] = 0  # an event without duration
-        keep = (took >= 0) & (took <= WEEK) & (np.abs(start) < int(_SANE * 1000))
-        self._part.absurd += int(len(events) - keep.sum())
+        silent = took == -1000  # an event without duration
+        took[silent] = 0
+        timeless = (took == 0) & ((start == 0) | (silent & works))
+        self._part.timeless += int(timeless.sum())
+        keep = ~timeless & (took >= 0) & (took <= WEEK) & (np.abs(start) < int(_SANE * 1000))
+        self._part.absurd += int(len(events) - keep.sum() - timeless.sum())
         return start, np.where(keep, start + took, start), keep
 
     def _names(self, events: Events) -> Any:

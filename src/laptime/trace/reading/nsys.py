@@ -32,7 +32,16 @@ _THREAD = 24
 
 def is_own(names: set[str]) -> bool:
     """Whether these are tables of Nsight Systems."""
-    return "StringIds" in names and bool({KERNELS, CALLS, "NVTX_EVENTS"} & names)
+    return "StringIds" in names and bool({KERNELS, CALLS, "NVTX_EVENTS", "META_DATA_EXPORT"} & names)
+
+
+def diagnostics(tables: Tables) -> list[str]:
+    """What Nsight Systems itself says went wrong, most severe first."""
+    said = tables.rows("DIAGNOSTIC_EVENT", ("severity", "text"))
+    texts = [
+        text for level, text in sorted(said, key=lambda row: -(row[0] or 0)) if text and (level or 0) >= 2
+    ]
+    return [f"Nsight Systems says: {text.rstrip('.')}" for text in dict.fromkeys(texts)][:3]
 
 
 def read(tables: Tables) -> tuple[Rows, dict[str, Any]]:

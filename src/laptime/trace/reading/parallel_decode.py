@@ -4,29 +4,32 @@
     worker 1:                  | stretch 1 |
     worker n:                              | stretch n | tail
 
-A worker is `python -m laptime.trace.reading.parallel_decode FILE BEGIN END EXACT`; it answers with one
-Part as MessagePack on stdout. It is a fresh interpreter, not a fork: the caller may have threads.
+A worker is `python -m laptime.trace.reading.parallel_decode`; it is asked for one stretch and answers with a
+Part as MessagePack. It is a fresh interpreter, not a fork: the caller may have threads.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
-import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from laptime.process.channel import to_parent
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.trace.reading.gather import Gather, Imprecise, Part
 from laptime.trace.reading.stream import Cut, first_corner
 
 _WINDOW = 8 << 20
 HEAD_START = 24 << 20
 """Bytes that are decoded here while a fresh interpreter starts and imports numpy (0.25 s)."""
-_IMPRECISE = 9
-_REFUSED = 8
+LONGEST = 3600.0
+"""Seconds that a stretch may take."""
+_IMPRECISE = b"imprecise"
 
 
 def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | None:
@@ -38,32 +41,20 @@ def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | 
     cuts = [0, *_cuts(path, size, processes), size]
     if len(cuts) < 3:
         return None
-    workers = [
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, str(path), str(begin), str(end), str(int(exact))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        for begin, end in itertools.pairwise(cuts[1:])
-    ]
-    try:
+    with ExitStack() as stack:
+        workers = []
+        for begin, end in itertools.pairwise(cuts[1:]):
+            worker = stack.enter_context(Peer.start([sys.executable, "-m", __name__]))
+            worker.send(msgspec.msgpack.encode((str(path), begin, end, exact)))
+            workers.append(worker)
         parts = [stretch(path, 0, cuts[1], exact=exact)]
-        for worker in workers:
-            assert worker.stdout is not None
-            data = worker.stdout.read()
-            code = worker.wait()
-            if code == _IMPRECISE:
-                raise Imprecise
-            if code != 0:
-                return None
-            parts.append(msgspec.msgpack.decode(data, type=Part))
-    finally:
-        for worker in workers:
-            if worker.poll() is None:
-                worker.kill()
-                worker.wait()
-            if worker.stdout:
-                worker.stdout.close()
+        try:
+            answers = [worker.receive(LONGEST) for worker in workers]
+        except (Gone, Silent):
+            return None
+        if _IMPRECISE in answers:
+            raise Imprecise
+        parts += [msgspec.msgpack.decode(answer, type=Part) for answer in answers]
     # A cut inside the text of an event leaves two halves that no way can read: read it again in one go.
     clean = all(part.lost == 0 for part in parts) and not any(part.tail for part in parts[:-1])
     return parts if clean else None
@@ -118,17 +109,17 @@ def _cuts(path: Path, size: int, processes: int) -> list[int]:
     return sorted(set(cuts))
 
 
-def _main(path: str, begin: str, end: str, exact: str) -> int:
+def _main() -> None:
     gc.disable()
+    channel = to_parent()
+    path, begin, end, exact = msgspec.msgpack.decode(channel.receive(), type=tuple[str, int, int, bool])
     try:
-        part = stretch(Path(path), int(begin), int(end), exact=exact == "1")
+        part = stretch(Path(path), begin, end, exact=exact)
     except Imprecise:
-        return _IMPRECISE
-    except Exception:  # whatever it is, the file is read again in one go, and says there what is wrong
-        return _REFUSED
-    sys.stdout.buffer.write(msgspec.msgpack.encode(part))
-    return 0
+        channel.send(_IMPRECISE)
+    else:  # whatever else it is, the file is read again in one go, and says there what is wrong
+        channel.send(msgspec.msgpack.encode(part))
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))
+    _main()

@@ -22,7 +22,7 @@ import msgspec
 
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
-from laptime.trace.columns import Trace
+from laptime.trace.columns import HostKind, Trace
 from laptime.trace.reading import (
     assemble,
     nsys,
@@ -104,15 +104,16 @@ def _database(path: Path) -> Trace:
                 why = "its tables are neither those of Nsight Systems nor those of rocpd"
                 raise UsageError(f"{path} is no profile", why=why, next=step)
             rows, about = _TOOLS[tool].read(tables)
-    except (
-        OSError,
-        sqlite3.Error,
-        UnicodeDecodeError,
-    ) as error:  # the last in a message of damage
+            said = nsys.diagnostics(tables) if not rows.events and tool == "nsys" else []
+    except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last in a message of damage
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{path} cannot be read", why=why, next=step) from error
     if not rows.events:
-        why = "its tables of calls, kernels, copies and ranges are empty"
+        why = "; ".join(["its tables of calls, kernels, copies and ranges are empty", *said])
+        if tool == "nsys":
+            step = (
+                "nsys profile --trace=cuda,nvtx python SCRIPT, then nsys export --type sqlite REPORT.nsys-rep"
+            )
         raise UsageError(f"{path} has no events", why=why, next=step)
     return replace(assemble.trace([rows.part(size)], about, name=path.name), format=tool)
 
@@ -165,7 +166,17 @@ def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
     """
     if not any(part.events for part in parts) and (lost := sum(part.lost for part in parts)):
         raise no_trace(f"of {count(lost, 'element')} in its list none is an event")
-    return assemble.trace(parts, _metadata(parts), name=name, broken=broken)
+    trace = assemble.trace(parts, _metadata(parts), name=name, broken=broken)
+    host = trace.host
+    known = bool((host.kind != HostKind.OTHER).any()) or len(trace.device) + len(trace.memory)
+    if len(host) and not known:
+        called = ", ".join(trace.texts[name] for name in dict.fromkeys(host.name[:50].tolist()))
+        raise no_trace(
+            f"none of its {count(len(host), 'range')} is of a category that torch.profiler writes (cpu_op,"
+            f" user_annotation, cuda_runtime, kernel ...): there are neither operators nor work of a device."
+            f" They are called {called[:80]}{'...' if len(called) > 80 else ''}"
+        )
+    return trace
 
 
 def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[Part], str]:
@@ -175,9 +186,7 @@ def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[P
     except UsageError as error:
         if ahead.broken:
             raise UsageError(
-                f"{path} is damaged from its beginning",
-                why=ahead.broken,
-                next="write the trace again",
+                f"{path} is damaged from its beginning", why=ahead.broken, next="write the trace again"
             ) from error
         raise
     finally:

@@ -24,6 +24,7 @@ import numpy as np
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.kit.units import show
+from laptime.records.tables import OLDER
 from laptime.trace.columns import Trace
 from laptime.trace.reading import assemble
 from laptime.trace.reading.assemble import Rows
@@ -65,7 +66,8 @@ _GROWS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unm
 
 
 class Change(NamedTuple):
-    """An allocation (bytes > 0) or a free, with the totals after it; `at` is ns, `frames` innermost first."""
+    """An allocation (bytes > 0) or a free, with the totals after it; `at` is ns, `frames` innermost first.
+    `older`: it was there when the record began."""
 
     at: int
     bytes: int
@@ -73,6 +75,7 @@ class Change(NamedTuple):
     allocated: int
     reserved: int
     frames: tuple[tuple[str, int, str], ...]
+    older: bool = False
 
 
 class Action(NamedTuple):
@@ -103,7 +106,7 @@ def changes(record: Any, segments: list[Any]) -> list[Change]:
     allocated, made = _before(actions, existing) - sum(size for size, _ in older.values()), list[Change]()
     for address, (size, frames) in older.items():
         allocated += size
-        made.append(Change(begin, size, address, allocated, max(reserved, 0), frames))
+        made.append(Change(begin, size, address, allocated, max(reserved, 0), frames, True))
     for action in actions:
         reserved += _GROWS.get(action.name, 0) * action.size
         sign = 1 if action.name == "alloc" else -1 if action.name in _FREES else 0
@@ -114,10 +117,10 @@ def changes(record: Any, segments: list[Any]) -> list[Change]:
     return made
 
 
-def out_of_memory(record: Any) -> list[int]:
-    """Bytes of each request that failed."""
+def out_of_memory(record: Any) -> list[Action]:
+    """Each request that failed."""
     actions = (_action(entry) for entry in _lists(record))
-    return [action.size for action in actions if action is not None and action.name == "oom"]
+    return [action for action in actions if action is not None and action.name == "oom"]
 
 
 def _before(actions: list[Action], existing: dict[int, tuple[int, Any]]) -> int:
@@ -172,6 +175,11 @@ FORMAT = "snapshot"
 _CUDA = 1
 _NEXT = "torch.cuda.memory._record_memory_history(), steps, torch.cuda.memory._dump_snapshot(FILE)"
 _LIBRARY = re.compile(r"(site|dist)-packages/|/lib/python3|(^|/)torch/|^<|\.(c|cc|cpp|cu|h)$|^(\?\?)?$")
+_ALLOCATES = re.compile(
+    r"^torch::(unwind|CapturedTraceback)|CachingAllocator|^c10::(cuda|StorageImpl|Allocator|alloc)|^at::detail::empty"
+    r"|^at::(native::)?empty|^(cuda)?[mM]alloc|^$"
+)
+"""Functions that unwind the stack or allocate: the first frame behind them is who wanted the memory."""
 Frames = tuple[tuple[str, int, str], ...]
 
 
@@ -211,8 +219,11 @@ def _rows(records: list[Any], segments: list[dict[str, Any]]) -> tuple[Rows, lis
         found = changes(record, [each for each in segments if each.get("device", 0) == device])
         failed = out_of_memory(record)
         if failed:
-            requests = count(len(failed), "allocation")
-            warnings.append(f"cuda:{device}: {requests} failed, the largest of {show(max(failed), 'B')}")
+            largest, requests = max(failed, key=lambda each: each.size), count(len(failed), "allocation")
+            where = f" ({holder(largest.frames)}, {place(largest.frames)})" if largest.frames else ""
+            warnings.append(
+                f"cuda:{device}: {requests} failed, the largest of {show(largest.size, 'B')}{where}"
+            )
         if not found:
             continue
         at, size, address, allocated, reserved = (
@@ -230,6 +241,7 @@ def _rows(records: list[Any], segments: list[dict[str, Any]]) -> tuple[Rows, lis
             device_type=_CUDA,
             device=device,
             place=rows.texts(place(change.frames) for change in found),
+            holder=rows.texts(holder(change.frames, older=change.older) for change in found),
         )
     return rows, warnings
 
@@ -239,9 +251,47 @@ def place(frames: Frames) -> str:
     """The innermost line that is the user's, `pkg/file.py(12): function`; a library's where there is none."""
     python = [frame for frame in frames if frame[0].endswith(".py")]
     own = [frame for frame in python if not _LIBRARY.search(frame[0])]
-    for file, line, function in own or python or frames[:1]:
+    native = [frame for frame in frames if not _ALLOCATES.search(frame[2])]
+    for file, line, function in own or python:
         return f"{'/'.join(Path(file).parts[-2:])}({line}): {function}"
-    return ""
+    return native[0][2].partition("(")[0] if native else ""
+
+
+_HOLDERS = (
+    ("gradients", re.compile(r"AccumulateGrad|accumulate_grad|\bzero_grad\b|reducer\.cpp|Reducer::")),
+    (
+        "optimizer",
+        re.compile(r"torch/optim/|/optimizers?/|\b_init_group\b|apex/optimizers|bitsandbytes/optim"),
+    ),
+    (
+        "gradients",
+        re.compile(r"torch::autograd::(Engine|Node|generated)|autograd/graph\.py|_engine_run_backward"),
+    ),
+    (
+        "weights",
+        re.compile(
+            r"nn/modules/module\.py\|(_apply|convert|to|cuda)$|nn/init\.py|load_state_dict|from_pretrained"
+            r"|modeling_utils\.py|\|(reset_parameters|register_buffer)$|nn/parameter\.py"
+        ),
+    ),
+    (
+        "activations",
+        re.compile(r"\|(_?call_impl|_wrapped_call_impl|forward|backward|_conv_forward|\w*loss)$"),
+    ),
+)
+
+
+@lru_cache(1 << 16)
+def holder(frames: Frames, *, older: bool = False) -> str:
+    """What holds the memory, by the stack that allocated it: weights, gradients, activations, optimizer,
+    other. Of what was there before the record only the stack tells, where it has one."""
+    texts = [f"{file}|{function}" for file, _, function in frames]
+    for name, pattern in _HOLDERS:
+        if any(pattern.search(text) for text in texts):
+            return name
+    if any(function == "__init__" and "/torch/nn/" in file for file, _, function in frames):
+        return "weights"
+    return OLDER if older else "other"
 
 
 def _is_device(value: Any) -> bool:

@@ -114,7 +114,7 @@ class Cut:
                 return _of_events(start[1:])
             match = _ARRAY.search(head)
             if match:
-                self.head = head[: match.end()]
+                self.head = head[: match.end()].lstrip(b"\xef\xbb\xbf")
                 return _of_events(head[match.end() :])
             if not block or len(head) > _LARGEST or (start and not start.startswith(b"{")):
                 raise no_trace("there is no list called traceEvents in it" if start else "the file is empty")

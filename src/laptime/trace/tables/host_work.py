@@ -2,7 +2,7 @@
 
 Launching faster does not shorten it, so it is told apart from launching. Kinds claim the time in the order of
 `_KINDS`: an instant counts once. What is left between two launches further apart than `FAR` and than `MANY`
-times their usual distance is a `stretch`.
+times their usual distance is a `stretch`; where `FAR` is usual, each is one.
 
 Lies when: a function is called like one that prepares samples and does something else; or a loop of many
 threads prepares on one while it launches from another.
@@ -50,9 +50,9 @@ _is_convolution = names.matching(r"(cudnn|miopen)_(de)?conv\w*|convolution_(back
 
 def host_work(view: View) -> list[HostWork]:
     """One row a kind, most time first; [] where nothing of it is in the window."""
-    window = Ranges(*(np.array([edge], np.int64) for edge in view.window))
-    host_window = intervals.clip(window, int(view.steps.host_start.min()), int(view.steps.host_end.max()))
-    window = host_window if len(host_window.start) else window
+    on_host = intervals.union(view.steps.host_start, view.steps.host_end)
+    window = intervals.intersect(view.inside, on_host)
+    window = window if len(window.start) else view.inside
     idle = _idle(view)
     taken, rows = EMPTY, list[HostWork]()
     for kind, find in _KINDS.items():
@@ -66,9 +66,9 @@ def host_work(view: View) -> list[HostWork]:
 
 
 def _idle(view: View) -> Ranges:
-    """When no accelerator works; all of the window without one."""
+    """When no accelerator works; all of the steps without one."""
     device = view.trace.device
-    return intervals.gaps(intervals.union(device.start, device.end), *view.window)
+    return intervals.subtract(view.inside, intervals.union(device.start, device.end))
 
 
 @once
@@ -109,9 +109,17 @@ def _capture(view: View) -> Ranges:
 
 
 def _initialisation(view: View) -> Ranges:
-    """Long calls that make something for the first time, while the device has nothing to do."""
+    """Long calls that make something for the first time, while the device has nothing to do.
+
+    A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module. The
+    driver says so itself in what it does inside (`Lazy Function Loading`).
+    """
     host = view.trace.host
     rows = _named_calls(view, _makes_context)
+    launched = _named_calls(view, names.is_launch)
+    length = host.end[launched] - host.start[launched]
+    if len(launched):
+        rows = np.append(rows, launched[length >= max(LONG, MANY * int(np.median(length)))])
     idle = intervals.within(_idle(view), host.start[rows], host.end[rows])
     length = host.end[rows] - host.start[rows]
     rows = rows[(length >= LONG) & (idle > 0.9 * length)]
@@ -151,7 +159,7 @@ def _stretches(view: View) -> Ranges:
     low, high = int(view.steps.host_start.min()), int(view.steps.host_end.max())
     begin, stop = np.append(low, end), np.append(start, high)
     usual = int(np.median(stop - begin)) if len(launched) > MANY else 0
-    far = stop - begin >= max(FAR, MANY * usual)
+    far = stop - begin >= max(FAR, MANY * usual if usual < FAR else 0)
     other = phases.loading(view) | phases.named(view, names.is_host_collective) | _calls(view)
     other |= phases.operators(view)
     other[_long_leaves(view)] = False

@@ -1,4 +1,4 @@
-"""Why the device was idle: every gap between two activities of an accelerator, attributed to the nanosecond.
+"""Why the device was idle in the steps: every gap between two activities, attributed to the nanosecond.
 
 A gap [g0, g1) ends with an activity, and that was launched by a call [l0, l1) on a host thread:
 
@@ -59,8 +59,7 @@ PYTHON = "Python"
 def idle(view: View) -> Idle | None:
     """Causes by time, those without time left out; None without work of an accelerator in the window."""
     device = view.trace.device
-    begin, end = view.window
-    inside = (device.start < end) & (device.end > begin)
+    inside = intervals.within(view.inside, device.start, device.end) > 0
     used_devices = np.unique(device.device[inside]).tolist()
     if not used_devices:
         return None
@@ -72,7 +71,9 @@ def idle(view: View) -> Idle | None:
         ledger.open(gaps)
         _after_launch(ledger, gaps)
         _before_launch(ledger, host, gaps, busy)
-    return Idle(total_ns=ledger.total, window_ns=(end - begin) * len(used_devices), causes=ledger.causes())
+    return Idle(
+        total_ns=ledger.total, window_ns=view.inside.total * len(used_devices), causes=ledger.causes()
+    )
 
 
 class _Gaps(NamedTuple):
@@ -91,7 +92,7 @@ class _Gaps(NamedTuple):
 def _gaps(view: View, rows: Index, busy: Ranges) -> _Gaps:
     """Gaps between these device rows in the window, and what launched the activities that end them."""
     host, device = view.trace.host, view.trace.device
-    start, end = intervals.gaps(busy, *view.window)
+    start, end = intervals.subtract(view.inside, busy)
     following = np.searchsorted(device.start[rows], end)
     last = following == len(rows)
     launch = np.where(last, NONE, view.links.launch[rows[np.minimum(following, len(rows) - 1)]])

@@ -13,7 +13,7 @@ import numpy as np
 
 from laptime.records.profile import Fusible
 from laptime.records.tables import KernelRow
-from laptime.trace import intervals, kernel_families, names, phases
+from laptime.trace import intervals, names, phases
 from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Ints, Mask, Rows
 from laptime.trace.intervals import Groups, group
 from laptime.trace.tables.operators import calls_of
@@ -58,7 +58,7 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
     np.minimum.at(shortest, groups.of, duration)
     of_kind = kinds(view)[rows]
     kind = np.argmax([groups.sums(duration * (of_kind == at)) for at in range(len(KINDS))], axis=0)
-    matrix = kernel_families.uses_tensor_cores([texts[name] for name in groups.codes[0]])
+    matrix = names.uses_tensor_cores([texts[name] for name in groups.codes[0]])
     eligible = groups.sums(_eligible(view)[rows]) > 0
     per_sm = _means(groups, device.blocks_per_sm[rows], duration)
     occupancy = _means(groups, device.occupancy[rows], duration)
@@ -71,7 +71,7 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
             name=name,
             group=KINDS[kind[at]],
             **launch,
-            family=kernel_families.name_of(name),
+            family=names.name_of(name),
             tensor_cores=bool(matrix[at]),
             operator_eligible=bool(eligible[at]),
             calls=int(calls[at]),

@@ -17,10 +17,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from laptime.records.tables import CopyRow, Launches, LaunchRow
 from laptime.trace import host_time, intervals, names, stacks
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.host_time import Words
 from laptime.trace.tables.overview import BUCKETS
 from laptime.trace.view import View, of_host
 
@@ -191,11 +193,37 @@ def copies(view: View) -> list[CopyRow]:
     direction = np.where(device.kind[rows] == DeviceKind.MEMSET, "memset", direction)
     exposed = _exposed(view, rows)
     waited = _waited(view, rows)
+    uploads = _uploads(view, rows, direction)
     table = []
     for key in sorted(set(zip(direction.tolist(), memory.tolist(), strict=True))):
         in_group = (direction == key[0]) & (memory == key[1])
-        table.append(_row(view, key, rows[in_group], exposed[in_group], waited[in_group]))
+        moved = rows[in_group & uploads]
+        row = _row(view, key, rows[in_group], exposed[in_group], waited[in_group])
+        length = int((device.end - device.start)[moved].sum())
+        table.append(structs.replace(row, upload_calls=len(moved), upload_ns=length))
     return sorted(table, key=lambda row: -row.total_ns)
+
+
+UPLOAD = 16
+"""Copies to the device in one row, without a kernel between them, from which on a model is moved."""
+
+
+def _uploads(view: View, rows: Index, direction: Words) -> Mask:
+    """Which copies move a model: those before the first kernel of their device, and the one row of at least
+    `UPLOAD` that is longer than twice any other (a batch of many tensors comes again)."""
+    device, kernel = view.trace.device, view.trace.device.kind == DeviceKind.KERNEL
+    uploads = np.zeros(len(rows), bool)
+    if not view.steps.number.any() and len(view.steps.number) == 1:
+        for gpu in np.unique(device.device[rows]).tolist():
+            first = device.start[kernel & (device.device == gpu)].min(initial=np.iinfo(np.int64).max)
+            uploads |= (device.device[rows] == gpu) & (device.start[rows] < first) & (direction == "HtoD")
+    before = np.cumsum(kernel)[rows]  # copies with as many kernels before them are one row
+    _, of, number = np.unique(before[direction == "HtoD"], return_inverse=True, return_counts=True)
+    if len(number) and (longest := int(number.max())) >= UPLOAD:
+        others = np.delete(number, int(np.argmax(number))).max(initial=0)
+        if longest > 2 * others:
+            uploads[np.flatnonzero(direction == "HtoD")[of == np.argmax(number)]] = True
+    return uploads
 
 
 def _row(view: View, key: tuple[str, str], rows: Index, exposed: Ints, waited: Mask) -> CopyRow:

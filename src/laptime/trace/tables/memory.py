@@ -8,27 +8,20 @@ Lies when: other programs, or allocators that PyTorch does not know, use the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
-from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
+from laptime.records.tables import OLDER, LiveAtPeak, Memory, MemoryPoint, MemoryRow
 from laptime.trace import intervals
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents, Rows
 from laptime.trace.intervals import group
 from laptime.trace.view import View, of_host
 
 DEVICES = {
-    0: "cpu",
-    1: "cuda",
-    6: "hip",
-    9: "xla",
-    12: "xpu",
-    13: "mps",
-    15: "hpu",
-    19: "mtia",
-    20: "privateuse",
-}
+    0: "cpu", 1: "cuda", 6: "hip", 9: "xla", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse",
+}  # fmt: skip
 """c10::DeviceType of PyTorch, those that allocate."""
 
 BUCKETS = 500
@@ -82,6 +75,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
     reserved = int(events.reserved[totals].max(initial=NONE))
     blocks = _blocks(events, rows)
     live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
+    holders = _holders(view, blocks, peak, unknown or 0) if peak is not None else []
     return Memory(
         device=device_name(kind, index),
         peak=int(events.allocated[peak]) if peak is not None else None,
@@ -93,6 +87,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         curve=_curve(events, totals),
         live=live,
         unknown_live=unknown,
+        holders=holders,
         operators=_places(view, rows) if _placed(events) else _operators(view, owners, calls, rows),
         events=len(rows),
         blocks=int(((blocks.alloc >= 0) & blocks.freed).sum()),
@@ -254,13 +249,13 @@ def _blocks(events: MemoryEvents, rows: Ints) -> _Blocks:
 def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list[LiveAtPeak], int | None]:
     """Blocks alive after event `peak` by operator, and the bytes that were there before the trace."""
     events, host, texts = view.trace.memory, view.trace.host, view.trace.texts
-    alive = blocks.alloc[(blocks.alloc >= 0) & (blocks.alloc <= peak) & (blocks.gone > peak)]
+    alive = _alive(blocks, peak)
     if not len(blocks.alloc):
         return [], None
     sums: dict[str, list[int]] = {}
     named = [of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)]
     if _placed(events):
-        named[0] = events.place[alive]
+        named[0] = np.where(events.place[alive] >= 0, events.place[alive], events.holder[alive])
     groups = group(*named)
     columns = (*groups.codes, groups.sums(events.bytes[alive]), groups.sizes())
     for name, around, size, number in zip(*(column.tolist() for column in columns), strict=True):
@@ -275,6 +270,23 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
         int(events.allocated[peak]) - live_bytes, 0
     )
+
+
+def _alive(blocks: _Blocks, peak: int) -> Ints:
+    """Allocations of the blocks that are there after event `peak`."""
+    return blocks.alloc[(blocks.alloc >= 0) & (blocks.alloc <= peak) & (blocks.gone > peak)]
+
+
+def _holders(view: View, blocks: _Blocks, peak: int, unknown: int) -> list[tuple[str, int]]:
+    """Bytes at event `peak` by what holds them; those that were freed later and never allocated are older."""
+    events, texts = view.trace.memory, view.trace.texts
+    alive = _alive(blocks, peak)
+    if not (events.holder >= 0).any():
+        return []
+    sums = Counter[str]({OLDER: unknown} if unknown else {})
+    for name, size in zip(events.holder[alive].tolist(), events.bytes[alive].tolist(), strict=True):
+        sums[texts[name]] += size
+    return sums.most_common()
 
 
 def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import AnnotationRow, OperatorRow, StackRow
-from laptime.trace import intervals, kernel_families, names, stacks
+from laptime.trace import intervals, names, stacks
 from laptime.trace import names as families
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask, Rows
 from laptime.trace.intervals import Groups, group
@@ -86,7 +86,7 @@ def calls_of(view: View) -> Calls:
     launched = np.flatnonzero(links.operator >= 0)
     by = call[links.operator[launched]]
     duration = (device.end - device.start)[launched]
-    matrix = names.rows(view.trace.texts, device.name, kernel_families.uses_tensor_cores)[launched]
+    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
     matrix &= device.kind[launched] == DeviceKind.KERNEL
     could = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
     could &= call == np.arange(len(host))

@@ -17,7 +17,7 @@ from itertools import accumulate
 import numpy as np
 
 from laptime.records.overview import Breakdown, DeviceUse, Overview, Step, Synchronisation, Totals
-from laptime.trace import host_time, intervals, kernel_families, names, phases, stacks
+from laptime.trace import host_time, intervals, names, phases, stacks
 from laptime.trace.columns import DeviceKind, DeviceWork, Floats, HostKind, Ints, Mask, Trace
 from laptime.trace.intervals import Ranges
 from laptime.trace.tables import idle
@@ -38,10 +38,10 @@ def overview(view: View, rows: list[Step] | None = None) -> Overview:
         totals=totals(view.trace),
         idle=idle.idle(view),
         synchronisations=find(view),
-        plugin_communication_ns=mean(plugin_breakdown(view)).communication_ns,
         phases=phases.phases(view),
         cpu_threads=threads,
         threads_busy=busy,
+        between_ns=(view.window[1] - view.window[0] - view.inside.total) // len(view.steps.number),
         unrecorded_ns=silent.total // len(view.steps.number),
         profiling_ns=intervals.intersect(silent, host_time.profiling(view)).total // len(view.steps.number),
     )
@@ -81,22 +81,7 @@ def breakdown(view: View) -> list[Breakdown]:
     device, texts = view.trace.device, view.trace.texts
     talks = names.rows(texts, device.name, names.is_communication)
     carried_out = names.rows(texts, view.trace.host.name, names.is_host_collective)
-    return _by_priority(view, talks, carried_out, (HostKind.RUNTIME, HostKind.DRIVER))
-
-
-def plugin_breakdown(view: View) -> list[Breakdown]:
-    """One a step, as the TensorBoard plugin counts: communication is the host range of five collectives, with
-    their kernels only in format A (later ones lost the ids that it needs); driver calls do not count.
-
-    Source: rules of kineto's tb_plugin. Left out are its faults: ranges projected onto streams counted as
-    work of the host; where a step was full, lower categories were counted as if nothing were taken.
-    """
-    host, device, texts = view.trace.host, view.trace.device, view.trace.texts
-    ranges = names.rows(texts, host.name, names.is_collective_plugin)
-    talks = np.zeros(len(device), bool)
-    if view.trace.format == "A" and ranges.any():
-        talks = names.rows(texts, device.name, names.is_nccl)
-    return _by_priority(view, talks, ranges, (HostKind.RUNTIME,))
+    return by_priority(view, talks, carried_out, (HostKind.RUNTIME, HostKind.DRIVER))
 
 
 def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
@@ -111,7 +96,7 @@ def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
     return Breakdown(**dict(zip(CATEGORIES, parts, strict=True)))
 
 
-def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKind]) -> list[Breakdown]:
+def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKind]) -> list[Breakdown]:
     """The breakdown, given which rows communicate: device rows in `talks`, host rows in `talking`."""
     trace, steps = view.trace, view.steps
     device, host = trace.device, trace.host
@@ -151,13 +136,12 @@ BUCKETS = 100
 
 def use(view: View) -> list[DeviceUse]:
     """One row per accelerator that worked in the window, by id."""
-    begin, end = view.window
-    if end <= begin:
+    if not view.inside.total:
         return []
     device = view.trace.device
-    matrix = names.rows(view.trace.texts, device.name, kernel_families.uses_tensor_cores)
+    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)
     could = eligible(view, matrix)
-    inside = (device.start < end) & (device.end > begin)
+    inside = intervals.within(view.inside, device.start, device.end) > 0
     return [
         _of(view, inside & (device.device == id_), matrix, could) for id_ in np.unique(device.device[inside])
     ]
@@ -183,17 +167,16 @@ def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_co
 def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
     """Use of one accelerator, from its rows inside the window, those on tensor cores and those eligible
     for them."""
-    begin, end = view.window
-    device, window = view.trace.device, end - begin
-    start, stop = np.maximum(device.start, begin), np.minimum(device.end, end)
+    device, inside = view.trace.device, view.inside
+    window, length = inside.total, intervals.within(inside, device.start, device.end)
     kernel = rows & (device.kind == DeviceKind.KERNEL)
     talks = kernel & names.rows(view.trace.texts, device.name, names.is_communication)
 
     def union(take: Mask) -> Ranges:
-        return intervals.union(start[take], stop[take])
+        return intervals.intersect(inside, _union(device, take))
 
     def time(take: Mask) -> int:
-        return int((stop - start)[take].sum())
+        return int(length[take].sum())
 
     compute, communication = union(kernel & ~talks), union(talks)
     memcpy, memset = (
@@ -204,13 +187,13 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
     busy = intervals.join(kernels, copies)
     overlapped = intervals.intersect(communication, compute).total
     computing = time(kernel & ~talks)
-    unknown = kernel & ~talks & names.rows(view.trace.texts, device.name, kernel_families.unknown)
+    unknown = kernel & ~talks & names.rows(view.trace.texts, device.name, names.unknown)
     return DeviceUse(
         device=int(device.device[np.argmax(rows)]),
         utilization=kernels.total / window,
         busy=busy.total / window,
-        sm_efficiency=_sm_efficiency(start[kernel], stop[kernel], device.blocks_per_sm[kernel], window),
-        occupancy=_occupancy((stop - start)[kernel], device.occupancy[kernel]),
+        sm_efficiency=_sm_efficiency(device, kernel, inside),
+        occupancy=_occupancy(length[kernel], device.occupancy[kernel]),
         tensor_core_share=time(kernel & ~talks & matrix) / computing if computing else None,
         tensor_core_eligible=time(kernel & ~talks & could) / computing if computing else None,
         compute_ns=compute.total,
@@ -223,23 +206,23 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
         unknown_share=time(unknown) / computing if computing else None,
         exposed_copy_ns=intervals.subtract(copies, kernels).total,
         idle_ns=window - busy.total,
-        busy_curve=_curve(busy, begin, end),
+        busy_curve=_curve(busy, *view.window),
     )
 
 
-def _sm_efficiency(start: Ints, end: Ints, blocks_per_sm: Floats, window: int) -> float | None:
-    """Integral of min(sum of blocks per SM of the running kernels, 1) / window; None where no kernel says.
+def _sm_efficiency(device: DeviceWork, kernel: Mask, inside: Ranges) -> float | None:
+    """Mean over the steps of min(sum of blocks per SM of the running kernels, 1); None where no kernel says.
 
     Lies when: one block does not keep an SM busy, which is the rule for small blocks.
     """
-    estimated = blocks_per_sm > 0  # NaN is not
+    estimated = kernel & (device.blocks_per_sm > 0)  # NaN is not
     if not estimated.any():
         return None
-    at = np.concatenate([start[estimated], end[estimated]])
-    change = np.concatenate([blocks_per_sm[estimated], -blocks_per_sm[estimated]])
+    blocks = device.blocks_per_sm[estimated]
+    at = np.concatenate([device.start[estimated], device.end[estimated]])
     order = np.argsort(at, kind="stable")
-    running = np.clip(np.cumsum(change[order])[:-1], 0, 1)
-    return float((running * np.diff(at[order])).sum() / window)
+    running = np.clip(np.cumsum(np.concatenate([blocks, -blocks])[order])[:-1], 0, 1)
+    return float((running * intervals.within(inside, at[order][:-1], at[order][1:])).sum() / inside.total)
 
 
 def _occupancy(length: Ints, percent: Floats) -> float | None:
@@ -248,7 +231,7 @@ def _occupancy(length: Ints, percent: Floats) -> float | None:
     Lies when: the estimate comes from the launch configuration alone, as kineto's does.
     """
     estimated = ~np.isnan(percent)
-    total = int(length[estimated].sum())
+    total = int(length[estimated].sum()) if (percent > 0).any() else 0  # 0 is what is written without one
     return float((percent[estimated] * length[estimated]).sum() / total / 100) if total else None
 
 

@@ -17,23 +17,12 @@ ARROWS = 6_000
 """As many ranges and arrows as a page can draw and carry."""
 
 CATEGORIES = [
-    "operator",
-    "annotation",
-    "runtime",
-    "python",
-    "kernel",
-    "communication",
-    "memcpy",
-    "memset",
-    "data",
-]
+    "operator", "annotation", "runtime", "python", "kernel", "communication", "memcpy", "memset", "data",
+]  # fmt: skip
 _OF_HOST = {
-    HostKind.OPERATOR: "operator",
-    HostKind.ANNOTATION: "annotation",
-    HostKind.RUNTIME: "runtime",
-    HostKind.DRIVER: "runtime",
-    HostKind.PYTHON: "python",
-}
+    HostKind.OPERATOR: "operator", HostKind.ANNOTATION: "annotation", HostKind.RUNTIME: "runtime",
+    HostKind.DRIVER: "runtime", HostKind.PYTHON: "python",
+}  # fmt: skip
 _OF_DEVICE = {DeviceKind.KERNEL: "kernel", DeviceKind.MEMCPY: "memcpy", DeviceKind.MEMSET: "memset"}
 
 

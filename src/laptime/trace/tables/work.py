@@ -26,7 +26,7 @@ from laptime.analysis.operator_work import Counted
 from laptime.analysis.products import Shape
 from laptime.records.overview import OperatorClass, Roofline, Work
 from laptime.records.profile import JSON_FORMATS
-from laptime.trace import host_time, intervals, kernel_families, names
+from laptime.trace import host_time, intervals, names
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
 from laptime.trace.intervals import Groups, group
 from laptime.trace.tables.operators import Calls, calls_of, listed
@@ -100,7 +100,7 @@ def _on_device(view: View, calls: Calls) -> _Spent:
     moves[copies] = np.isin(host_time.sorts(view, copies.astype(np.int32))[0], ("HtoD", "DtoH"))
     launched = (view.links.operator >= 0) & ~talks & ~moves
     by = calls.own[view.links.operator[launched]]
-    matrix = names.rows(texts, device.name, kernel_families.uses_tensor_cores)[launched]
+    matrix = names.rows(texts, device.name, names.uses_tensor_cores)[launched]
     apart = [_apart(view, "communication", talks, None), _apart(view, "transfer", moves, device.bytes)]
     apart.append(_apart(view, "other", (view.links.operator < 0) & ~talks & ~moves, None))
     return _Spent(

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -51,8 +51,9 @@ class Sort(NamedTuple):
     place: str = ""
 
 
-def sort(kind: Kind, facts: Mapping[str, Fact]) -> Sort | None:
-    """What this event is; None for what has no duration to tell."""
+def sort(kind: Kind, facts: Mapping[str, Fact], launched: Container[object] = ()) -> Sort | None:
+    """What this event is; None for what has no duration to tell. `launched`: correlations of the devices'
+    work: a range with one of them launched it, and TensorFlow gives it the name of the kernel."""
     name = kind.name or kind.shown
     if not name or _MOMENT.match(name):
         return None
@@ -65,6 +66,11 @@ def sort(kind: Kind, facts: Mapping[str, Fact]) -> Sort | None:
         return Sort(HostKind.ANNOTATION if called.startswith("__") else HostKind.OPERATOR, called)
     if "correlation_id" in facts and _CALL.match(name):
         return Sort(HostKind.RUNTIME if name.startswith("cuda") else HostKind.DRIVER, name)
+    if facts.get("correlation_id") in launched:
+        call = (
+            "cuMemcpyAsync" if "emcpy" in name else "cuMemsetAsync" if "emset" in name else "cuLaunchKernel"
+        )
+        return Sort(HostKind.DRIVER, call, name)
     if name == _EXECUTOR:
         return Sort(HostKind.OPERATOR, name)
     if name.startswith("$"):
@@ -221,6 +227,27 @@ def properties(plane: Plane, device: int) -> dict[str, Any]:
         "computeMinor": facts.get("compute_cap_minor"),
         "numSms": facts.get("core_count"),
     }
+
+
+def correlations(planes: Sequence[Plane]) -> frozenset[Fact]:
+    """Those of the work on streams."""
+    lines = (line for plane in planes for line in plane.lines if _STREAM.match(line.name))
+    found = (event.facts.get("correlation_id") for line in lines for event in line.events)
+    return frozenset(each for each in found if each is not None)
+
+
+def of_device(planes: Sequence[Plane]) -> list[Mark]:
+    """The steps that TensorFlow derived itself (line `Steps` of a device), where the host shows none."""
+    for plane in planes:
+        events = [event for line in plane.lines if line.name == "Steps" for event in line.events]
+        if events:
+            names = (_name(plane.kinds, event) for event in events)
+            numbers = [int(name) if name.isdecimal() else at for at, name in enumerate(names)]
+            return [
+                Mark(f"ProfilerStep#{number}", event.start, event.end)
+                for number, event in zip(numbers, events, strict=True)
+            ]
+    return []
 
 
 def rows(plane: Plane, device: int) -> Iterator[dict[str, Any]]:

@@ -94,33 +94,30 @@ def _plane(data: bytes, at: int, end: int) -> Plane:
 
 def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
     """An entry of event_metadata (name 2, display name 4) or of stat_metadata (name 2)."""
-    number, kind = 0, Kind("", "")
+    number, texts = 0, dict[int, str]()
     for field, value, stop in fields(data, at, end):
         if field == 1 and stop == NUMBER:
             number = signed(value)
         elif _whole(field, 2, stop):
-            texts = {
-                inner: _text(data, begin, last)
-                for inner, begin, last in fields(data, value, stop)
-                if inner in (2, 4) and last != NUMBER
-            }
-            kind = Kind(texts.get(2, ""), texts.get(4, ""))
-    return number, kind
+            texts = _texts(data, value, stop, (2, 4))
+    return number, Kind(texts.get(2, ""), texts.get(4, ""))
+
+
+def _texts(data: bytes, at: int, end: int, wanted: tuple[int, ...]) -> dict[int, str]:
+    """Texts of these fields."""
+    found = ((field, begin, stop) for field, begin, stop in fields(data, at, end) if field in wanted)
+    return {field: _text(data, begin, stop) for field, begin, stop in found if stop != NUMBER}
 
 
 def _line(data: bytes, at: int, end: int, words: Words) -> Line:
-    name, display_name, began = "", "", 0
-    events = []
+    texts, began, events = _texts(data, at, end, (2, 11)), 0, []
     for field, value, stop in fields(data, at, end):
-        if _whole(field, 2, stop):
-            name = _text(data, value, stop)
-        elif _whole(field, 11, stop):
-            display_name = _text(data, value, stop)
-        elif field == 3 and stop == NUMBER:
+        if field == 3 and stop == NUMBER:
             began = signed(value)
         elif _whole(field, 4, stop):
             events.append((value, stop))
-    return Line(display_name or name, [_event(data, *each, began, words) for each in events])
+    name = texts.get(11) or texts.get(2, "")
+    return Line(name, [_event(data, *each, began, words) for each in events])
 
 
 def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:
