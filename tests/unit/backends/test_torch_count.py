@@ -78,7 +78,7 @@ def test_operators_of_other_packages_are_not_known_to_be_light() -> None:
 
 
 def test_nothing_to_count_is_no_zero() -> None:
-    values, receipt = counted(nn.Sequential(nn.ReLU(), nn.BatchNorm1d(3)), torch.ones(2, 3))
+    values, receipt = counted(nn.Sequential(nn.ReLU(), nn.BatchNorm1d(3)).eval(), torch.ones(2, 3))
     assert "flops" not in values
     assert "macs" not in values
     assert values["params/all"] == 6
