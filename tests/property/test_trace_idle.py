@@ -192,13 +192,13 @@ def test_whatever_the_trace_causes_sum_to_the_time_without_work(
     linked = link(trace)
     view = View(trace, linked, find_steps(trace, linked))
     found = idle.idle(view)
-    begin, end = view.window
+    steps = list(zip(view.steps.start.tolist(), view.steps.end.tolist(), strict=True))
     total = 0
     for device in set(trace.device.device.tolist()):
         own = trace.device.device == device
         spans = list(zip(trace.device.start[own].tolist(), trace.device.end[own].tolist(), strict=True))
-        if any(low < end and high > begin for low, high in spans):
-            instants = range(begin, end, 1000)
+        if any(max(low, begin) < min(high, end) for low, high in spans for begin, end in steps):
+            instants = (at for begin, end in steps for at in range(begin, end, 1000))
             total += sum(1000 for at in instants if not any(low <= at < high for low, high in spans))
     assert (found.total_ns if found else 0) == total
     assert sum(by_cause(found).values()) == total

@@ -111,13 +111,13 @@ def _capture(view: View) -> Ranges:
 def _initialisation(view: View) -> Ranges:
     """Long calls that make something for the first time, while the device has nothing to do.
 
-    A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module. The
-    driver says so itself in what it does inside (`Lazy Function Loading`).
+    A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module.
     """
     host = view.trace.host
     rows = _named_calls(view, _makes_context)
     launched = _named_calls(view, names.is_launch)
     length = host.end[launched] - host.start[launched]
+    length -= intervals.within(host_time.profiling(view), host.start[launched], host.end[launched])
     if len(launched):
         rows = np.append(rows, launched[length >= max(LONG, MANY * int(np.median(length)))])
     idle = intervals.within(_idle(view), host.start[rows], host.end[rows])
