@@ -87,7 +87,7 @@ def outcome(run: Run) -> Outcome:
         return limited or _without_recipe(tuning)
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
-        return gained
+        return "patch fails" if tuning.patch.contradictions else gained
     if tuning.gate.word != "passed":
         return "gate undecided"
     return "patch fails" if broken_patch(tuning) else limited or gained
@@ -181,15 +181,12 @@ def detectable(run: Run) -> float | None:
 def in_measured_steps(tuning: Tuning) -> Tuning:
     """The session with every time of a step on the scale of the steps that were measured afresh.
 
-    A diagnosis leaves parts out, a trace slows the step that it records: both tell shares. Printed in
-    seconds of their own they would be further answers to how long a step takes.
+    A diagnosis leaves parts out: seconds of its own would be another answer to how long a step takes.
     """
     return structs.replace(
         tuning,
         before=_in_measured(tuning.before, tuning.baseline),
         after=_in_measured(tuning.after, tuning.final),
-        breakdown_before=_parts_of(tuning.breakdown_before, tuning.baseline),
-        breakdown_after=_parts_of(tuning.breakdown_after, tuning.final),
     )
 
 
@@ -205,13 +202,6 @@ def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diag
         suspects=[structs.replace(each, saves=factor * each.saves) for each in diagnosis.suspects],
         sentence=diagnosis.sentence.replace(show(diagnosis.step, "s"), show(measured.step, "s")),
     )
-
-
-def _parts_of(parts: dict[str, float], measured: Measured | None) -> dict[str, float]:
-    whole = sum(parts.values())
-    if measured is None or not _are_times(whole, measured.step):
-        return parts
-    return {name: seconds * measured.step / whole for name, seconds in parts.items()}
 
 
 def _are_times(*seconds: float) -> bool:

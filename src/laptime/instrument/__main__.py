@@ -10,7 +10,6 @@ import os
 import sys
 
 from laptime.instrument import messages, program, tensorflow
-from laptime.instrument import program as sources
 from laptime.instrument.hooks import Hooks, observe_ranks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.messages import Settings
@@ -29,7 +28,7 @@ def main() -> int:
     hooks = Hooks(observer, observe_ranks)
     other = tensorflow.Hooks(observer)
     watches = [WhenImported("torch", hooks.install), WhenImported("tensorflow", other.install)]
-    undo = sources.install(settings.sources)
+    undo = program.install(settings.sources)
     for watch in watches:
         watch.install()
     try:

@@ -6,26 +6,27 @@
     Optimizer               step                through torch's own global hooks
     Optimizer               __init__            tells that this is training, before anything has stepped
     torch.multiprocessing   spawn               started ranks are observed, too
+    torch                   save                a checkpoint is no part of a step
 
 `Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow
 path, seven times as expensive. Once the loop has settled, only the classes of its outermost modules stay
 wrapped, so that the modules inside cost nothing. Code that is being compiled passes through: the wrapper is
-in no graph; and what was compiled stays as it was compiled: there it is not taken off before the end.
+in no graph; and what was compiled stays as it was compiled: there it is not taken off before the end. A call
+that is traced (`torch.jit.trace`, an export) is none of the loop's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import os
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from laptime.instrument.importing import in_children
 from laptime.instrument.messages import Settings
-from laptime.instrument.step_observer import StepObserver, Stop
-from laptime.instrument.steps import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock, Steps
+from laptime.instrument.step_observer import StepObserver
+from laptime.instrument.steps import BACKWARD, DATA, FORWARD, OPTIMIZER, StepFinder, Stop
 
 SPAWN = "torch.multiprocessing.spawn"
 """The module that starts ranks."""
@@ -33,23 +34,10 @@ _KNOWN = "_laptime"
 """What is known of a loader's iterator is kept in it: it lives for an epoch."""
 
 
-class Listener(Protocol):
-    """What hooks tell of the loop: `laptime.instrument.step_observer.StepObserver`."""
-
-    phases: PhaseClock
-    steps: Steps
-    on_settled: Callable[[], None]
-
-    def fetch(self, loader: int) -> None: ...
-    def exhausted(self, loader: int) -> None: ...
-    def forward(self, module: int) -> None: ...
-    def optimizer(self, optimizer: int) -> None: ...
-
-
 class Hooks:
     """Wraps torch's functions. `undo` gives back the very objects that were there."""
 
-    def __init__(self, listener: Listener, observe_ranks: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, listener: StepFinder, observe_ranks: Callable[[Any], Any] | None = None) -> None:
         """`observe_ranks` wraps the function that torch starts ranks with; None leaves ranks alone."""
         self._listener = listener
         self._observe_ranks = observe_ranks
@@ -57,7 +45,6 @@ class Hooks:
         self._handles: list[Any] = []
         self._samplers: dict[int, Any] = {}
         self._outermost: set[type] = set()
-        self._pid = os.getpid()
 
     def install(self) -> None:
         """Wrap; torch is imported already."""
@@ -69,6 +56,8 @@ class Hooks:
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
+        self._replace(torch, "save", self._save)
+        self._is_grad_enabled = torch.is_grad_enabled
         self._replace(torch.optim.Optimizer, "__init__", self._created)
         self._spawned()
         self._hook_steps()
@@ -132,7 +121,7 @@ class Hooks:
 
     def _calls(self, module: Any, inputs: Any) -> None:
         """An outermost module is about to be called with these inputs."""
-        self._listener.forward(id(module))
+        self._listener.forward(id(module), graded=self._is_grad_enabled())
 
     def _failed(self) -> None:
         """The call of an outermost module has raised."""
@@ -174,14 +163,16 @@ class Hooks:
         return id(owner)
 
     def _call(self, original: Any) -> Any:
+        import torch
         from torch.compiler import is_compiling
 
+        is_tracing: Any = torch._C._is_tracing
         calls, failed = self._calls, self._failed
         phases, outermost = self._listener.phases, self._outermost
 
         # The name `self` is what torch's profiler looks for to find modules.
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if phases.is_closed or is_compiling() or not phases.is_free_for(FORWARD):
+            if phases.is_closed or is_compiling() or is_tracing() or not phases.is_free_for(FORWARD):
                 return original(self, *args, **kwargs)
             outermost.add(type(self))
             calls(self, (args, kwargs))
@@ -211,6 +202,13 @@ class Hooks:
                 phases.leave()
 
         return backward
+
+    def _save(self, original: Any) -> Any:
+        def save(*args: Any, **kwargs: Any) -> Any:
+            self._listener.steps.saved()
+            return original(*args, **kwargs)
+
+        return save
 
     def _created(self, original: Any) -> Any:
         steps = self._listener.steps

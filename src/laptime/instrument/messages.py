@@ -111,7 +111,7 @@ class Observed:
         source: what steps were found by: optimizer, loader, forward; "" for none.
         seen: signals by kind.
         settled: steps before the timing.
-        untraced, traced: samples of steps without and with the profiler.
+        untraced, traced: samples of steps without and with the profiler. outside: ns between untraced steps.
         cycles: traces that were recorded whole; traces: their files in this folder.
         primitives: lines of oneDNN, added up, of one more step; None when not observed.
         clock: what `wall` was read from.
@@ -127,6 +127,7 @@ class Observed:
     settled: int = 0
     untraced: list[Sample] = field(default_factory=list)
     traced: list[Sample] = field(default_factory=list)
+    outside: int = 0
     traces: list[str] = field(default_factory=list)
     primitives: list[dict[str, Any]] | None = None
     clock: str = "host"

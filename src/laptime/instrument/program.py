@@ -17,7 +17,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from laptime.instrument.messages import Ended
-from laptime.instrument.step_observer import Stop
+from laptime.instrument.steps import Stop
 
 
 def run(words: list[str], *, is_module: bool) -> Ended:

@@ -21,7 +21,7 @@ from laptime.instrument import messages
 from laptime.instrument.device import Device
 from laptime.instrument.messages import Observed, Sample, Settings, rank, world
 from laptime.instrument.recorder import Capture, Recorder
-from laptime.instrument.steps import NAMES, Cut, PhaseClock, Steps
+from laptime.instrument.steps import NAMES, Cut, StepFinder
 
 FEWEST = 5
 """Untraced steps, however long they take."""
@@ -32,17 +32,9 @@ TOGETHER = 20
 """Untraced steps of each of several ranks: they must agree without a word, so no clock decides."""
 ATTEMPTS = 3
 """Windows that epochs may cut off in their warm-up before a single step is traced without one."""
-SWALLOWED = 3
-"""So often may a script catch our end before its process is ended."""
-
-
 LOOK = 20_000_000
 """Nanoseconds between two looks whether enough steps were timed."""
 _ENDS_AND_BEGINS = Cut.ENDS | Cut.BEGINS
-
-
-class Stop(BaseException):
-    """All is observed: unwinds the script. No Exception, so that `except Exception` lets it through."""
 
 
 _Moment = tuple[int, int, Any]
@@ -51,30 +43,20 @@ _Step = tuple[_Moment, _Moment, list[int]]
 """Begin, end, and phases between them. A tuple, and made into more when the steps are over: this is hot."""
 
 
-def _nothing() -> None:
-    pass
-
-
-class StepObserver:
+class StepObserver(StepFinder):
     """Listens to the loop and decides; all methods are called by hooks, on the thread of the loop.
 
     Attributes:
         observed: what is known by now.
-        phases: the clock that the hooks run.
-        is_done: nothing is left to observe.
-        on_settled, on_done: called when the first steps are over, and when all is observed.
-        stopped: how often the script was asked to end.
+        is_done: nothing is left to observe. on_done: called when all is observed.
     """
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.step_by)
         self.settings = settings
         self.observed = Observed(rank=rank(), world=world(), pid=os.getpid())
-        self.phases = PhaseClock()
-        self.steps = Steps(settings.step_by)
         self.is_done = False
-        self.stopped = 0
-        self.on_settled: Callable[[], None] = _nothing
-        self.on_done: Callable[[], None] = _nothing
+        self.on_done: Callable[[], None] = lambda: None
         self._device: Any = Device()
         self._make_recorder: Callable[..., Any] = Recorder
         self._annotates = True
@@ -102,28 +84,10 @@ class StepObserver:
         """The device and recorder of another framework than torch, whose profiler hears of no phases."""
         self._device, self._make_recorder, self._annotates = device, recorder, False
 
-    # Signals of the hooks.
-
-    def fetch(self, loader: int) -> None:
-        """A batch is about to be fetched."""
-        self._cut(self.steps.fetch(loader))
-
-    def exhausted(self, loader: int) -> None:
-        """A loader has no more batches."""
-        self._cut(self.steps.exhausted(loader))
-
-    def forward(self, module: int) -> None:
-        """An outermost module is about to be called."""
-        self._cut(self.steps.forward(module))
-
-    def optimizer(self, optimizer: int) -> None:
-        """An optimizer has stepped."""
-        self._cut(self.steps.optimizer(optimizer))
-
     def _cut(self, cut: int) -> None:
         if self.is_done:
             if self.stopped:
-                self._stop()
+                self.stop()
             return
         if self.steps.source != self._source:
             if self._recorder is not None:
@@ -198,7 +162,7 @@ class StepObserver:
         if self._state == "settle" and self.observed.settled >= self.settings.wait:
             self._settled()
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
-            self.observed.untraced = self._by_device(self._timed)
+            self._keep_timed()
             self._recorder = self._window()
             self._recorder.start()
             self.phases.annotate = self._annotates
@@ -301,15 +265,7 @@ class StepObserver:
         self.on_done()
         if self.settings.stop:
             self.say(f"{len(self.observed.traced)} steps traced; stopping the script")
-            self._stop()
-
-    def _stop(self) -> None:
-        self.stopped += 1
-        if self.stopped > SWALLOWED:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        raise Stop
+            self.stop()
 
     def finish(self) -> None:
         """Write down what is known: the script has ended, or need not go on for us. Safe to call twice."""
@@ -346,7 +302,12 @@ class StepObserver:
             self._recorder.stop()
             self._keep_traced()
         elif self._timed and not self.observed.untraced:
-            self.observed.untraced = self._by_device(self._timed)
+            self._keep_timed()
+
+    def _keep_timed(self) -> None:
+        self.observed.untraced = self._by_device(self._timed)
+        inside = sum(end[0] - begin[0] for begin, end, _ in self._timed)
+        self.observed.outside = self._timed[-1][1][0] - self._timed[0][0][0] - inside
 
     def _note(self, text: str) -> None:
         if text not in self.observed.notes:

@@ -3,18 +3,24 @@
 A step ends, in this order of preference:
 
     optimizer   at the first fetch from a loader after an optimizer stepped. So micro-batches of gradient
-                accumulation are one step, and so are both optimizers of a GAN. In a loop without a loader:
-                when the optimizer has stepped that came last before one stepped again
+                accumulation are one step, and so are both optimizers of a GAN. In a loop without a loader,
+                and in one that fetches its next batch between a model's call and its backward pass: when
+                the optimizer has stepped that came last before one stepped again
     loader      where there is no optimizer: at the next fetch
     forward     where there is no loader either: at the next outermost call of the same module
 
 Evaluation is in no step: a step begins only with a fetch from a loader that training has used, and the
-loader that is exhausted ends one without beginning another. Times are nanoseconds of the host's clock.
+loader that is exhausted ends one without beginning another. A step inside which a trained model is called
+without gradients, or a file is saved, is dropped where most steps do neither. Times are nanoseconds of the
+host's clock.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
+from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -25,6 +31,8 @@ REPEATS = 3
 """So often must an optimizer step again without a fetch before the loop counts as one without loader."""
 FORGOTTEN = 8
 """After so many calls of other modules another one leads the steps of a loop of forward calls."""
+SWALLOWED = 3
+"""So often may a script catch our end before its process is ended."""
 
 
 class Cut:
@@ -41,17 +49,14 @@ class Steps:
 
     Attributes:
         source: what steps are found by now: "", forward, loader or optimizer.
-        seen: how often each signal came.
+        seen: how often each signal came. prefetches: the next batch is fetched while a graph is alive.
     """
 
     def __init__(self, source: str = "") -> None:
         self.source = ""
         self.seen: Counter[str] = Counter()
         self._wanted = source
-        self._has_optimizer = False
-        self._is_open = False
-        self._is_mixed = False
-        self._stepped = False
+        self._has_optimizer = self._is_open = self._is_mixed = self._stepped = False
         self._lead: int | None = None
         self._others = 0
         self._last_loader: int | None = None
@@ -62,7 +67,10 @@ class Steps:
         self._cycle: list[int] = []
         self._closer: int | None = None
         self._repeats = 0
-        self._fetched_since = False
+        self._fetched_since = self.prefetches = False
+        self._trained: set[int] = set()
+        self._is_graph_alive = self._fetched_alive = self._is_apart = False
+        self._ended = self._ended_apart = 0
 
     # Signals.
 
@@ -75,8 +83,9 @@ class Steps:
         self.seen["fetch"] += 1
         if self._forward_since and not self._backward_since and not self._stepped and self._last_loader:
             # The batch before went forward and not backward: evaluation.
-            self._is_mixed = True
+            self._is_mixed = not (self.prefetches and self._is_graph_alive)
             self._in_step.discard(self._last_loader)
+        self._fetched_alive = self._is_graph_alive
         used = self._forward_since or self._backward_since
         self._forward_since = self._backward_since = False
         self._last_loader = loader
@@ -84,7 +93,8 @@ class Steps:
         self._fetches[loader] += 1
         self._in_step.add(loader)
         if self.source == "optimizer":
-            return self._fetch_in_training(loader)
+            goes_on = self.ends_with_optimizer or (self._is_open and not self._stepped)
+            return Cut.NOTHING if goes_on else self._end(begins=loader in self._training)
         if self._fetches[loader] >= 2 and self._take("loader"):
             self._is_mixed = False
             if self._training and loader not in self._training:
@@ -96,16 +106,22 @@ class Steps:
 
     def exhausted(self, loader: int) -> int:
         """This loader has no more batches: an epoch ends."""
-        if self.source == "optimizer" and self._is_open and self._repeats < REPEATS:
-            return self._end(begins=False) if self._stepped else self._drop()
+        if self.source == "optimizer" and self._is_open and not self.ends_with_optimizer:
+            self._is_mixed = self._is_mixed or not self._stepped  # it never came to its end
+            return self._end(begins=False)
         if self.source == "loader" and self._is_open and loader == self._lead:
             return self._end(begins=False)
         return Cut.NOTHING
 
-    def forward(self, module: int) -> int:
-        """An outermost module is about to be called."""
+    def forward(self, module: int, *, graded: bool = True) -> int:
+        """An outermost module is about to be called, with gradients enabled or not."""
         self.seen["forward"] += 1
         self._forward_since = True
+        if graded:
+            self._trained.add(module)
+            self._is_graph_alive, self._fetched_alive = True, False
+        elif module in self._trained:
+            self._is_apart = True
         if not self._take("forward"):
             return Cut.NOTHING
         if self._lead is None or self._others >= FORGOTTEN:
@@ -122,6 +138,13 @@ class Steps:
         self._backward_since = True
         if self._last_loader is not None:
             self._training.add(self._last_loader)
+        if self._fetched_alive and not self.prefetches:
+            self.prefetches, self._is_open = True, False
+        self._is_graph_alive = self._fetched_alive = False
+
+    def saved(self) -> None:
+        """A file was saved: a checkpoint."""
+        self._is_apart = True
 
     def optimizer(self, optimizer: int) -> int:
         """An optimizer has stepped."""
@@ -132,7 +155,7 @@ class Steps:
         self._stepped = True
         self._training |= self._in_step
         self._in_step = set()
-        if self._fetched_since:
+        if self._fetched_since and not self.prefetches:
             self._fetched_since = False
             self._repeats, self._cycle = 0, [optimizer]
             return Cut.NOTHING
@@ -141,9 +164,14 @@ class Steps:
             self._closer = self._cycle[-1]
             self._cycle = []
         self._cycle.append(optimizer)
-        if self._repeats >= REPEATS and optimizer == self._closer:
+        if self.ends_with_optimizer and optimizer == self._closer:
             return self._end(begins=True)
         return Cut.NOTHING
+
+    @property
+    def ends_with_optimizer(self) -> bool:
+        """Whether a step ends when an optimizer has stepped, not with the fetch that follows."""
+        return self.prefetches or self._repeats >= REPEATS
 
     def is_training(self, loader: int) -> bool:
         """Whether batches of this loader have gone backward before."""
@@ -163,24 +191,15 @@ class Steps:
             self._lead = None
         return self.source == source
 
-    def _fetch_in_training(self, loader: int) -> int:
-        if self._repeats >= REPEATS:
-            return Cut.NOTHING  # this loop goes on without its loader
-        is_known = loader in self._training
-        if not self._is_open:
-            return self._end(begins=is_known)
-        return self._end(begins=is_known) if self._stepped else Cut.NOTHING
-
     def _end(self, *, begins: bool) -> int:
         cut = Cut.NOTHING
         if self._is_open:
-            cut = Cut.DROPS if self._is_mixed else Cut.ENDS
-        self._is_open, self._is_mixed, self._stepped = begins, False, False
+            self._ended += 1
+            self._ended_apart += self._is_apart
+            is_rare = self._is_apart and 2 * self._ended_apart < self._ended
+            cut = Cut.DROPS if self._is_mixed or is_rare else Cut.ENDS
+        self._is_open, self._is_mixed, self._stepped, self._is_apart = begins, False, False, False
         return cut | Cut.BEGINS if begins else cut
-
-    def _drop(self) -> int:
-        self._is_mixed = True
-        return self._end(begins=False)
 
 
 # Which part of a step runs.
@@ -224,9 +243,7 @@ class PhaseClock:
 
     def enter(self, phase: int) -> bool:
         """A phase begins; False where it does not count (`is_free_for`)."""
-        if self.is_closed or (self.current == OPTIMIZER and phase not in (FORWARD, BACKWARD)):
-            return False
-        if get_ident() != self._thread:
+        if not self.is_free_for(phase):
             return False
         if self.annotate:
             from torch import profiler
@@ -264,3 +281,49 @@ class PhaseClock:
             self.leave()
         spent, self.totals = self.totals, [0, 0, 0, 0]
         return spent
+
+
+class Stop(BaseException):
+    """All is observed: unwinds the script. No Exception, so that `except Exception` lets it through."""
+
+
+class StepFinder:
+    """Passes a loop's signals on to `Steps`, and tells `_cut` what each cuts. Hooks call its methods.
+
+    on_settled is called when the first steps are over, on_close before the process is ended at once."""
+
+    def __init__(self, step_by: str) -> None:
+        self.phases = PhaseClock()
+        self.steps = Steps(step_by)
+        self.stopped = 0
+        self.on_settled: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None
+
+    def fetch(self, loader: int) -> None:
+        """A batch is about to be fetched."""
+        self._cut(self.steps.fetch(loader))
+
+    def exhausted(self, loader: int) -> None:
+        """A loader has no more batches."""
+        self._cut(self.steps.exhausted(loader))
+
+    def forward(self, module: int, *, graded: bool = True) -> None:
+        """An outermost module is about to be called."""
+        self._cut(self.steps.forward(module, graded=graded))
+
+    def optimizer(self, optimizer: int) -> None:
+        """An optimizer has stepped."""
+        self._cut(self.steps.optimizer(optimizer))
+
+    def _cut(self, cut: int) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End the script by raising Stop; the process of one that swallows that SWALLOWED times is ended."""
+        self.stopped += 1
+        if self.stopped > SWALLOWED:
+            self.on_close()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise Stop

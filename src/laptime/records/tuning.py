@@ -220,6 +220,7 @@ class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
         applies: `git apply --check` says yes. speedup: of the patched script against the user's, both
             without recipe.
         same_losses: its losses are those of the recipe's run; None when they could not be compared.
+        contradictions: what the raced changes do at run time and the patched script does not.
         suggestions: unified diff of what is only suggested.
     """
 
@@ -230,6 +231,7 @@ class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
     applies: bool | None = None
     speedup: Speedup | None = None
     same_losses: bool | None = None
+    contradictions: list[str] = []
     sentence: str = ""
     suggestions: str = ""
 
@@ -388,8 +390,6 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str = "complete"
     why_ended: str = ""
     shortfall: Shortfall | None = None
-    breakdown_before: dict[str, float] = {}
-    breakdown_after: dict[str, float] = {}
     model: TunedModel | None = None
     server: TunedServer | None = None
 

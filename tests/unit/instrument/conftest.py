@@ -7,7 +7,8 @@ import pytest
 
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.messages import Observed, Settings
-from laptime.instrument.step_observer import StepObserver, Stop
+from laptime.instrument.step_observer import StepObserver
+from laptime.instrument.steps import Stop
 
 Observe = Callable[..., Observed]
 

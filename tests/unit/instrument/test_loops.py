@@ -18,7 +18,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa:
 
 from laptime.instrument.hooks import Hooks  # noqa: E402
 from laptime.instrument.messages import Observed, Settings  # noqa: E402
-from laptime.instrument.step_observer import StepObserver, Stop  # noqa: E402
+from laptime.instrument.step_observer import StepObserver  # noqa: E402
+from laptime.instrument.steps import Stop  # noqa: E402
 
 pytestmark = pytest.mark.torch
 Observe = Callable[..., Observed]

@@ -266,3 +266,62 @@ def test_what_was_seen_is_counted() -> None:
     loop = Loop()
     times(2, loop.train)
     assert loop.steps.seen == {"fetch": 2, "forward": 2, "backward": 2, "optimizer": 2}
+
+
+def ahead(loop: Loop, *, micro: int = 1) -> None:
+    """A step of a loop written for GPUs: the next batch is fetched while the graph is alive."""
+    for _ in range(micro):
+        loop("forward", MODEL)
+        loop("fetch", TRAIN)
+        loop("backward")
+    loop("optimizer", SGD)
+
+
+@pytest.mark.parametrize("micro", [1, 4])
+def test_a_batch_fetched_before_the_backward_pass_ends_no_step(micro: int) -> None:
+    loop = Loop()
+    loop("fetch", TRAIN)
+    times(6, lambda: ahead(loop, micro=micro))
+    loop("exhausted", TRAIN)  # and made anew, in the middle of a step
+    times(3, lambda: ahead(loop, micro=micro))
+    step = [*[f"forward {MODEL}", f"fetch {TRAIN}", "backward"] * micro, f"optimizer {SGD}"]
+    whole = [[word for word in each if not word.startswith("exhausted")] for each in loop.complete]
+    assert whole[0] == step
+    assert [each.count("backward") for each in whole] == [micro] * 7
+
+
+def test_evaluation_inside_a_loop_that_fetches_ahead_is_in_no_step() -> None:
+    loop = Loop()
+    loop("fetch", TRAIN)
+    times(6, lambda: ahead(loop))
+    for _ in range(3):
+        loop("fetch", VALID)
+        loop.steps.forward(MODEL, graded=False)
+    times(4, lambda: ahead(loop))
+    assert len(loop.complete) == 4 + 3
+    assert loop.dropped == 1
+
+
+@pytest.mark.parametrize("apart", ["validates", "saves"])
+def test_what_few_steps_do_beside_training_is_in_no_step(apart: str) -> None:
+    loop = Loop()
+    for _ in range(3):
+        times(6, loop.train)
+        if apart == "validates":
+            times(5, lambda: loop.steps.forward(MODEL, graded=False))
+        else:
+            loop("saved")
+    loop.train()
+    assert loop.dropped == 3
+    assert {tuple(step) for step in loop.complete} == {tuple(STEP)}
+
+
+def test_calls_without_gradients_in_every_step_belong_to_it() -> None:
+    loop = Loop()
+
+    def step() -> None:
+        loop.train()
+        loop.steps.forward(MODEL, graded=False)
+
+    times(6, step)
+    assert (len(loop.complete), loop.dropped) == (4, 0)

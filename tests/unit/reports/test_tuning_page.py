@@ -167,13 +167,6 @@ def test_curves_of_the_loss_need_two_points():
     assert str(chart.plot().drawn(BROAD)).count("<path") == 6
 
 
-def test_a_step_that_was_not_traced_is_not_drawn_as_traced():
-    run = tunings.full()
-    assert "By a trace" in html.render(run)
-    tuning = structs.replace(run.tuning, breakdown_before=run.tuning.before.shares)
-    assert "By a trace" not in html.render(structs.replace(run, tuning=tuning))
-
-
 def test_what_is_only_suggested_has_its_own_section():
     shown = html.render(tunings.full())
     sections = ("patch", "same", "ladder", "suggested")

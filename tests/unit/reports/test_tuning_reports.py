@@ -90,7 +90,7 @@ def test_a_patch_that_does_not_apply_is_said_first():
     run = changed(run, patch=structs.replace(run.tuning.patch, applies=False))
     assert said(run) == (
         "patch fails",
-        "git apply refuses the patch; with hooks it was 2.31x [2.24, 2.38] faster",
+        "git apply refuses the patch; measured afresh: 2.31x [2.24, 2.38] faster",
     )
 
 

@@ -106,8 +106,21 @@ def test_uneven_steps_and_the_devices_clock_are_told() -> None:
     assert run.profile is not None
     found = reconcile.reconciled(run.profile, observed(100, 100, 900, clock="cuda events"))
     assert found.reconciled is not None
-    assert "steps are uneven: their mean is 3.67x their median" in found.reconciled.note
+    assert found.verdict.sentence.startswith("The loop takes 3.7 times its median step")
     assert "cuda events" in found.reconciled.note
+
+
+def test_a_loop_that_spends_its_time_between_steps_is_told_first() -> None:
+    run = profiles.cpu_only()
+    assert run.profile is not None
+    rollouts = observed(*[100] * 9)
+    rollouts.outside = 1800
+    found = reconcile.reconciled(run.profile, rollouts)
+    assert found.verdict.sentence.startswith(
+        "The loop takes 3.0 times its median step, 67 % of it outside of steps. Of such a step: "
+    )
+    plain = reconcile.reconciled(run.profile, observed(*[100] * 9))
+    assert not plain.verdict.sentence.startswith("The loop")
 
 
 def test_checks_say_what_cannot_be_trusted() -> None:

@@ -135,7 +135,9 @@ def _shapes_text(step: CapturedStep) -> str:
 def _learning_rate(comparison: NumericsComparison) -> GateCheck:
     pairs = _pairs(comparison)
     if not any(base.rates for _, base in pairs):
-        return checked("learning_rate", UNDECIDED, "the optimizer has no learning rate")
+        return checked(
+            "learning_rate", UNDECIDED, "no step of an optimizer that has a learning rate was captured"
+        )
     for number, (candidate, base) in enumerate(pairs, 1):
         for one, other in zip_longest(candidate.rates, base.rates):
             if one is None or other is None or not math.isclose(one, other, rel_tol=_SAME):
@@ -153,7 +155,9 @@ def _rate_text(rate: float | None) -> str:
 def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
     rates = [rate for step in comparison.candidate.steps for rate in step.rates]
     if not rates:
-        return checked("learning_rate", UNDECIDED, "the optimizer has no learning rate")
+        return checked(
+            "learning_rate", UNDECIDED, "no step of an optimizer that has a learning rate was captured"
+        )
     if any(rate is None or rate < 0 for rate in rates):
         return checked("learning_rate", BROKEN, "a learning rate is no number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)

@@ -27,7 +27,7 @@ from laptime.tuning.inference.arm_process import types_of
 from laptime.tuning.inference.draft import by_position, keywords, opened, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.trial.diagnosis.facts import by_capability
+from laptime.tuning.trial.facts import by_capability
 
 if TYPE_CHECKING:
     import torch

@@ -20,6 +20,8 @@ from laptime.tuning.patch.sites import LocatedSites, Place
 from laptime.tuning.patch.text import Mark, flat
 
 Scope = cst.FunctionDef | cst.Lambda | cst.Module
+PRECISION = re.compile(r"autocast|amp|ctx|context|precision", re.IGNORECASE)
+"""What scripts call a context that decides the precision."""
 NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
 
@@ -38,6 +40,7 @@ class Region:
 
 def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File, Mark | None]]:
     """Put the header around the forward part that ends at a backward call; gives where."""
+    statements.on_lines_of_their_own(place.file, place.node())
     reasons: list[str] = []
     is_covered = False
     for file, scope, call in _scopes(sources, place):
@@ -50,6 +53,7 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
             is_covered = True
             continue
         text = _header(sources, header, device_named(file.tree, scope, before=region.first))
+        region = _inside_contexts(sources, file, scope, region)
         if _has(file.tree, region.first, text):
             return []
         if region.call is not None:
@@ -58,6 +62,20 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
     if is_covered:
         return []
     raise CannotEdit(reasons[0])
+
+
+def _inside_contexts(sources: LocatedSites, file: File, scope: Scope, region: Region) -> Region:
+    """The body of the script's own autocast in a region, which would have the last word; else the region."""
+    tree = file.tree
+    for forward in _forwards(sources, file, scope):
+        for outer in tree.ancestors(forward):
+            if isinstance(outer, cst.With) and isinstance(outer.body, cst.IndentedBlock):
+                is_inside = tree.start(region.first) <= tree.start(outer) and tree.end(outer) <= tree.end(
+                    region.last
+                )
+                if is_inside and any(PRECISION.search(tree.flat(item.item)) for item in outer.items):
+                    return Region(outer.body.body[0], outer.body.body[-1])
+    return region
 
 
 def _header(sources: LocatedSites, header: str, named: str) -> str:

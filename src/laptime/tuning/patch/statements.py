@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -79,6 +80,16 @@ def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
         return mark
     indent = file.indentation(tree.first_line(statement))
     return file.insert_lines(file.next_line(tree.end(statement)), indented(code, indent))
+
+
+def on_lines_of_their_own(file: File, node: cst.CSTNode) -> None:
+    """Statements that share the line of a node, each on a line."""
+    tree = file.tree
+    line = tree.statement(node)
+    if isinstance(line, cst.SimpleStatementLine):
+        indent = file.indentation(tree.start(line))
+        for first, second in reversed(list(itertools.pairwise(line.body))):
+            file.replace(tree.end(first), tree.start(second), file.newline + indent)
 
 
 def behind_binding(file: File, call: cst.Call, code: str) -> Mark | None:

@@ -22,7 +22,7 @@ from laptime.store.folder import write_whole
 from laptime.tuning import optimization
 from laptime.tuning.candidates import suggested
 from laptime.tuning.gates import verdict
-from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change, Recipe
 from laptime.tuning.patch import diff as patch_check
 from laptime.tuning.patch.sources import Sources
@@ -40,7 +40,7 @@ from laptime.tuning.script.trial_runner import (
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import untried_rung
-from laptime.tuning.session.afresh import LEAST, FinalCost, Visited, gain, ratios
+from laptime.tuning.session.afresh import FinalCost, Visited, gain, ratios
 from laptime.tuning.session.subject import Record
 from laptime.verbs.profile.run import environment
 
@@ -52,10 +52,6 @@ GATE_TRIALS, MORE_GATE_TRIALS = 4, 2
 """Trials of the first gate, about: the script twice, what rounding does to it, the change; of a later one."""
 CAPTURED = 4
 """Steps of a trial of a gate, about."""
-TRACED_STEPS = 1
-"""Steps of each side that a profile has."""
-PROFILING = 5.0
-"""Seconds that tracing a side and reading its trace take beside its steps, about."""
 
 
 def visited(side: TimedTrial) -> Visited:
@@ -91,12 +87,10 @@ def final_cost(
     compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
     baseline = cost(start, script.step, budget) + accounting.ending
     final = cost(start, step, budget) + accounting.ending + compiling
-    profiles = sum(start + (3 + 2 * TRACED_STEPS) * each + PROFILING for each in (script.step, step))
     return FinalCost(
         gate=_gate_seconds(accounting, script) + compiling,
         pair=baseline + final,
         check=final,
-        record=profiles + compiling,
     )
 
 
@@ -127,6 +121,13 @@ def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None
         return None
     scale = mean(abs(original) for _, original in losses) or 1.0
     return all(abs(patched - original) <= SAME_LOSS * scale for patched, original in losses)
+
+
+def contradicted(pair: TrialPair, recipe: TimedTrial) -> list[str]:
+    """What the recipe makes of a step at run time and the patch does not, in words."""
+    before, patched, raced = (set(side.result.effects) for side in (pair.baseline, pair.final, recipe))
+    missing = (raced ^ before) & (raced ^ patched) if before and patched and raced else set()
+    return [FACT_SENTENCES[fact][fact not in patched] for fact in sorted(missing) if fact in FACT_SENTENCES]
 
 
 # The patch
@@ -160,8 +161,9 @@ class PatchWriter:
         Returns:
             Copies of the edited files, by the path that each stands in for; none when nothing was edited.
         """
-        sources, hunks, left_out = self._edited()
+        sources, hunks, left_out = self.edited()
         text = sources.diff()
+        left_out |= self._record.tuning.patch.left_out
         self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out)
         if not text:
             return {}
@@ -201,7 +203,8 @@ class PatchWriter:
             return False
         return True
 
-    def _edited(self) -> tuple[Sources, list[str], dict[str, str]]:
+    def edited(self) -> tuple[Sources, list[str], dict[str, str]]:
+        """The edited sources, names of the changes that they hold, and of the others with the reason."""
         loop_profile = self._search.before
         sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
         hunks, left_out = [], {}
@@ -223,42 +226,41 @@ class PatchWriter:
         home = script.parent if os.access(script.parent, os.W_OK) else Path()
         return home / f"{script.stem}.laptime.patch"
 
-    def verify(
-        self, pairs: list[TrialPair], sources: dict[str, str], *, is_whole: bool, is_time: bool = True
-    ) -> None:
-        """Run the patched script without a recipe: does it have the gain, does it train as with the recipe?
+    def is_withdrawn(self) -> bool:
+        """Take the patch back if it is slower, or not the raced set and not shown to be faster."""
+        patch, measured = self._record.tuning.patch, self._record.tuning.speedup
+        word = measured.word if measured else "unclear"
+        if word == "faster" or (word != "slower" and not patch.left_out and not patch.contradictions):
+            return False
+        if patch.path:
+            self._patch_path().unlink(missing_ok=True)
+        why = f" without {', '.join(patch.left_out)}" if patch.left_out else ""
+        sentence = f"no patch is handed back: what it would hold{why} was not shown to be faster by itself"
+        self._record.set_part("patch", path="", text="", hunks=[], sentence=sentence, speedup=measured)
+        return True
 
-        Args:
-            pairs: by which the gain was measured; of the patched script itself if `is_whole`.
-            is_time: something may still be run; without, the pairs are all that there is.
-        """
+    def verify(self, pairs: list[TrialPair], *, is_time: bool) -> None:
+        """Does the patched script do what the recipe does, and train as with it? pairs: of the script and the
+        patched script. is_time: something may still be run; else the pairs are all that there is."""
         same: bool | None = None
-        runner, search = self._evaluator.runner, self._search
-        seconds = timed_seconds(self._request.budget)
+        runner, search, contradictions = self._evaluator.runner, self._search, []
         try:
-            with runner.accounting.spent_on("patch"):
-                if is_whole and pairs and is_time:
-                    recipe = runner.timed(search.recipe, 0, seconds=seconds)
-                    same = same_losses(pairs, [recipe])
-                elif not is_whole:
-                    pairs = []
-                if not is_whole and is_time:
-                    as_it_is = Recipe()
-                    pairs = [
-                        runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
-                        for seed in range(LEAST)
-                    ]
+            if pairs and is_time:
+                with runner.accounting.spent_on("patch"):
+                    recipe = runner.timed(search.recipe, 0, seconds=timed_seconds(self._request.budget))
+                same = same_losses(pairs, [recipe])
+                contradictions = contradicted(pairs[0], recipe)
         except TrialFailed as failed:
-            if failed.kind == "budget":
-                self._record.set_part("patch", sentence=UNTIMED)
+            if failed.kind != "budget":
+                sentence = f"the recipe does not run beside the patched script: {failed.why}"
+                self._record.set_part("patch", sentence=sentence)
                 return
-            sentence = f"the patched script does not run: {failed.why}"
-            self._record.set_part("patch", sentence=sentence, same_losses=False)
-            return
         measured = gain(ratios([(visited(each.baseline), visited(each.final)) for each in pairs]))
         # A patch that could not be written matters more than what it would have done.
         sentence = self._record.tuning.patch.sentence or _sentence(measured, same)
-        self._record.set_part("patch", speedup=measured, same_losses=same, sentence=sentence)
+        self._record.set_part(
+            "patch", speedup=measured, same_losses=same, sentence=sentence, contradictions=contradictions
+        )
 
 
 def _comment(label: str, rung: Rung | None) -> str:

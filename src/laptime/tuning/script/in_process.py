@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.step_observer import Stop
+from laptime.instrument.steps import Stop
 from laptime.kit.errors import UsageError
 from laptime.kit.options import requested, takes
 from laptime.launch.script import Program

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,18 +17,16 @@ from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Rung, Suspect
 from laptime.store import files, folder, index
 from laptime.tuning.candidates import Choice, suspects
-from laptime.tuning.loop_profile import SHARES, LoopProfile
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
 from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search import ranking
-from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
 
 SUSPECTS = 3
 """Suspects that a diagnosis names at most."""
-PROFILED = "the step under what was kept is that of the profiled script: it was not diagnosed again"
 _BOTTLENECKS = {
     "data": "waiting for data",
     "transfer": "copies to the device",
@@ -83,25 +80,6 @@ def utilization(loop_profile: LoopProfile) -> float | None:
     """Share of the step that the device works, 0 to 1; None without an accelerator."""
     busy = loop_profile.details.get("busy")
     return min(1.0, busy / loop_profile.step) if busy is not None and loop_profile.step else None
-
-
-def is_diagnosed(search: SearchResult, evaluator: TrialEvaluator) -> bool:
-    """Whether the final set was diagnosed; a long diagnosis that cannot tell anything new is skipped."""
-    return len(search.recipe) > 0 and search.recipe in evaluator.profiles
-
-
-def diagnosis_after(
-    search: SearchResult, evaluator: TrialEvaluator, profiled: dict[str, float]
-) -> Diagnosis | None:
-    """The step under the final set: as diagnosed or, if the diagnosis was skipped, as profiled. profiled:
-    seconds of the patched script's step by part; other parts than SHARES cannot be used."""
-    if is_diagnosed(search, evaluator):
-        return diagnosis(search.recipe, search.after, evaluator.choice)
-    if not profiled or not profiled.keys() <= set(SHARES):
-        return None
-    step = sum(profiled.values())
-    loop_profile = replace(search.after, step=step, shares=profiled, what_if={}, notes=(PROFILED,))
-    return diagnosis(search.recipe, loop_profile)
 
 
 # Rungs

@@ -194,38 +194,31 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
 
 def _crashed(name: str, why: str) -> LaptimeError:
     if why.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in why:
-        return Unavailable(
+        words = (
             f"{name} could not import torch",
-            why=why,
-            next="laptime tune --python $(which python) ...   takes the interpreter that has it",
+            why,
+            "laptime tune --python PYTHON   takes the interpreter that has it",
         )
-    if why.startswith("ImportError: ") and why.endswith(
-        (f"No module named {name}", f"module named {name!r})")
-    ):
+        return Unavailable(words[0], why=words[1], next=words[2])
+    missing = (f"No module named {name}", f"module named {name!r}")
+    if why.startswith("ImportError: ") and any(text in why for text in missing):
+        next_step = f"python -m {name}   has to find it"
         return UsageError(
-            f"there is no module {name}",
-            why=f"{why}: modules are searched from this folder",
-            next=f"python -m {name}   has to find it",
+            f"there is no module {name}", why=f"{why}: modules are searched from this folder", next=next_step
         )
+    what, next_step = "failed", f"run it without laptime first: python {name}"
     if why.startswith("EOFError"):
-        return UserCodeError(
-            f"{name} reads from standard input",
-            why=f"{why}: a trial has none",
-            next="pass the input as arguments of the script",
+        what, next_step = (
+            "reads from standard input",
+            "pass the input as arguments: a trial has no standard input",
         )
-    if why.startswith("ended with status 2"):  # argparse's way to refuse an option
-        return UserCodeError(
-            f"{name} did not take its arguments",
-            why=why,
-            next=f"options of laptime come before the script: laptime tune -o report.html {name}",
-        )
-    if any(word in why for word in _MISSING_DATA):
-        return UserCodeError(
-            f"{name} did not find its data",
-            why=why,
-            next="run it once without laptime from this folder: trials run in the current folder",
-        )
-    return UserCodeError(f"{name} failed", why=why, next=f"run it without laptime first: python {name}")
+    elif why.startswith("ended with status 2"):  # argparse's way to refuse an option
+        what = "did not take its arguments"
+        next_step = f"options of laptime come before the script: laptime tune -o report.html {name}"
+    elif any(word in why for word in _MISSING_DATA):
+        what = "did not find its data"
+        next_step = "run it once without laptime from this folder: trials run in the current folder"
+    return UserCodeError(f"{name} {what}", why=why, next=next_step)
 
 
 def several_ranks(name: str) -> LaptimeError:

@@ -1,27 +1,24 @@
 """`tune SCRIPT`: from the diagnosis of an unmodified script to a verified patch, in one session.
 
-The search changes the loop under hooks. Where the patch has every change, it is the patched script that is
-measured afresh, in new processes and without hooks; else it is run beside.
+The search changes the loop under hooks. What a patch can hold of the final set is gated, and the patched
+script measured afresh, in new processes and without hooks.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from laptime.instrument.messages import Settings
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.launch.script import execute
 from laptime.records.case import Axis
 from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
-from laptime.records.profile import Profile
 from laptime.records.run import IN_MEMORY, Run
 from laptime.records.tuning import Diagnosis, Gate, Rung
 from laptime.tuning import recipe_file
@@ -31,7 +28,6 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.script import final_set, records
 from laptime.tuning.script.final_set import (
-    TRACED_STEPS,
     PatchWriter,
     convergence_of,
     final_cost,
@@ -53,13 +49,12 @@ from laptime.tuning.script.trial_runner import TrialPair, TrialRunner
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import effects
-from laptime.tuning.session.afresh import LEAST, FinalCost, Pair
+from laptime.tuning.session.afresh import FinalCost, Pair
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
-from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.run import environment
 
@@ -159,7 +154,6 @@ class ScriptSubject(Subject):
         self._pairs: list[TrialPair] = []
         self._patch: PatchWriter | None = None
         self._sources: dict[str, str] = {}
-        self._is_whole = False
         self._suggested: list[Rung] = []
 
     def run_fields(self) -> dict[str, Any]:
@@ -216,11 +210,20 @@ class ScriptSubject(Subject):
     # After it
 
     def chosen(self, record: Record, search: SearchResult) -> SearchResult:
+        """Without the changes that no patch can hold: the rest is gated and measured as a set of its own. If
+        nothing can be edited the set stays whole: `laptime.apply` has it on."""
         self._runner.race_until = math.inf
-        record.set(breakdown_before=dict(search.before.shares))
-        if records.is_diagnosed(search, self.evaluator):
-            record.set(breakdown_after=dict(search.after.shares))
-        return search
+        if self._runner.program.subject.source == IN_MEMORY or not len(search.recipe):
+            return search
+        _, hunks, left_out = PatchWriter(self.request, self.evaluator, search, record).edited()
+        if not hunks or not left_out:
+            return search
+        rest = Recipe(tuple(change for change in search.recipe if change.name not in left_out))
+        record.set_part("patch", left_out=left_out)
+        ladder = [
+            structs.replace(each, kept=each.kept and each.name not in left_out) for each in search.ladder
+        ]
+        return dataclasses.replace(search, recipe=rest, ladder=ladder)
 
     def gate(self, recipe: Recipe) -> Gate:
         return self.evaluator.gate(Recipe(), recipe, self._numerics(recipe))
@@ -236,20 +239,15 @@ class ScriptSubject(Subject):
             self._write(record, search)
 
     def _write(self, record: Record, search: SearchResult) -> PatchWriter:
-        self._patch = patch = PatchWriter(self.request, self.evaluator, search, record)
-        self._sources = patch.write()
-        self._is_whole = bool(self._sources) and not record.tuning.patch.left_out
-        return patch
+        self._patch = PatchWriter(self.request, self.evaluator, search, record)
+        self._sources = self._patch.write()
+        return self._patch
 
     def pair(self, recipe: Recipe, number: int) -> Pair:
         with self._runner.accounting.spent_on("measure"):
-            pair = self._runner.pair(
-                Recipe(),
-                Recipe() if self._is_whole else recipe,
-                number,
-                sources=self._sources if self._is_whole else None,
-                seconds=timed_seconds(self.request.budget),
-            )
+            seconds, sources = timed_seconds(self.request.budget), self._sources
+            final = Recipe() if sources else recipe
+            pair = self._runner.pair(Recipe(), final, number, sources=sources, seconds=seconds)
         self._pairs.append(pair)
         return visited(pair.baseline), visited(pair.final)
 
@@ -263,13 +261,9 @@ class ScriptSubject(Subject):
         cost, budget = self.cost(search.recipe, search.after.step), self.request.budget
         if self._sources:
             record.say("running the patched script")
-            needed = cost.check if self._is_whole else LEAST * cost.pair
-            is_time = record.elapsed() + needed <= budget
-            self._patch.verify(self._pairs, self._sources, is_whole=self._is_whole, is_time=is_time)
-            # Without time for it the shares of the diagnosis stay.
-            if record.elapsed() + cost.record <= budget:
-                record.say("profiling both")
-                _profile_both(self._runner, record, self._sources, self.request.timeout)
+            self._patch.verify(self._pairs, is_time=record.elapsed() + cost.check <= budget)
+            if self._patch.is_withdrawn():
+                return
         self._patch.write_recipe()
 
     def finish(self, record: Record, search: SearchResult) -> None:
@@ -294,7 +288,8 @@ class ScriptSubject(Subject):
     # The record
 
     def diagnosis_after(self, record: Record, search: SearchResult) -> Diagnosis | None:
-        return records.diagnosis_after(search, self.evaluator, record.tuning.breakdown_after)
+        is_known = search.recipe in self.evaluator.profiles  # a long one that can tell nothing new is skipped
+        return super().diagnosis_after(record, search) if is_known else None
 
     def ladder(self, rungs: list[Rung], record: Record) -> list[Rung]:
         told = [records.with_utilization(self.decided(rung), self.evaluator) for rung in rungs]
@@ -323,59 +318,6 @@ def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> 
 
 
 def _with_edit(rung: Rung, record: Record) -> Rung:
-    if not rung.kept:
-        return structs.replace(rung, hunk=False, edit="")
     patch = record.tuning.patch
-    return structs.replace(rung, hunk=rung.name in patch.hunks, edit=patch.left_out.get(rung.name, ""))
-
-
-# A profile of both sides
-
-
-def _profile_both(runner: TrialRunner, record: Record, sources: dict[str, str], timeout: float) -> None:
-    with runner.accounting.spent_on("profile"):
-        before, after = (_step_parts(runner, each, timeout) for each in ({}, sources))
-    if before and after:
-        record.set(breakdown_before=before, breakdown_after=after)
-
-
-def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
-    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace. sources: files in
-    place of the user's."""
-    work = runner.folder / "profile"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    settings = Settings(
-        folder=str(work), steps=TRACED_STEPS, warmup=1, wait=1, timed=1, stack=False, memory=False,
-        primitives=False, quiet=True, sources=sources,
-    )  # fmt: skip
-    try:
-        outcome = execute(
-            runner.program,
-            settings=settings,
-            timeout=timeout,
-            output_to_stderr=True,
-            output=work / "output",
-            variables=runner.variables,
-        )
-        observed = outcome.observed[0] if outcome.observed else None
-        if observed is None or not observed.traces:
-            return {}
-        profile = reconcile.reconciled(trace.analyse([work / observed.traces[-1]]), observed)
-    except LaptimeError:
-        return {}
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return _seconds(profile, on_device=bool(observed.devices))
-
-
-def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
-    """On an accelerator the trace's categories; on the CPU, where they are one, phases of untraced steps."""
-    if not on_device and profile.reconciled is not None:
-        return {name: value * 1e-9 for name, value in profile.reconciled.parts_ns.items()}
-    parts, total = profile.overview.breakdown, profile.overview.breakdown.total_ns
-    if not total:
-        return {}
-    scale = profile.overview.step_ns * 1e-9 / total
-    by_part = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
-    return {name: seconds for name, seconds in by_part.items() if seconds > 0}
+    edit = patch.left_out.get(rung.name, "") if rung.kept or rung.gate.word == "passed" else ""
+    return structs.replace(rung, hunk=rung.kept and rung.name in patch.hunks, edit=edit)

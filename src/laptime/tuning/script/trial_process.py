@@ -12,6 +12,7 @@ import; decision 0020 says where that is sound.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -21,10 +22,12 @@ from pathlib import Path
 from subprocess import DEVNULL, STDOUT, TimeoutExpired
 from typing import TypeVar
 
+from laptime.kit.text import from_here
 from laptime.launch import script
 from laptime.process.peer import Gone, Peer, Silent
 from laptime.process.program import FileWatch, LastWords, Process, deferred_signals, tail, unwound_by_sigterm
 from laptime.tuning import wire_format
+from laptime.tuning.patch.files import is_foreign
 from laptime.tuning.trial import watched
 from laptime.tuning.trial.messages import FILE, TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
@@ -44,6 +47,25 @@ GRACE = 10.0
 """Seconds that a script gets to end by itself."""
 LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
+
+
+MENDS = {
+    "ScalarType BFloat16": "; `.float()` in front of `.numpy()` there would let it run",
+    "view size is not": "; `.reshape` in place of `.view` there would let it run",
+}
+"""What lets a script run that crashes under a change, by what the error says."""
+LONGEST_ERROR = 200
+"""Characters of an error that are told: some print a whole tensor."""
+
+
+def crash(result: TrialResult) -> str:
+    """The error of a script in a line, the user's line that it came from, and what would mend that line."""
+    error = " ".join(result.error.split())
+    frames = re.findall(r'File "(.+)", line (\d+)', result.traceback)
+    own = [f" at {from_here(file)}:{line}" for file, line in frames if not is_foreign(Path(file))]
+    mend = next((text for sign, text in MENDS.items() if sign in error), "")
+    short = error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]}..."
+    return short + (own[-1] if own and error else "") + mend
 
 
 class RunningTrial(ABC):

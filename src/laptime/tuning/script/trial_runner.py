@@ -313,7 +313,7 @@ class TrialRunner:
             return TrialFailed("refused", reasons)
         if result.ended in ("raised", "died", "exited") and (result.error or result.status):
             kind = "memory" if "OutOfMemory" in result.error else "crashed"
-            return TrialFailed(kind, result.error or running.last_words())
+            return TrialFailed(kind, trials.crash(result) or running.last_words())
         if not result.source:
             return TrialFailed("no_steps", "it ended without a step of training")
         return TrialFailed("no_steps", f"it ended after {result.settled} steps, before enough were timed")

@@ -120,6 +120,7 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
     if not why_ended and state.undecided:
         why_ended = f"a race ended before it could be decided: {state.undecided}"
     names = {rung.name for rung in state.rungs}
+    broken = sum(rung.verdict == "failed" for rung in state.rungs)
     return SearchResult(
         recipe=state.recipe,
         ladder=state.rungs,
@@ -130,7 +131,8 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
         ended="complete" if is_complete and not state.undecided else "budget",
-        why_ended=why_ended or "all that may help here was tried",
+        why_ended=why_ended
+        or "all that may help here was tried" + (f", {broken} did not run" if broken else ""),
     )
 
 

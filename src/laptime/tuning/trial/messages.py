@@ -151,6 +151,7 @@ class TrialResult:
         variables: of the environment that the script had set by the time torch was imported.
         imported: libraries among LIBRARIES that it has imported.
         seen: signals by kind, as in `instrument.messages.Observed`.
+        effects: facts of a step, as changes have made it (`facts`).
     """
 
     ended: str = ""
@@ -176,6 +177,7 @@ class TrialResult:
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)
     knobs: dict[str, Any] = field(default_factory=dict)
+    effects: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

@@ -41,7 +41,7 @@ class TrialProcess:
         module, _, name = MODES[plan.mode].partition(":")
         mode = getattr(importlib.import_module(f"laptime.tuning.trial.{module}"), name)
         self._mode: Any = mode(plan, self.hooks)
-        self.hooks.listen(self._mode)
+        self.hooks.mode = self._mode
         self.hooks.on_close = self.close
         self._seeds = None if plan.seed is None else SeedShift(plan.seed)
         constructors = self.hooks.constructors

@@ -11,7 +11,7 @@ from laptime import rules
 from laptime.analysis.quantiles import interval
 from laptime.instrument.messages import Observed
 from laptime.kit.text import count
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.check import Check, Finding
 from laptime.records.profile import Primitive, Profile, Reconciled
 from laptime.records.series import Metric, Series
@@ -32,6 +32,7 @@ WAIT = Metric(
     meaning="Time of the loop in its DataLoader's `__next__`, in one untraced step.",
     lies_when="The data come from something that is no torch DataLoader.",
 )
+BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for the device"
 FEW = 5
 UNEVEN = 1.25
 SLOW = 1.5
@@ -42,7 +43,19 @@ def reconciled(profile: Profile, observed: Observed, others: float | None = None
     others: CPUs that other programs used meanwhile, on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
     profile = structs.replace(profile, reconciled=_beside(profile, observed, others), primitives=primitives)
-    return structs.replace(profile, verdict=rules.verdict(profile))
+    verdict = rules.verdict(profile)
+    verdict = structs.replace(verdict, sentence=_beside_steps(observed) + verdict.sentence)
+    return structs.replace(profile, verdict=verdict)
+
+
+def _beside_steps(observed: Observed) -> str:
+    """What a median step does not tell of the loop, to be said first; "" if it tells enough."""
+    walls = [step.host for step in observed.untraced]
+    whole, usual = sum(walls) + observed.outside, len(walls) * median(walls or [0])
+    if whole <= UNEVEN * usual:
+        return ""
+    times, outside = f"{whole / usual:.1f} times", percent(observed.outside / whole)
+    return f"The loop takes {times} its median step, {outside} of it outside of steps. Of such a step: "
 
 
 def _beside(profile: Profile, observed: Observed, others: float | None) -> Reconciled | None:
@@ -66,7 +79,7 @@ def _beside(profile: Profile, observed: Observed, others: float | None) -> Recon
         loader_wait_ns=round(waited / len(walls)) if observed.seen.get("fetch") else None,
         threads_busy=sum(step.cpu for step in steps) / host if host else None,
         others=others,
-        note=_note(observed, walls),
+        note="; ".join([*observed.notes, *[BEHIND.format(observed.clock)] * (observed.clock != "host")]),
     )
 
 
@@ -83,17 +96,6 @@ def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
     if total > untraced_ns:  # the device's clock shows less time than the host's
         times = {name: round(part * untraced_ns / total) for name, part in times.items()}
     return {**times, "other": untraced_ns - sum(times.values())}
-
-
-def _note(observed: Observed, walls: list[int]) -> str:
-    notes = [*observed.notes]
-    middle, mean = median(walls), sum(walls) / len(walls)
-    if middle and mean / middle > UNEVEN:
-        notes.append(f"steps are uneven: their mean is {mean / middle:.2f}x their median")
-    if observed.clock != "host":
-        how = "parts by the host's clock, without waiting for the device"
-        notes.append(f"steps are timed by {observed.clock}, {how}")
-    return "; ".join(notes)
 
 
 def untraced(observed: Observed) -> list[Finding]:
@@ -120,9 +122,7 @@ def checks(observed: Observed, profile: Profile | None) -> list[Check]:
     """Can the steps be trusted: enough of them untraced, not too much slower when traced?"""
     timed = len(observed.untraced)
     sentence = f"{count(timed, 'step')} timed without the profiler"
-    few = Check(
-        name="untraced", outcome="warn", sentence=f"only {sentence}", next="let the script run more steps"
-    )
+    few = Check(name="untraced", outcome="warn", sentence=f"only {sentence}", next="let it run more steps")
     result = [few if timed < FEW else Check(name="untraced", outcome="ok", sentence=sentence)]
     if not observed.traces:
         sentence = f"nothing was traced: the script ended after {count(observed.settled + timed, 'step')}"

@@ -36,6 +36,38 @@ def expect(text: str) -> str:
         (
             """
             for x, y in loader:
+                opt.zero_grad(); loss = criterion(model(x), y); loss.backward(); opt.step(); n += 1
+            """,
+            """
+            for x, y in loader:
+                opt.zero_grad()
+                with region():
+                    loss = criterion(model(x), y)
+                loss.backward()
+                opt.step()
+                n += 1
+            """,
+        ),
+        (
+            """
+            for x, y in loader:
+                with torch.autocast("cpu", enabled=args.amp):
+                    out = model(x)
+                    loss = criterion(out, y)
+                loss.backward()
+            """,
+            """
+            for x, y in loader:
+                with torch.autocast("cpu", enabled=args.amp):
+                    with region():
+                        out = model(x)
+                        loss = criterion(out, y)
+                loss.backward()
+            """,
+        ),
+        (
+            """
+            for x, y in loader:
                 # forward
                 out = model(x)  # here
 

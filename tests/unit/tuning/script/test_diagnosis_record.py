@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -31,21 +29,3 @@ def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> No
     other = Rung(name="tf32", label="tf32", kept=True)
     assert with_utilization(other, evaluator).utilization is None
     assert diagnosis_record.utilization(LoopProfile(step=0.1)) is None
-
-
-def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_path: Path) -> None:
-    runner = PlayedRunner(tmp_path)
-    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")))
-    found: Any = SimpleNamespace(recipe=LAST, after=LoopProfile(step=9.0, shares={"data": 9.0}))
-    told = diagnosis_record.diagnosis_after(found, evaluator, {"forward": 0.3, "backward": 0.6, "data": 0.1})
-    assert told is not None
-    assert (told.step, told.bound, told.shares["forward"]) == (pytest.approx(1.0), "compute", 0.3)
-    assert told.notes == [diagnosis_record.PROFILED]
-    assert told.sentence.startswith("90% of a step of")
-    assert diagnosis_record.diagnosis_after(found, evaluator, {}) is None
-    assert diagnosis_record.diagnosis_after(found, evaluator, {"kernel": 0.4, "memcpy": 0.1}) is None
-    runner.documents = {LoopProfile: LoopProfile(step=0.02, batch=8)}
-    diagnosed: Any = SimpleNamespace(recipe=LAST, after=evaluator.diagnose(LAST))
-    own = diagnosis_record.diagnosis_after(diagnosed, evaluator, {"forward": 0.3})
-    assert own is not None
-    assert own.step == pytest.approx(0.02)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from laptime.instrument.step_observer import Stop
+from laptime.instrument.steps import Stop
 from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile
 from laptime.tuning.trial.diagnosis import ablation_blocks, ablation_runner
 from laptime.tuning.trial.diagnosis.ablation_blocks import (
@@ -321,3 +321,24 @@ def test_a_script_that_takes_no_other_batch_is_diagnosed_all_the_same(tmp_path: 
     ]
     assert "half_batch" not in found.what_if
     assert found.syncs
+
+
+def test_a_saving_that_one_disturbed_round_shows_is_none() -> None:
+    disturbed = 3
+    blocks = [
+        ablation_blocks.TimedBlock(
+            variant, number, [0.1 * (8 if number == disturbed and variant == "whole" else 1)]
+        )
+        for number in range(4)
+        for variant in ("whole", "whole", "cached")
+    ]
+    assert ablation_blocks.what_if(blocks[:9])["cached"] == pytest.approx(0.1)
+    slow = [each for each in blocks if each.round >= 2]  # two rounds: the median of four is far off
+    assert ablation_blocks.what_if(slow)["whole"] > 0.4
+    assert ablation_blocks.what_if(slow)["cached"] == ablation_blocks.what_if(slow)["whole"]
+    steady = [
+        ablation_blocks.TimedBlock(v, n, [1.0 if v == "whole" else 0.6])
+        for n in range(4)
+        for v in ("whole", "cached")
+    ]
+    assert ablation_blocks.what_if(steady)["cached"] == pytest.approx(0.6)

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.fake_root import FakeRoot
 from laptime.tuning.loop_profile import FACTS
-from laptime.tuning.trial.diagnosis import facts
+from laptime.tuning.trial import facts
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def loop_hooks(apply: Apply | None = None, **plan: Any) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         change = SimpleNamespace(live=True, apply=lambda loop, options: apply and apply(loop))
         patch.setattr(active_changes, "load", lambda name: change)
-        made.listen(Recorder())
+        made.mode = Recorder()
         made.install()
         try:
             yield made
@@ -141,7 +141,7 @@ def test_a_mode_is_told_of_everything_once_and_in_order() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         torch.optim.lr_scheduler.StepLR(optimizer, 1)
         epoch(model, optimizer, torch.utils.data.DataLoader(data, batch_size=12))
-    assert made._mode.told == ["fetch", "forward", "backward", "step"] * 2
+    assert made.mode.told == ["fetch", "forward", "backward", "step"] * 2
     assert (made.models, made.optimizers, len(made.loaders)) == ([model], [optimizer], 1)
 
 
@@ -201,7 +201,7 @@ def test_a_transform_and_a_loss_begin_no_step() -> None:
 
     with loop_hooks(apply) as made:
         begun: list[bool] = []
-        made._mode.boundary = lambda *, ended, begins: begun.append(begins)
+        made.mode.boundary = lambda *, ended, begins: begun.append(begins)
         loader = torch.utils.data.DataLoader(Prepared(), batch_size=2)
         torch.nn.ReLU()(torch.ones(1))
         assert begun == []
@@ -310,7 +310,7 @@ def test_a_step_is_replaced_and_counts_once_with_a_scheduler_and_a_scaler() -> N
             scheduler.step()
             weights.append(model[0].weight.detach().clone())
     assert around == [optimizer] * 3
-    assert made._mode.told.count("step") == 3
+    assert made.mode.told.count("step") == 3
     assert torch.equal(weights[0], weights[1]), "the second step was left out"
     assert not torch.equal(weights[1], weights[2])
     optimizer.step()  # the wrapper that the scheduler keeps does nothing any more
@@ -349,13 +349,13 @@ def test_a_loss_is_known_as_it_was_before_the_script_scaled_it() -> None:
     import torch
 
     with loop_hooks() as made:
-        made._mode.hooks = made
+        made.mode.hooks = made
         scaler = torch.amp.GradScaler("cpu")
         losses: list[Any] = [torch.ones((), requires_grad=True) * 2 for _ in range(2)]
         scaler.scale(losses[0]).backward()
         losses[1].backward()
-    assert made._mode.losses[0] is losses[0]
-    assert made._mode.losses[1] is losses[1]
+    assert made.mode.losses[0] is losses[0]
+    assert made.mode.losses[1] is losses[1]
     assert made.scaled is None
 
 
@@ -478,9 +478,9 @@ def test_inner_modules_cost_nothing_once_the_loop_is_known() -> None:
         loader = torch.utils.data.DataLoader(data, batch_size=4)
         epoch(model, optimizer, loader)
         assert torch.nn.Module.__call__ is original
-        made._mode.told.clear()
+        made.mode.told.clear()
         epoch(model, optimizer, loader)
-        assert made._mode.told.count("forward") == 6
+        assert made.mode.told.count("forward") == 6
 
 
 def test_workers_run_what_a_change_says_first_and_none_is_left() -> None:
@@ -521,9 +521,9 @@ def test_the_start_of_an_epoch_is_known_at_its_first_step() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         loader = torch.utils.data.DataLoader(data, batch_size=12)
         epoch(model, optimizer, loader)
-        made._mode.hooks = made
+        made.mode.hooks = made
         epoch(model, optimizer, loader)
-    assert made._mode.starts == [True, False, False], "begins, ends and begins, ends"
+    assert made.mode.starts == [True, False, False], "begins, ends and begins, ends"
 
 
 def test_ranks_that_a_script_starts_itself_are_noted() -> None:
@@ -562,14 +562,14 @@ def test_a_mode_hears_of_clipping_and_of_gradients_being_zeroed() -> None:
     heard: list[Any] = []
 
     class Listener(Recorder):
-        def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+        def zero_grad(self, owner: Any, set_to_none: bool = True) -> None:
             heard.append((type(owner).__name__, set_to_none))
 
         def clip(self, norm: Any) -> None:
             heard.append(norm if norm is None else float(norm))
 
     with loop_hooks() as made:
-        made.listen(Listener())
+        made.mode = Listener()
         model, _ = parts()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         model(torch.ones(2, 4)).sum().backward()

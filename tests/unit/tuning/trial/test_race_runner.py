@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from laptime.instrument.step_observer import Stop
+from laptime.instrument.steps import Stop
 from laptime.tuning.trial import block_timing, race_runner
 from laptime.tuning.trial.messages import FILE, TrialPlan, TrialResult
 

@@ -39,7 +39,7 @@ class Diagnoses(Struct, frozen=True, kw_only=True):
 
 
 class Breakdowns(Struct, frozen=True, kw_only=True):
-    """Seconds of a traced step by part; empty where no trace was made."""
+    """Seconds of a step by part, as diagnosed; empty without a diagnosis."""
 
     before: dict[str, float]
     after: dict[str, float]
@@ -90,7 +90,7 @@ def document(run: Run) -> Struct:
         sentence=f"{line.word}: {line.sentence}",
         bound=Bound(before=_limit(before), after=_limit(after)),
         diagnosis=Diagnoses(before=before, after=after),
-        breakdown=Breakdowns(before=tuning.breakdown_before, after=tuning.breakdown_after),
+        breakdown=Breakdowns(before=before.shares if before else {}, after=after.shares if after else {}),
     )
 
 

@@ -54,7 +54,7 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
         case "gate failed" | "gate undecided":
             return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
         case "patch fails":
-            return outcome, f"{_broken(tuning)}; with hooks it was {gain}", "invalid"
+            return outcome, f"{_broken(tuning)}; measured afresh: {gain}", "invalid"
         case "limit broken" | "limit undecided":
             return outcome, _limits(tuning, gain), "invalid" if outcome == "limit broken" else "noisy"
         case "same" | "slower" | "unclear" if tuning.recipe:
@@ -91,7 +91,10 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             what = "could be decided" if number else "was tried"
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
+    broken = [rung for rung in tuned.tried(tuning) if rung.verdict == "failed"]
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
+    if broken and len(broken) == number:
+        return "nothing gained", f"{number} tried, none ran; {broken[0].label}: {broken[0].reason}", "unknown"
     if outcome == "unclear":
         still = ", ".join(
             f"{rung.label} {words.effect(rung.speedup, rung.ci95)}" for rung in tuned.open_races(tuning)
@@ -180,6 +183,8 @@ def _ungated(tuning: Tuning) -> str:
 
 
 def _broken(tuning: Tuning) -> str:
+    if tuning.patch.contradictions:
+        return f"the patch does not do what was raced: {'; '.join(tuning.patch.contradictions)}"
     if tuning.patch.applies is False:
         return "git apply refuses the patch"
     if tuning.patch.same_losses is False:
@@ -211,8 +216,12 @@ def next_steps(run: Run) -> list[str]:
 
 def _is_open(tuning: Tuning, outcome: tuned.Outcome) -> bool:
     """Whether more time would decide what was left open."""
-    of_kind = {"script": ("gate undecided",), "server": ("nothing",) if tuning.ended == "budget" else ()}
-    return outcome in (*_OPEN, *of_kind.get(words.kind(tuning).name, ()))
+    kind, is_ungated = words.kind(tuning).name, bool(tuning.recipe) and tuning.gate.word == "none"
+    of_kind = {
+        "script": ("gate undecided",) * is_ungated,
+        "server": ("nothing",) * (tuning.ended == "budget"),
+    }
+    return outcome in (*_OPEN, *of_kind.get(kind, ()))
 
 
 def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:

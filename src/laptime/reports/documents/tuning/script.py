@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -25,7 +24,6 @@ from laptime.reports.document import (
     Section,
     Table,
 )
-from laptime.reports.documents.profile.words import PARTS as TRACED
 from laptime.reports.documents.tuning import ladder, words
 from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
 from laptime.reports.page.plot import Axis, Line, Plot
@@ -46,10 +44,8 @@ COLOURS = {
     "forward": "phase-forward",
     "backward": "phase-backward",
     "optimizer": "phase-optimizer",
-    **{name: name for name in TRACED if name != "other"},
     "other": "other",
 }
-_UNKNOWN_COLOURS = ("annotation", "python", "memset", "cpu")
 _MOST_SYNCS = 3
 
 
@@ -180,18 +176,13 @@ def _thinned(curve: Sequence[float]) -> list[tuple[float, float]]:
 def limits(tuning: Tuning) -> Section:
     """The bound in words, the parts of the step as bars and as numbers."""
     before, after = (side.shares if side else {} for side in (tuning.before, tuning.after))
-    is_traced = tuning.breakdown_before != before  # without time for a trace, the diagnosis stands in
-    traced = (tuning.breakdown_before, tuning.breakdown_after) if is_traced else ({}, {})
-    bars = [
-        bands(before, after, "By leaving parts out", "shares of a step without a profiler"),
-        bands(*traced, "By a trace", "shares of a profiled step"),
-    ]
+    bars = bands(before, after, "By leaving parts out", "shares of a step without a profiler")
     return Section(
         id="bound",
         title="What bounds the step",
         blocks=[
             Facts(rows=bounds(tuning)),
-            Panels(blocks=[each for each in bars if each.rows], detail="page"),
+            Panels(blocks=[bars] if bars.rows else [], detail="page"),
             Folded(title="The parts as numbers", blocks=[parts(tuning)]),
         ],
     )
@@ -264,14 +255,14 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
 
 
 def _coloured(side: dict[str, float]) -> list[Bar]:
-    unknown, whole = itertools.cycle(_UNKNOWN_COLOURS), sum(side.values())
+    whole = sum(side.values())
     return [
         Bar(
             name=part(name),
             value=side[name],
             text=show(side[name], "s"),
             share=side[name] / whole,
-            kind=COLOURS.get(name) or next(unknown),
+            kind=COLOURS.get(name, "annotation"),
         )
         for name in _ordered(side)
     ]
@@ -288,4 +279,4 @@ def _ordered(names: Iterable[str]) -> list[str]:
 
 def part(name: str) -> str:
     """A part of a step in words."""
-    return PARTS.get(name) or TRACED.get(name) or name
+    return PARTS.get(name, name)

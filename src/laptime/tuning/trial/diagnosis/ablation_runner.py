@@ -12,9 +12,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from laptime.tuning.trial import messages
+from laptime.tuning.trial import facts, messages
 from laptime.tuning.trial.batches import CachedBatch, size, tensors
-from laptime.tuning.trial.diagnosis import ablation_blocks, facts, loader_probe
+from laptime.tuning.trial.diagnosis import ablation_blocks, loader_probe
 from laptime.tuning.trial.diagnosis.ablation_blocks import CACHED, CUTS, NO_OPTIMIZER, RISKY, LoopTraits
 from laptime.tuning.trial.diagnosis.observations import Observations, loop_profile
 from laptime.tuning.trial.hooks.loop_hooks import TrialMode
@@ -148,7 +148,7 @@ class AblationRunner(TrialMode):
         self._step_returns[id(optimizer)] = detach() if detach is not None else returned
         return returned
 
-    def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+    def zero_grad(self, owner: Any, set_to_none: bool = True) -> None:
         """Gradients are about to be zeroed."""
         if not set_to_none:
             self._observed.facts.add("zero_grad_to_zero")

@@ -10,9 +10,9 @@ from typing import Any
 from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.trial import source_sites
+from laptime.tuning.trial import facts, source_sites
 from laptime.tuning.trial.batches import CachedBatch, nbytes, padding
-from laptime.tuning.trial.diagnosis import ablation_blocks, facts
+from laptime.tuning.trial.diagnosis import ablation_blocks
 from laptime.tuning.trial.diagnosis.ablation_blocks import TimedBlock
 from laptime.tuning.trial.diagnosis.sync_detector import DeviceTime, SyncDetector
 

@@ -82,9 +82,12 @@ class ActiveChanges:
 
     # Calling.
 
-    def meet(self, kind: str, subject: Any) -> None:
-        """A new object: kind is model, optimizers or parallels."""
+    def meet(self, kind: str, subject: Any, *, converts: bool | None = None) -> None:
+        """A new object: kind is model, optimizers or parallels; of changes that convert a model's inputs, of
+        the others, or (None) of all."""
         for loop in list(self.changes):
+            if converts not in (None, bool(loop.callbacks["input"])):
+                continue
             try:
                 loop.meet(kind, subject)
             except CannotApply as refusal:

@@ -5,12 +5,13 @@ Which loader trains is not known at its first fetch, when its batches must be co
 counts as one of training once a batch of it has gone backward. Before that it does while gradients are
 enabled, when it shuffles (any sampler but the sequential one), or when no loader of the script does; and no
 more after UNDECIDED fetches without a backward pass.
+
+In a trial no change of a model or its forward part is on before the first training step, but those that
+convert inputs: a model may be called once to be drawn, counted or exported.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
@@ -18,8 +19,8 @@ from typing import Any
 
 from laptime.instrument.device import Device
 from laptime.instrument.importing import in_children
-from laptime.instrument.step_observer import SWALLOWED, Stop
-from laptime.instrument.steps import Cut, PhaseClock, Steps
+from laptime.instrument.steps import Cut, StepFinder
+from laptime.tuning.trial import facts
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ConstructorCalls, ForwardRegion
 from laptime.tuning.trial.hooks.torch_hooks import TorchHooks
 from laptime.tuning.trial.loop import Loop
@@ -50,7 +51,7 @@ class TrialMode:
         """An optimizer's step; usually `run()`."""
         return run()
 
-    def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+    def zero_grad(self, owner: Any, set_to_none: bool = True) -> None:
         """An optimizer or a module is about to zero its gradients."""
 
     def clip(self, norm: Any) -> None:
@@ -70,7 +71,7 @@ NARROWED = 2
 """Whole steps after which the outermost modules are known."""
 
 
-class LoopHooks:
+class LoopHooks(StepFinder):
     """The loop's objects, its clock, and the changes that are on.
 
     Attributes:
@@ -84,18 +85,17 @@ class LoopHooks:
         began: perf_counter of the trial's start. epoch_start: nanoseconds that the loader took, right before
             the first step of an epoch, to make an iterator and start its workers; 0 before other steps.
         scaled: what a GradScaler of the script has made of a loss, and the loss, until it goes backward.
-        stopped: how often the script was asked to end. on_close: called before the process is ended at once.
+        mode: hears of all this.
     """
 
     def __init__(self, plan: TrialPlan) -> None:
+        super().__init__(plan.step_by)
         self.plan = plan
         self.models: list[Any] = []
         self.optimizers: list[Any] = []
         self.parallels: list[Any] = []
         self.loaders: list[Any] = []
-        self.phases = PhaseClock()
         self.device = Device()
-        self.steps = Steps(plan.step_by)
         self.result = TrialResult()
         self.region = ForwardRegion()
         self.refused = self.result.refused
@@ -105,10 +105,7 @@ class LoopHooks:
         self.epoch_start = 0
         self.scaled: tuple[Any, Any] | None = None
         self.began = perf_counter()
-        self.stopped = 0
-        self.on_close: Callable[[], None] = lambda: None
-        self.on_settled: Callable[[], None] = lambda: None
-        self._mode = TrialMode()
+        self.mode = TrialMode()
         self._torch_hooks = TorchHooks(self)
         self._constructed_optimizers: list[Any] = []
         self._fetching = 0
@@ -117,16 +114,13 @@ class LoopHooks:
         self._last_loader: Any = None
         self._trainable: dict[int, tuple[Any, bool]] = {}
         self._met_modules: set[int] = set()
+        self._unmet: list[Any] = []
         self._trained_modules: set[int] = set()
         self._stepped_optimizers: set[int] = set()
         self._ended_steps = 0
         self._source = ""
         self._is_over = False
         self._is_grad_enabled: Callable[[], bool] = lambda: True
-
-    def listen(self, mode: TrialMode) -> None:
-        """Pass everything that the loop does to this mode."""
-        self._mode = mode
 
     def install(self) -> None:
         """Wrap torch's functions and apply the plan's base; torch was imported just now."""
@@ -210,10 +204,11 @@ class LoopHooks:
 
     def fetch(self, loader: int) -> None:
         """A batch is about to be fetched."""
-        self.region.leave()
+        if not self.steps.prefetches:
+            self.region.leave()
         self._fetching = loader
         self.epoch_start = self._iterator_starts.pop(loader, 0)
-        self._cut(self.steps.fetch(loader))
+        super().fetch(loader)
 
     def epoch_begun(self, loader: int, nanoseconds: int) -> None:
         """A loader's iterator was made and its workers started."""
@@ -222,15 +217,7 @@ class LoopHooks:
     def exhausted(self, loader: int) -> None:
         """A loader has no more batches."""
         self.region.leave()
-        self._cut(self.steps.exhausted(loader))
-
-    def forward(self, module: int) -> None:
-        """An outermost module is about to be called."""
-        self._cut(self.steps.forward(module))
-
-    def optimizer(self, optimizer: int) -> None:
-        """An optimizer has stepped."""
-        self._cut(self.steps.optimizer(optimizer))
+        super().exhausted(loader)
 
     def _cut(self, cut: int) -> None:
         if self.stopped:
@@ -247,7 +234,11 @@ class LoopHooks:
             if self._ended_steps == max(NARROWED, self.plan.settle):
                 self.on_settled()
         self.phases.cut()
-        self._mode.boundary(ended=bool(cut & Cut.ENDS), begins=bool(cut & Cut.BEGINS))
+        if self._has_trained():
+            for module in self._unmet:
+                self.changes.meet("model", module, converts=False)
+            self._unmet = []
+        self.mode.boundary(ended=bool(cut & Cut.ENDS), begins=bool(cut & Cut.BEGINS))
 
     def fetched(self, loader: Any, take: Callable[[], Any]) -> Any:
         """The batch that the script is given."""
@@ -255,8 +246,8 @@ class LoopHooks:
         self._last_loader = loader
         self._fetches[identity] += 1
         if not self.changes.per_step["batch"] or not self._is_training(loader, identity):
-            return self._mode.fetch(loader, take)
-        return self._mode.fetch(loader, lambda: self.changes.replaced("batch", take()))
+            return self.mode.fetch(loader, take)
+        return self.mode.fetch(loader, lambda: self.changes.replaced("batch", take()))
 
     def _is_training(self, loader: Any, identity: int) -> bool:
         if self.steps.is_training(identity):
@@ -268,16 +259,23 @@ class LoopHooks:
 
     def called(self, module: Any, inputs: Any) -> None:
         """An outermost module is about to be called with these inputs."""
+        is_graded = self._is_grad_enabled()
         if self._can_train(module):
-            self.forward(id(module))
-        self._mode.forward(module, inputs)
-        if not self._is_grad_enabled():
+            self.forward(id(module), graded=is_graded)
+        self.mode.forward(module, inputs)
+        if not is_graded:
             return
         if id(module) not in self._met_modules:
             self._meet(module)
+        is_trained = id(module) in self._trained_modules
         contexts = self.changes.per_step["forward"]
-        if contexts and id(module) in self._trained_modules:
+        if contexts and is_trained and self._has_trained():
             self.region.enter(context for _, context in contexts)
+
+        if is_trained and self._ended_steps >= self.plan.settle and not self.result.effects:
+            seen = [facts.of_models(self.models), facts.of_optimizers(self.optimizers), facts.of_torch()]
+            seen += [facts.of_loader(loader) for loader in self.loaders[-1:]]
+            self.result.effects = sorted(set().union(*seen, ["autocast"] * facts.is_autocast()))
 
     def _can_train(self, module: Any) -> bool:
         """Whether it has parameters to train: a transform, a loss and a frozen teacher begin no step."""
@@ -294,7 +292,15 @@ class LoopHooks:
         self.models.append(module)
         for loop in self.changes.changes:
             loop.device = loop.device or _device_of(module)
-        self.changes.meet("model", module)
+        if self._has_trained():
+            self.changes.meet("model", module)
+        else:
+            self._unmet.append(module)
+            self.changes.meet("model", module, converts=True)
+
+    def _has_trained(self) -> bool:
+        # `laptime.apply`, which has no folder, has changes on at once.
+        return not self.plan.folder or bool(self._stepped_optimizers) or self.result.first is not None
 
     def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
         self.region.leave()
@@ -311,7 +317,7 @@ class LoopHooks:
             return original(scaled, *args[1:], **kwargs) if args else original(**{**kwargs, name: scaled})
 
         try:
-            return self._mode.backward(root, run)
+            return self.mode.backward(root, run)
         finally:
             self.scaled = None
 
@@ -326,31 +332,7 @@ class LoopHooks:
             self.optimizers.append(optimizer)
         if self.changes.per_step["step"]:
             step = self.changes.around_step(optimizer, step)
-        return self._mode.step(optimizer, step)
-
-    def zeroes(self, owner: Any, set_to_none: bool = True) -> None:
-        """An optimizer or a module zeroes its gradients."""
-        self._mode.zero_grad(owner, set_to_none=set_to_none)
-
-    def clips(self, norm: Any) -> None:
-        """Gradients are about to be clipped; None where their norm is not known."""
-        self._mode.clip(norm)
-
-    # The end.
-
-    def stop(self) -> None:
-        """End the script. A script that swallows that SWALLOWED times has its process ended.
-
-        Raises:
-            Stop: unwinds the script.
-        """
-        self.stopped += 1
-        if self.stopped > SWALLOWED:
-            self.on_close()
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        raise Stop
+        return self.mode.step(optimizer, step)
 
 
 def _device_of(module: Any) -> str:

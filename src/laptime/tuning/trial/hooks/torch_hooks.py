@@ -21,42 +21,21 @@ import sys
 import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import Any
 
-from laptime.instrument.hooks import SPAWN, Hooks, Listener
+from laptime.instrument.hooks import SPAWN, Hooks
 from laptime.instrument.steps import OPTIMIZER
-from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ConstructorCalls, ForwardRegion, bind
-from laptime.tuning.trial.messages import TrialResult
+from laptime.tuning.trial.hooks.active_changes import bind
 
 LOADER = "_laptime_loader"
 """What gives an iterator's loader is kept in it."""
 SPAWNS = "the script starts processes of its own by torch.multiprocessing.spawn: they were not observed"
 
 
-class LoopListener(Listener, Protocol):
-    """What these hooks tell of the loop: `loop_hooks.LoopHooks`."""
-
-    changes: ActiveChanges
-    constructors: ConstructorCalls
-    region: ForwardRegion
-    result: TrialResult
-    scaled: tuple[Any, Any] | None
-
-    def epoch_begun(self, loader: int, nanoseconds: int) -> None: ...
-    def fetched(self, loader: Any, take: Callable[[], Any]) -> Any: ...
-    def called(self, module: Any, inputs: Any) -> None: ...
-    def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any: ...
-    def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any: ...
-    def clips(self, norm: Any) -> None: ...
-    def zeroes(self, owner: Any, set_to_none: bool = True) -> None: ...
-    def optimizer_constructed(self, optimizer: Any) -> None: ...
-    def parallel_constructed(self, module: Any) -> None: ...
-
-
 class TorchHooks(Hooks):
     """Wraps torch's functions; `undo` gives back the very objects that were there, `left` names others."""
 
-    def __init__(self, loop: LoopListener) -> None:
+    def __init__(self, loop: Any) -> None:
         super().__init__(loop)
         self._loop = loop
         self._stepping: set[type] = set()
@@ -229,7 +208,7 @@ class TorchHooks(Hooks):
         return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
 
     def _zero_grad(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        self._loop.zeroes(owner, *args, **kwargs)
+        self._loop.mode.zero_grad(owner, *args, **kwargs)
         if not self._loop.changes.per_step["zero_grad"]:
             return original(owner, *args, **kwargs)
         arguments = bind(original, owner, args, kwargs)
@@ -239,7 +218,7 @@ class TorchHooks(Hooks):
     def _clip(self, original: Any, *args: Any, **kwargs: Any) -> Any:
         has_norm = original.__name__ == "_clip_grads_with_norm_"
         norm = kwargs.get("total_norm", args[2] if len(args) > 2 else None) if has_norm else None
-        self._loop.clips(norm)
+        self._loop.mode.clip(norm)
         return original(*args, **kwargs)
 
     def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:

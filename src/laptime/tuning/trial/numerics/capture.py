@@ -9,7 +9,8 @@ loader gives here (`captured_inputs`). The steps themselves run as the script ru
 
 The first run, of the script as it is, makes the capture; `messages.CapturePlan` says what each run does.
 Gradients are those that the optimizer's own step sees: after unscaling and clipping. Batch sizes are those
-that loaders give, whatever is fed; without a loader, those that reach the models.
+that loaders give, whatever is fed; without a loader, those that reach the models. Where a step ends with its
+optimizer, its batch may be one that was fetched before: the first step is run and not kept.
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
 batch, so it does not), or keeps state of its own outside of models and optimizers.
 """
@@ -37,7 +38,7 @@ class NumericsCapture(TrialMode):
         self._folder, self._plan, self._hooks = plan.folder, plan.capture, hooks
         self._seed = SEED if plan.seed is None else plan.seed
         self._state = "waiting"  # then capturing, done
-        self._reads_samples = False
+        self._reads_samples = self._leads = False
         self._fed: list[list[Any]] = []
         self._captured_batches: list[list[Any]] = []
         self._feeds = self._makes_capture = False
@@ -98,15 +99,21 @@ class NumericsCapture(TrialMode):
         """Lets `_before_step` see the optimizer's own step, inside whatever a change has put around it."""
         self._stepping = optimizer
         try:
-            return run()
+            result = run()
+            if self._state == "capturing" and self._stepping is not None:
+                self._keep_gradients(optimizer)  # those of the last call of a closure
+            return result
         finally:
             self._stepping = None
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Keeps the gradients that this optimizer sees. A hook of torch's, before every step."""
-        if self._state != "capturing" or optimizer is not self._stepping:
-            return
-        self._stepping = None  # a subclass that calls its parent's step is hooked twice
+        has_closure = len(args) > 1 or kwargs.get("closure") is not None
+        if self._state == "capturing" and optimizer is self._stepping and not has_closure:
+            self._stepping = None  # a subclass that calls its parent's step is hooked twice
+            self._keep_gradients(optimizer)
+
+    def _keep_gradients(self, optimizer: Any) -> None:
         scale = getattr(optimizer, "grad_scale", None)
         factor = 1.0 if scale is None else 1.0 / float(scale)
         names = {id(tensor): name for name, tensor in self._named_tensors()[0].items()}
@@ -131,8 +138,10 @@ class NumericsCapture(TrialMode):
         """Begins, keeps a step, ends."""
         if self._reads_samples:
             return
-        if self._state == "capturing" and ended:
-            self._keep_step()
+        if self._state == "capturing":
+            if ended and not self._leads:
+                self._keep_step()
+            self._leads = False
             if len(self._steps) >= self._plan.steps:
                 self._state = "done"
                 self._hooks.stop()
@@ -176,7 +185,9 @@ class NumericsCapture(TrialMode):
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
         self._state = "capturing"
+        self._leads = self._hooks.steps.ends_with_optimizer
         models, optimizers = self._hooks.models, self._hooks.optimizers
+        captured_inputs.forget_histories(optimizers)
         self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
         self._undo.append(model_variants.independent_of_layout())
         path = self._plan.batches
@@ -204,6 +215,7 @@ class NumericsCapture(TrialMode):
         if not self._initial:
             return
         parameters, buffers = self._named_tensors()
+        captured_inputs.forget_histories(self._hooks.optimizers)
         names = captured_inputs.put_back(self._initial, parameters, buffers, self._hooks.optimizers)
         for name in names[:10]:
             self._note(f"{name} is not in the capture, or of another shape")
@@ -253,7 +265,7 @@ class NumericsCapture(TrialMode):
                     captured_inputs.epoch(loader, seed=self._seed, most=most, converted=converted)
                 )
         finally:
-            self._reads_samples = False
+            self._reads_samples = self._leads = False
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -110,6 +110,15 @@ def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: li
     }
 
 
+def forget_histories(optimizers: list[Any]) -> None:
+    """Let optimizers begin anew that keep lists of earlier steps, as LBFGS does."""
+    for optimizer in optimizers:
+        if any(
+            isinstance(value, list) for state in optimizer.state.values() for value in dict(state).values()
+        ):
+            optimizer.state.clear()
+
+
 def put_back(
     stored: dict[str, Any], parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]
 ) -> list[str]:

@@ -18,6 +18,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from laptime.tuning.trial import batches
+
 LAST_BITS = "last_bits"
 """Rounds away the last DROPPED bits of a float's own fraction, instead of rounding to a smaller type."""
 DROPPED, DROPPED_LATER = 4, 8
@@ -50,14 +52,19 @@ def doubled(tensor: Any) -> Any:
 def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     """Put models, optimizer states and everything that is made from now on into double precision.
 
-    Tensor.float gives doubles, too. The result undoes the switches, not the conversion.
+    Tensor.float gives doubles, too, and so do inputs that were made before. The result undoes the switches,
+    not the conversion.
     """
     import torch
+
+    def converted(model: Any, args: Any, kwargs: Any) -> Any:
+        return batches.mapped(args, doubled), batches.mapped(kwargs, doubled)
 
     tensor_class: Any = torch.Tensor
     default, to_single = torch.get_default_dtype(), tensor_class.float
     torch.set_default_dtype(torch.float64)
     tensor_class.float = torch.Tensor.double
+    hooks = [model.register_forward_pre_hook(converted, with_kwargs=True) for model in models]
     for model in models:
         model.double()
     for optimizer in optimizers:
@@ -69,6 +76,8 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     def undo() -> None:
         torch.set_default_dtype(default)
         tensor_class.float = to_single
+        for hook in hooks:
+            hook.remove()
 
     return undo
 
