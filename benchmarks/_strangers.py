@@ -1,0 +1,465 @@
+"""Public training scripts, unedited, with made-up data: are their steps found and captured?
+
+    python benchmarks/_strangers.py FOLDER [NAME ...] [--twice] [--python PYTHON]
+
+FOLDER holds a git clone of each repository as OWNER+NAME (or OWNER+NAME/repo) that has the commit below; nothing
+of them is part of this project. Each script is copied into a temporary folder, its data made up beside it, and
+run as its README says, sizes apart, on the CPU, until two steps are captured, as the first gate of a session of
+`laptime tune` does. PYTHON is an interpreter with torch and what the scripts import.
+
+A line of JSON a script: what its steps were found by, how many were captured, and whether the steps of optimizers
+in each are as many as its author counts.
+"""
+
+# ruff: noqa: E501, command lines as they are typed
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import pickle
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from laptime.launch.script import resolve
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.trial_runner import TrialRunner
+from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
+
+DRAW = np.random.default_rng(0)
+WORDS = [f"w{number}" for number in range(500)]
+TEXT = " ".join(random.Random(0).choices(WORDS, k=40_000))
+UNCHECKED = """
+import importlib.abc, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name != "torchvision.datasets.utils": return None
+        sys.meta_path.remove(self)
+        import importlib.util, os
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+        def exec_module(module):
+            run(module)
+            module.check_integrity = lambda path, md5=None: os.path.isfile(path)
+        spec.loader.exec_module = exec_module
+        return spec
+sys.meta_path.insert(0, Finder())
+"""
+"""A sitecustomize: torchvision takes made-up files for the data set."""
+
+
+def mnist(folder: Path, rows: int = 6000) -> None:
+    """Files of MNIST as torchvision looks for them below `folder`/MNIST/raw."""
+    raw = folder / "MNIST" / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    for kind, count in (("train", rows), ("t10k", 1000)):
+        images = DRAW.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        labels = DRAW.integers(0, 10, count, dtype=np.uint8)
+        for name, head, data in (
+            ("images-idx3", struct.pack(">IIII", 2051, count, 28, 28), images),
+            ("labels-idx1", struct.pack(">II", 2049, count), labels),
+        ):
+            (raw / f"{kind}-{name}-ubyte").write_bytes(head + data.tobytes())
+            (raw / f"{kind}-{name}-ubyte.gz").write_bytes(gzip.compress(head + data.tobytes(), 1))
+
+
+def cifar(folder: Path, classes: int = 10) -> None:
+    """Pickles of CIFAR-10 or CIFAR-100 below `folder`."""
+    home = folder / ("cifar-10-batches-py" if classes == 10 else "cifar-100-python")
+    home.mkdir(parents=True, exist_ok=True)
+    names = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if classes == 10 else ["train", "test"]
+    key = "labels" if classes == 10 else "fine_labels"
+    for name in names:
+        rows = {
+            "data": DRAW.integers(0, 256, (2000, 3072), dtype=np.uint8),
+            key: DRAW.integers(0, classes, 2000).tolist(),
+        }
+        (home / name).write_bytes(pickle.dumps(rows))
+    meta = {"label_names" if classes == 10 else "fine_label_names": [f"c{n}" for n in range(classes)]}
+    (home / ("batches.meta" if classes == 10 else "meta")).write_bytes(pickle.dumps(meta))
+
+
+def images(folder: Path, names: list[str], size: tuple[int, int], *, mask: bool = False) -> None:
+    """Pictures, or masks of zeros and ones."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        shape = (size[1], size[0]) if mask else (size[1], size[0], 3)
+        Image.fromarray(DRAW.integers(0, 2 if mask else 256, shape, dtype=np.uint8)).save(folder / name)
+
+
+def unet(folder: Path) -> None:
+    names = [f"car{number}" for number in range(48)]
+    images(folder / "data" / "imgs", [f"{name}.jpg" for name in names], (240, 160))
+    images(folder / "data" / "masks", [f"{name}_mask.gif" for name in names], (240, 160), mask=True)
+    shutil.rmtree(folder / "wandb", ignore_errors=True)
+
+
+def classes(folder: Path) -> None:
+    for split in ("train", "val"):
+        for label in range(4):
+            images(folder / split / f"c{label}", [f"{n}.jpg" for n in range(48)], (256, 256))
+
+
+def texts(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("train.txt", "valid.txt", "test.txt"):
+        (folder / name).write_text("\n".join(TEXT[at : at + 200] for at in range(0, len(TEXT), 200)))
+
+
+def tokens(path: Path, most: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(DRAW.integers(0, most, 400_000, dtype=np.uint16).tobytes())
+
+
+def shakespeare(folder: Path) -> None:
+    for split in ("train", "val"):
+        tokens(folder / "data" / "shakespeare_char" / f"{split}.bin", 65)
+
+
+def stories(folder: Path) -> None:
+    for number in range(3):
+        tokens(folder / "data" / "tok512" / f"data{number}.bin", 512)
+
+
+def etth(folder: Path) -> None:
+    hours = np.datetime64("2016-07-01") + np.arange(17420) * np.timedelta64(1, "h")
+    values = DRAW.standard_normal((len(hours), 7)).cumsum(0)
+    rows = [
+        f"{str(hour).replace('T', ' ')}:00:00"[:19] + "," + ",".join(f"{value:.3f}" for value in row)
+        for hour, row in zip(hours, values, strict=True)
+    ]
+    path = folder / "dataset" / "ETTh1.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("date,HUFL,HULL,MUFL,MULL,LUFL,LULL,OT\n" + "\n".join(rows))
+
+
+def cora(folder: Path) -> None:
+    home = folder / "data" / "cora"
+    pairs = (home / "cora.cites").read_text().split()
+    rows = [
+        "\t".join([paper, *map(str, DRAW.integers(0, 2, 1433)), f"class{number % 7}"])
+        for number, paper in enumerate(sorted(set(pairs)))
+    ]
+    (home / "cora.content").write_text("\n".join(rows) + "\n")
+
+
+def movielens(folder: Path) -> None:
+    rows = DRAW.integers(1, 3000, (60_000, 2))
+    lines = [f"{user}::{item}::{1 + (user + item) % 5}::0" for user, item in rows]
+    (folder / "ratings.dat").write_text("\n".join(lines))
+
+
+def waves(folder: Path) -> None:
+    subprocess.run([sys.executable, "generate_sine_wave.py"], cwd=folder, check=True)
+
+
+def nothing(folder: Path) -> None:
+    """The script makes its own data."""
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A public script.
+
+    Attributes:
+        repository, commit. folder: in it, where the script is run. words: script and arguments.
+        data: makes what it reads, below the folder. steps: of optimizers in one step, as its author counts;
+            0: it updates its weights itself.
+        also: other folders of the repository that it reads. later: first looked at when the code was done.
+    """
+
+    repository: str
+    commit: str
+    folder: str
+    words: str
+    data: Callable[[Path], None] = nothing
+    steps: int = 1
+    also: tuple[str, ...] = ()
+    later: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+EXAMPLES = ("pytorch/examples", "77f55b912142e11fcfdf5b530231fb9c52f181e8")
+CLEANRL = ("vwxyzjn/cleanrl", "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb")
+GANS = ("eriklindernoren/PyTorch-GAN", "36d3c77e5ff20ebe0aeefd322326a134a279b93e")
+TUTORIAL = ("yunjey/pytorch-tutorial", "0500d3df5a2a8080ccfccbc00aca0eacc21818db")
+FORECAST = (
+    "run.py --task_name long_term_forecast --is_training 1 --model_id made --model {} --data ETTh1 "
+    "--root_path ./dataset/ --features M --seq_len 96 --pred_len 96 --enc_in 7 --dec_in 7 --c_out 7 "
+    "--num_workers 0 --no_use_gpu"
+)
+STRANGERS = {
+    "cifar100": Stranger(
+        "weiaicunzai/pytorch-cifar100",
+        "11d8418f415b261e4ae3cb1ffe20d06ec95b98e4",
+        "",
+        "train.py -net mobilenetv2 -b 16",
+        lambda folder: cifar(folder / "data", 100),
+    ),
+    "unet": Stranger(
+        "milesial/Pytorch-UNet",
+        "21d7850f2af30a9695bbeea75f3136aa538cfc4a",
+        "",
+        "train.py --batch-size 1 --scale 0.4",
+        unet,
+        variables={"WANDB_MODE": "disabled"},
+    ),
+    "llama2.c": Stranger(
+        "karpathy/llama2.c",
+        "350e04fe35433e6d2941dce5a1f53308f87058eb",
+        "",
+        "train.py --device=cpu --compile=False --eval_iters=2 --batch_size=8 --vocab_source=custom --vocab_size=512 "
+        "--max_seq_len=64 --dim=128 --n_layers=3 --n_heads=4 --n_kv_heads=4 --gradient_accumulation_steps=2",
+        stories,
+    ),
+    "nanogpt": Stranger(
+        "karpathy/nanoGPT",
+        "3adf61e154c3fe3fca428ad6bc3818b27a3b8291",
+        "",
+        "train.py config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=2 --block_size=64 "
+        "--batch_size=12 --n_layer=4 --n_head=4 --n_embd=128",
+        shakespeare,
+    ),
+    "forecast": Stranger(
+        "thuml/Time-Series-Library",
+        "4e938a1767106324dd753b2a44832bf870a0252e",
+        "",
+        FORECAST.format("DLinear"),
+        etth,
+    ),
+    "mnist": Stranger(*EXAMPLES, "mnist", "main.py --no-accel", lambda folder: mnist(folder.parent / "data")),
+    "dcgan": Stranger(
+        *EXAMPLES, "dcgan", "main.py --dataset fake --batchSize 8 --ngf 16 --ndf 16 --workers 1", steps=2
+    ),
+    "word_lstm": Stranger(
+        *EXAMPLES,
+        "word_language_model",
+        "main.py --emsize 64 --nhid 64",
+        lambda f: texts(f / "data" / "wikitext-2"),
+        steps=0,
+    ),
+    "imagenet": Stranger(*EXAMPLES, "imagenet", "main.py --dummy -a resnet18 -b 4 -j 1"),
+    "pygcn": Stranger(
+        "tkipf/pygcn",
+        "1600b5b748b3976413d1e307540ccc62605b4d6d",
+        "pygcn",
+        "train.py --no-cuda",
+        lambda folder: cora(folder.parent),
+        also=("data",),
+        variables={"PYTHONPATH": ".."},
+    ),
+    "ppo": Stranger(*CLEANRL, "cleanrl", "ppo.py --no-cuda --total-timesteps 200000"),
+    "adder": Stranger(
+        "karpathy/minGPT",
+        "37baab71b9abea1b76ab957409a1cc2fbfba8a26",
+        "",
+        "projects/adder/adder.py",
+        variables={"PYTHONPATH": "."},
+    ),
+    "cifar10": Stranger(
+        "kuangliu/pytorch-cifar",
+        "49b7aa97b0c12fe0d4054e670403a16b6b834ddd",
+        "",
+        "main.py",
+        lambda folder: cifar(folder / "data"),
+        later=True,
+    ),
+    "vae": Stranger(*EXAMPLES, "vae", "main.py", lambda folder: mnist(folder.parent / "data"), later=True),
+    "siamese": Stranger(
+        *EXAMPLES,
+        "siamese_network",
+        "main.py --batch-size 4",
+        lambda folder: mnist(folder.parent / "data"),
+        later=True,
+    ),
+    "sequences": Stranger(*EXAMPLES, "time_sequence_prediction", "train.py --steps 15", waves, later=True),
+    "rnn": Stranger(
+        *EXAMPLES, "mnist_rnn", "main.py", lambda folder: mnist(folder.parent / "data"), later=True
+    ),
+    "actor_critic": Stranger(*EXAMPLES, "reinforcement_learning", "actor_critic.py", later=True),
+    "wgan_gp": Stranger(
+        *GANS,
+        "implementations/wgan_gp",
+        "wgan_gp.py --batch_size 16",
+        lambda folder: mnist(folder.parents[1] / "data" / "mnist"),
+        later=True,
+    ),
+    "acgan": Stranger(
+        *GANS,
+        "implementations/acgan",
+        "acgan.py --batch_size 16",
+        lambda folder: mnist(folder.parents[1] / "data" / "mnist"),
+        steps=2,
+        later=True,
+    ),
+    "char_lstm": Stranger(
+        *TUTORIAL,
+        "tutorials/02-intermediate/language_model",
+        "main.py",
+        lambda folder: texts(folder / "data"),
+        later=True,
+    ),
+    "resnet": Stranger(
+        *TUTORIAL,
+        "tutorials/02-intermediate/deep_residual_network",
+        "main.py",
+        lambda folder: cifar(folder.parents[1] / "data"),
+        later=True,
+    ),
+    "movielens": Stranger(
+        "rixwew/pytorch-fm",
+        "f74ad19771eda104e99874d19dc892e988ec53fa",
+        "",
+        "examples/main.py --dataset_name movielens1M --dataset_path ratings.dat --model_name dfm --device cpu --save_dir .",
+        movielens,
+        later=True,
+        variables={"PYTHONPATH": "."},
+    ),
+    "dlrm": Stranger(
+        "facebookresearch/dlrm",
+        "64063a359596c72a29c670b4fcc9450bb342e764",
+        "",
+        "dlrm_s_pytorch.py --mini-batch-size 64 --num-batches 100000 --data-generation random --arch-mlp-bot 13-64-16 "
+        "--arch-mlp-top 64-1 --arch-embedding-size 1000-1000-1000 --arch-sparse-feature-size 16",
+        later=True,
+    ),
+    "dqn": Stranger(
+        *CLEANRL,
+        "cleanrl",
+        "dqn.py --no-cuda --learning-starts 500 --total-timesteps 200000",
+        later=True,
+        also=("cleanrl_utils",),
+        variables={"PYTHONPATH": ".."},
+    ),
+    "autoencoder": Stranger(
+        "Lightning-AI/pytorch-lightning",
+        "7f0c3436cd3f6ad3753125672024fc415cbcb414",
+        "examples/pytorch/basics",
+        "autoencoder.py fit --trainer.accelerator cpu --trainer.max_epochs 3",
+        later=True,
+    ),
+    "fabric": Stranger(
+        "Lightning-AI/pytorch-lightning",
+        "7f0c3436cd3f6ad3753125672024fc415cbcb414",
+        "examples/fabric/image_classifier",
+        "train_fabric.py",
+        later=True,
+    ),
+}
+
+
+def home_of(clones: Path, stranger: Stranger) -> Path:
+    """The git directory of its clone."""
+    clone = clones / stranger.repository.replace("/", "+")
+    return next(
+        each for each in (clone / "repo" / ".git", clone / "repo", clone / ".git") if (each / "HEAD").exists()
+    )
+
+
+def copied(clones: Path, stranger: Stranger, into: Path) -> Path:
+    """Its folder of the repository, data made up beside it; files of 4 MiB and more may be missing in a clone."""
+    git = ["git", f"--git-dir={home_of(clones, stranger)}"]
+    commit = stranger.commit
+    listed = subprocess.run(
+        [*git, "ls-tree", "-r", "--name-only", commit], capture_output=True, text=True, check=True
+    )
+    wanted = (stranger.folder, *stranger.also)
+    for path in listed.stdout.splitlines():
+        if any(not each or path.startswith(f"{each}/") for each in wanted) and not path.endswith(
+            (".gif", ".png")
+        ):
+            shown = subprocess.run([*git, "show", f"{commit}:{path}"], capture_output=True, check=False)
+            if shown.returncode == 0:
+                (into / path).parent.mkdir(parents=True, exist_ok=True)
+                (into / path).write_bytes(shown.stdout)
+    place = into / stranger.folder
+    stranger.data(place)
+    return place
+
+
+def looked_at(stranger: Stranger, python: str, folder: Path, *, twice: bool) -> dict[str, object]:
+    """Steps found, timed and captured, from the script's own folder."""
+    words = stranger.words.split()
+    program = resolve(words[0], words[1:], is_module=False, python=python)
+    runner = TrialRunner(program, folder, timeout=900.0)
+    plans = [CapturePlan(write=str(folder / "base.pt"), batches=str(folder / "batches.pt"), steps=2)]
+    if twice:
+        plans.append(
+            CapturePlan(compare=str(folder / "base.pt"), batches=str(folder / "batches.pt"), steps=2)
+        )
+    found: dict[str, object] = {}
+    for plan in plans:
+        with runner.start(Recipe(), mode="gate", capture=plan) as running:
+            running.wait()
+            result = runner.finish(running)
+            captured = running.document(NumericsComparison)
+        if not captured or not captured.steps:
+            return {"steps by": result.source, "captured": 0, "why": f"{result.ended} {result.error}"[-300:]}
+        if plan.write:
+            per_step = {step.optimizer_steps for step in captured.candidate.steps}
+            found |= {
+                "steps by": result.source,
+                "captured": captured.steps,
+                "as its author counts": per_step == {stranger.steps},
+            }
+        else:
+            found["the same twice"] = not any(row.unequal for row in captured.totals)
+    return found
+
+
+def main() -> None:
+    """Look at the named strangers, or at all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("clones", type=Path)
+    parser.add_argument("names", nargs="*", default=list(STRANGERS))
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--twice", action="store_true", help="capture the same steps again, and compare")
+    parser.add_argument("--keep", type=Path, help="folder for the copies; a temporary one without it")
+    asked = parser.parse_args()
+    here, clones = Path.cwd(), asked.clones.resolve()
+    with tempfile.TemporaryDirectory(prefix="strangers-") as temporary:
+        (Path(temporary) / "site").mkdir()
+        (Path(temporary) / "site" / "sitecustomize.py").write_text(UNCHECKED)
+        before = dict(os.environ)
+        for name in asked.names:
+            stranger = STRANGERS[name]
+            line: dict[str, object] = {"name": name, "later": stranger.later}
+            try:
+                place = copied(clones, stranger, (asked.keep or Path(temporary)).resolve() / name)
+                os.chdir(place)
+                paths = [
+                    str(Path(temporary) / "site"),
+                    *stranger.variables.get("PYTHONPATH", "").split(),
+                    before.get("PYTHONPATH", ""),
+                ]
+                os.environ.update(
+                    stranger.variables
+                    | {"PYTHONPATH": os.pathsep.join(str(Path(each).resolve()) for each in paths if each)}
+                )
+                work = Path(temporary) / f"{name}-work"
+                work.mkdir()
+                line |= looked_at(stranger, asked.python, work, twice=asked.twice)
+            except Exception as error:  # one of them must not end the others
+                line["why"] = f"{type(error).__name__}: {error}"[-300:]
+            finally:
+                os.chdir(here)
+                os.environ.clear()
+                os.environ.update(before)
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
