@@ -107,7 +107,7 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
         missing = f"the server told no usage for {facts.uncounted} of {facts.answered} answers"
         advice = "a server that knows stream_options.include_usage"
         return Check(
-            "tokens", "fail", f"{missing}: their tokens are not known, and chunks are no tokens", advice
+            "tokens", "fail", f"{missing}: their tokens are not known, and a chunk may hold several", advice
         )
     asked, counted, false = facts.asked[1], made.output * facts.answered, "the server's usage cannot be true:"
     if facts.chunks > counted + 0.5:

@@ -70,7 +70,7 @@ COMPILE = Metric(
     unit="s",
     title="compile",
     better="lower",
-    meaning="First call minus a steady call, where a compiler is in use.",
+    meaning="First call minus a steady call, when a compiler is in use.",
     lies_when="The compiler's disk cache was warm from an earlier run.",
 )
 PAGE_FAULTS = Metric(
@@ -96,7 +96,7 @@ MACS = Metric(
     unit="MAC",
     title="MACs per call",
     meaning="FLOPs / 2: multiply-accumulates of matrix products, convolutions, recurrent layers in one call.",
-    lies_when="Masks skip work. Where operators have no formula the number says `at least`; see the receipt.",
+    lies_when="Masks skip work. If operators have no formula the number says `at least`; see the receipt.",
 )
 FLOPS = Metric(
     tag="flops",

@@ -80,7 +80,7 @@ class ServerRequest:
         """
         if self.body and self.url == LANGUAGE_MODEL:
             raise UsageError(
-                "where the body is sent is not said",
+                "no argument names the address for the body",
                 why="--body is for any server, and each has paths of its own",
                 next="--url http://127.0.0.1:{port}/predict",
             )

@@ -160,7 +160,7 @@ def quiet_check(others: float | None) -> list[Check]:
 def _measured_check(tuning: Tuning) -> Check:
     speedup = tuning.speedup
     if speedup is None:
-        return Check(name="measured", outcome="note", sentence="no gain was measured afresh")
+        return Check(name="measured", outcome="note", sentence="no gain was measured")
     if speedup.word == "unclear":
         low, high = speedup.ci95
         sentence = f"{speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
