@@ -123,6 +123,17 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 Cause = Literal["data", "host", "synchronisation", "copy", "communication", "unrecorded", "other"]
 
+CAUSES: dict[str, str] = {
+    "data": "waiting for data",
+    "host": "host at work",
+    "synchronisation": "after a synchronisation",
+    "copy": "host in a copy",
+    "communication": "waiting for ranks",
+    "unrecorded": "not recorded",
+    "other": "other",
+}
+"""What people read for each cause."""
+
 
 class IdleCause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the device was idle: all gaps of one cause. The causes' total_ns sum to the idle time.

@@ -11,7 +11,7 @@ largest first.
             -- roofline     what operators compute and move, by class
             -- critical_path     what decides the length of a step
             -- ranks, collectives     when several files are the ranks of one job
-            -- timeline     one step, to be drawn
+            -- timeline, calls     one step, and the calls of all steps, to be drawn
             -- against      the differences to another profile
             -- reconciled   the profiled step beside the untraced one
 """
@@ -244,6 +244,26 @@ class Bottleneck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     share: float | None = None
 
 
+class CallTree(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All calls in the steps, those of one name below the same callers as one node, depth first.
+
+    Attributes:
+        parent: number of the node above, -1 for threads. name_index, category: into names and categories.
+        calls, host_ns, device_ns: of the node itself, over all steps; kernels lie below what launched them.
+        left_out: nodes with too little time, which counts for what called them.
+    """
+
+    names: list[str] = []
+    categories: list[str] = []
+    parent: list[int] = []
+    name_index: list[int] = []
+    category: list[int] = []
+    calls: list[int] = []
+    host_ns: list[int] = []
+    device_ns: list[int] = []
+    left_out: int = 0
+
+
 class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The step without the profiler beside the profiled one; only `laptime profile` knows both.
 
@@ -331,6 +351,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     collectives: list[CollectiveRow] = []
     stragglers: list[Straggler] = []
     timeline: Timeline | None = None
+    calls: CallTree | None = None
     against: Difference | None = None
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []

@@ -358,8 +358,8 @@ class Lane(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A thread or a stream, with its ranges as parallel lists.
 
     Attributes:
-        kind: host or device.
-        name: `thread 123 main`, `cuda:0 stream 7`.
+        kind: host, device, or idle: the gaps of a device by cause.
+        name: `thread 123 main`, `cuda:0 stream 7`, `cuda:0 idle`.
         start_ns: since the start of the step; dur_ns.
         name_index: into Timeline.names.
         depth: nesting of host ranges, 0 outermost.

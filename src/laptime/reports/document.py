@@ -6,7 +6,7 @@ kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.records.tables import Timeline as Ranges
-from laptime.reports.drawing import Drawing
+from laptime.reports.page.plot import Drawing
 
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;
@@ -180,11 +179,6 @@ class Column(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
-def columns(kinds: Mapping[str, Kind]) -> list[Column]:
-    """Columns that are nothing but a title and a kind."""
-    return [Column(title=title, kind=kind) for title, kind in kinds.items()]
-
-
 class Row(Struct, frozen=True, kw_only=True):
     """A row: one raw value or ready `Cell` a column.
 
@@ -305,10 +299,11 @@ class Chart(Block, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Timeline(Block, frozen=True, kw_only=True):
-    """Ranges of one step by lane, drawn by the page's script."""
+class Stage(Block, frozen=True, kw_only=True):
+    """Ranges by lane, or trees of calls, that the page's script draws and moves in."""
 
-    ranges: Ranges
+    kind: Literal["timeline", "calls"]
+    data: Callable[[], dict[str, Any]]
 
 
 class Panels(Block, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
+
+from markupsafe import Markup
 
 from laptime.reports.document import Column, Detail, Extra, Kind, Row, Table
 
@@ -17,7 +20,7 @@ class Field(NamedTuple):
         note: what it means, on hover.
         bar: with bars that show it against the largest.
         brief: of a table with rows and columns that only the page has: on terminals and in Markdown, too.
-        regime, priority, detail: as those of a `Column`, of a table that is shown whole.
+        regime, priority, detail, draw: as those of a `Column`, of a table that is shown whole.
     """
 
     title: str
@@ -29,6 +32,7 @@ class Field(NamedTuple):
     regime: str = ""
     priority: int = 0
     detail: Detail = "brief"
+    draw: Callable[[], Markup] | None = None
 
     def of(self, row: Any) -> Any:
         """Its cell of a row."""
@@ -50,20 +54,12 @@ def listed(
         settings: of the table.
     """
     shown = [field for field in fields if field]
-    columns = [
-        Column(
-            title=field.title,
-            kind=field.kind,
-            note=field.note,
-            bar=field.bar,
-            regime=field.regime,
-            priority=field.priority,
-            detail=field.detail,
-        )
-        for field in shown
-    ]
+    columns = [Column(**{name: getattr(field, name) for name in _OF_COLUMNS}) for field in shown]
     made = [Row(cells=[field.of(each) for field in shown], **row(each)) for each in rows]
     return Table(id=id, columns=columns, rows=made, **settings)
+
+
+_OF_COLUMNS = ("title", "kind", "note", "bar", "regime", "priority", "detail", "draw")
 
 
 def table(
@@ -71,54 +67,40 @@ def table(
     fields: Sequence[Field],
     rows: Sequence[Any],
     *,
-    title: str = "",
     key: Callable[[Any], str] | None = None,
     full: Callable[[Any], str] = lambda row: "",
-    tree: bool = False,
     extras: Callable[[Any, int], list[Extra]] = lambda row, index: [],
-    most: int = 400,
     brief: int | Callable[[Any], bool] = 0,
     folded: int = 0,
+    **settings: Any,
 ) -> Table:
-    """All rows; a page shows `most`, a terminal the `brief` ones and Markdown the first `folded`, too.
+    """All rows; a page shows the first, a terminal the `brief` ones, and Markdown the first `folded`, too.
 
     Args:
         key: what findings call a row, the "aten::item" of `operators/aten::item`; its id or name by default.
         full: the whole name where the first cell has a short one.
-        tree: rows have a `depth`.
         extras: of a row and its number, shown when it is opened.
         brief: the number of first rows, or whether a row is one.
+        settings: of the table; rows of a tree have a `depth`.
     """
-    is_brief = brief if callable(brief) else lambda row: False
-    first = 0 if callable(brief) else brief
-    return Table(
-        id=id,
-        title=title,
-        columns=[
-            Column(
-                title=field.title,
-                kind=field.kind,
-                note=field.note,
-                bar=field.bar,
-                priority=index,
-                detail="brief" if field.brief or not index else "page",
-            )
-            for index, field in enumerate(fields)
-        ],
-        rows=[
-            Row(
-                cells=[field.of(row) for field in fields],
-                key=(key or _key)(row),
-                full=full(row),
-                depth=row.depth if tree else None,
-                extras=extras(row, index),
-                detail="brief" if index < first or is_brief(row) else "folded" if index < folded else "page",
-            )
-            for index, row in enumerate(rows)
-        ],
-        most=most,
-        tree=tree,
-    )
+    numbers, is_tree = itertools.count(), settings.get("tree")
+
+    def described(row: Any) -> dict[str, Any]:
+        index = next(numbers)
+        is_brief = brief(row) if callable(brief) else index < brief
+        return {
+            "key": (key or _key)(row),
+            "full": full(row),
+            "depth": row.depth if is_tree else None,
+            "extras": extras(row, index),
+            "detail": "brief" if is_brief else "folded" if index < folded else "page",
+        }
+
+    columns = [
+        field._replace(priority=index, detail="brief" if field.brief or not index else "page")
+        for index, field in enumerate(fields)
+    ]
+    return listed(id, columns, rows, row=described, **settings)
 
 
 def _key(row: Any) -> str:

@@ -79,6 +79,11 @@ def _has_content(block: doc.Block) -> bool:
     return all(getattr(block, name, True) for name in ("rows", "tables", "blocks", "text"))
 
 
+def title(column: Column) -> str:
+    """A column's title with its regime."""
+    return f"{column.title} ({column.regime})" if column.regime else column.title
+
+
 def alone(kind: Kind, value: Value | Cell) -> str:
     """A value with its own unit and three figures, `262 ms`; `-` where there is none."""
     if isinstance(value, Cell):

@@ -26,6 +26,7 @@ from laptime.trace.columns import Accelerator, DeviceRanges, DeviceWork, Flows, 
 from laptime.trace.tables import (
     critical_path,
     host_work,
+    idle,
     kernels,
     launches,
     memory,
@@ -54,8 +55,8 @@ def profile(view: View) -> Profile:
     elsewhere."""
     trace, whole = view.trace, view
     view, beginning = apart(view)
-    rows = overview.step_rows(view)
-    totalled = structs.replace(overview.overview(view, rows), totals=overview.totals(trace))
+    rows, gaps = overview.step_rows(view), list[idle.Part]()
+    totalled = structs.replace(overview.overview(view, rows, gaps), totals=overview.totals(trace))
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
@@ -75,7 +76,8 @@ def profile(view: View) -> Profile:
         memory=memory.memory(whole),
         launches=launches.launches(view),
         copies=launches.copies(view),
-        timeline=timeline.timeline(view),
+        timeline=timeline.timeline(view, gaps),
+        calls=timeline.calls(view),
         compilations=trace.compilations,
         roofline=work.roofline(view),
         critical_path=critical_path.critical(view),

@@ -107,7 +107,7 @@ def _hostile_run():
 
 
 def _drawn(source):
-    packed = re.search(r'id="ranges">([^<]*)</script>', source)[1]
+    packed = re.search(r'id="timeline-data">([^<]*)</script>', source)[1]
     return json.loads(zlib.decompress(base64.b64decode(packed)))
 
 
@@ -224,7 +224,7 @@ def test_numbers_are_there_without_the_script():
         assert text in page.words
     for text in ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "BasicBlock_3", "aten::small_59", "truncated"):
         assert text in page.words
-    assert "The timeline is drawn by this page’s script" in page.words
+    assert "This page’s script draws it" in page.words
 
 
 def test_a_profile_that_knows_nothing_is_a_page_too():
@@ -249,10 +249,12 @@ def test_timeline_comes_back_as_it_was():
     assert drawn["dur"] == own.dur_ns
     assert drawn["arrows"] == [list(arrow) for arrow in own.arrows]
     for lane, before in zip(drawn["lanes"], own.lanes, strict=True):
-        starts = [sum(lane["start"][: n + 1]) for n in range(0, len(lane["start"]), 97)]
+        starts = [sum(lane["start_ns"][: n + 1]) for n in range(0, len(lane["start_ns"]), 97)]
         assert starts == before.start_ns[::97]
-        assert lane["dur"] == before.dur_ns
-        assert [drawn["names"][n] for n in lane["text"]][:5] == [own.names[n] for n in before.name_index][:5]
+        assert lane["dur_ns"] == before.dur_ns
+        assert [drawn["names"][n] for n in lane["name_index"]][:5] == [
+            own.names[n] for n in before.name_index
+        ][:5]
 
 
 def test_long_kernel_names_are_short_with_the_whole_name_in_the_row():

@@ -11,7 +11,7 @@ from laptime.records.quantity import Judgement
 from laptime.reports import text_layout
 from laptime.reports._words import TONES
 from laptime.reports.formats import text
-from laptime.reports.page.one_file import asset
+from laptime.reports.page.render import asset
 
 COLOURS = {"trusted": "green", "noisy": "yellow", "invalid": "red"}
 

@@ -1,5 +1,5 @@
 "use strict";
-// What every page has: the choice of theme, and buttons that copy a command.
+// What every page has: the choice of theme, a menu of sections without room, and buttons that copy a command.
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -17,6 +17,26 @@
   });
   dark.addEventListener("change", name);
   name();
+
+  const nav = document.querySelector(".top nav"), links = [...nav.children];
+  const menu = document.createElement("details"), panel = document.createElement("div");
+  const summary = Object.assign(document.createElement("summary"), { textContent: "more" });
+  menu.className = "menu";
+  menu.append(summary, panel);
+  const fold = () => {
+    menu.open = false;
+    menu.remove();
+    nav.append(...links);
+    nav.classList.add("folds");
+    if (nav.scrollWidth <= nav.clientWidth) return;
+    nav.append(menu);
+    for (let at = links.length; at && nav.scrollWidth > nav.clientWidth; ) panel.prepend(links[--at]);
+    summary.textContent = nav.firstElementChild === menu ? "sections" : "more";
+  };
+  new ResizeObserver(fold).observe(nav.parentElement);
+  panel.addEventListener("click", () => { menu.open = false; });
+  document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; summary.focus(); } });
 
   if (navigator.clipboard) {
     for (const copy of document.querySelectorAll(".copy")) {

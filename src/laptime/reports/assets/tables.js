@@ -190,10 +190,7 @@
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       for (const link of links.values()) link.classList.remove("here");
-      const link = links.get(entry.target.id);
-      link.classList.add("here");
-      const nav = link.parentElement;
-      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
+      links.get(entry.target.id).classList.add("here");
     }
   }, { rootMargin: "-12% 0px -80% 0px" });
   for (const id of links.keys()) if (document.getElementById(id)) observer.observe(document.getElementById(id));

@@ -10,6 +10,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.environment import DoctorReport, NoiseFloor, Rate
 from laptime.reports import document as doc
+from laptime.reports.fields import Field, listed
 
 USELESS = 0.25
 """From here on the machine, not the tool, is what keeps differences from being seen."""
@@ -76,19 +77,19 @@ def _rates(report: DoctorReport) -> list[doc.Block]:
     measured = f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
     if report.rates_disturbed:
         measured = "too low, because other programs used the machine meanwhile; not stored"
-    columns = doc.columns({"device": "code", "what": "text", "peak": "number", "on paper": "text"})
-    table = doc.Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
-    return [doc.Text(text=measured), table] if report.rates else []
+    fields = [
+        Field("device", "device", "code"),
+        Field("what", lambda rate: rate.dtype if rate.kind == "gemm" else "copy"),
+        Field("peak", lambda rate: doc.number(rate.value, rate.unit), "number"),
+        Field("on paper", _paper),
+    ]
+    return [doc.Text(text=measured), listed("peaks", fields, report.rates)] if report.rates else []
 
 
-def _rate(rate: Rate) -> doc.Row:
-    what = rate.dtype if rate.kind == "gemm" else "copy"
-    paper = rate.reason if rate.value is None else ""
-    if rate.value is not None and rate.ceiling:
-        share = rate.value / rate.ceiling
-        paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} ({rate.ceiling_source})"
-    peak = "-" if rate.value is None else show(rate.value, rate.unit)
-    return doc.Row(cells=[rate.device, what, doc.Cell(text=peak, value=rate.value), paper])
+def _paper(rate: Rate) -> str:
+    if rate.value is None or not rate.ceiling:
+        return rate.reason if rate.value is None else ""
+    return f"{rate.value / rate.ceiling:.0%} of {show(rate.ceiling, rate.unit)} ({rate.ceiling_source})"
 
 
 def _share(value: float) -> str:

@@ -134,11 +134,15 @@ def _section(history: History, by: str, number: int) -> doc.Section:
 
 
 def _groups(history: History, by: str, id: str) -> doc.Table:
-    rows = []
-    for label, points in (groups(history, by) if by != "run" else {}).items():
-        median = statistics.median(point.value for point in points)
-        rows.append(doc.Row(cells=[label, doc.Cell(text=show(median, history.unit)), len(points)]))
-    return doc.Table(id=id, columns=doc.columns({by: "text", "median": "number", "runs": "count"}), rows=rows)
+    def median(row: tuple[str, list[Point]]) -> doc.Cell:
+        return doc.Cell(text=show(statistics.median(point.value for point in row[1]), history.unit))
+
+    fields = [
+        Field(by, lambda row: row[0]),
+        Field("median", median, "number"),
+        Field("runs", lambda row: len(row[1]), "count"),
+    ]
+    return listed(id, fields, groups(history, by).items() if by != "run" else [])
 
 
 def _runs(history: History, id: str) -> doc.Table:

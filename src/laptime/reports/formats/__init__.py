@@ -24,7 +24,8 @@ def format_of(path: Path) -> str:
         for name in registry.names("reports")
         for suffix in registry.load("reports", name).SUFFIXES
     }
-    found = suffixes.get(path.suffix.lower())
+    ends = [path.name[at:].lower() for at in range(1, len(path.name)) if path.name[at] == "."]
+    found = next((suffixes[end] for end in ends if end in suffixes), None)
     if found is None:
         near = closest(path.suffix.lower(), suffixes)
         raise UsageError(

@@ -15,7 +15,7 @@ from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports._words import plain
 from laptime.reports.documents import document
-from laptime.reports.shown import NANOSECONDS, alone, sections
+from laptime.reports.shown import NANOSECONDS, alone, sections, title
 
 NAME = "csv"
 SUFFIXES: tuple[str, ...] = (".csv",)
@@ -66,20 +66,16 @@ def _lines(section: str, group: str, blocks: Sequence[doc.Block]) -> Iterator[Li
 
 
 def _table(section: str, group: str, table: doc.Table) -> Iterator[Line]:
-    title = group or table.title
+    head = group or table.title
     for number, row in enumerate(table.rows, 1):
         name = row.full or alone(table.columns[0].kind, row.cells[0])
         for column, cell in zip(table.columns, row.cells, strict=True):
             if (text := alone(column.kind, cell)) not in ("", "-"):
-                yield (section, title, number, name, _title(column), _raw(column, cell), text)
+                yield (section, head, number, name, title(column), _raw(column, cell), text)
             if isinstance(cell, doc.Cell) and cell.interval:
-                yield (section, title, number, name, f"{_title(column)}, 95 % interval", "", cell.interval)
+                yield (section, head, number, name, f"{title(column)}, 95 % interval", "", cell.interval)
         if row.notes:
-            yield (section, title, number, name, table.notes_title, "", "; ".join(row.notes))
-
-
-def _title(column: doc.Column) -> str:
-    return f"{column.title} ({column.regime})" if column.regime else column.title
+            yield (section, head, number, name, table.notes_title, "", "; ".join(row.notes))
 
 
 def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:

@@ -10,6 +10,7 @@ from markupsafe import escape as in_html
 from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import document as doc
+from laptime.reports import shown
 from laptime.reports._words import plain
 from laptime.reports.documents import document
 from laptime.reports.shown import alone, sections
@@ -121,7 +122,7 @@ def _bars(bars: doc.Bars) -> str:
 
 
 def _table(table: doc.Table, *, titled: bool = True) -> str:
-    heads = [f"{c.title} ({c.regime})" if c.regime else c.title for c in table.columns]
+    heads = [*map(shown.title, table.columns)]
     if table.total > len(table.rows):
         heads[0] += f" ({len(table.rows)} of {table.total:,})"
     left = [column.kind in ("text", "code") for column in table.columns]

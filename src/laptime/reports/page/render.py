@@ -1,65 +1,54 @@
 """Any document as one page: complete, offline, readable without JavaScript, safe with hostile names.
 
 Everything is drawn here: tables and bars as HTML, charts as SVG. The script sorts, searches and folds tables,
-draws the timeline, copies commands and switches the theme. Folders of the machine are left out.
+draws timeline and calls, copies commands and switches the theme. A content security policy allows only the
+page's own style and script, by hash. Words of strangers are escaped by the template; folders of this machine
+are cut off.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
+import json
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from laptime.kit.text import count
+from laptime.reports import _words as words
 from laptime.reports import document as doc
-from laptime.reports import shown as columns
 from laptime.reports._words import plain
-from laptime.reports.document import Bar, Bars, Cell, Column, Row, Table, Value
-from laptime.reports.page.one_file import asset, inlined, packed, policy, template
-from laptime.reports.page.svg import BROAD, HALF, NARROW, el
+from laptime.reports.document import Bars, Cell, Column, Table, Value
+from laptime.reports.page.svg import BROAD, HALF, NARROW, px
 from laptime.reports.shown import in_columns, sections, share
 
 _LINE = 40
 """Letters from which words are a sentence, which wraps."""
-_WIDTH = 1000.0
 _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added", "-": "removed"}
 
 
-class PageCell(NamedTuple):
-    """A cell; `bar`: its width in percent, `classes`: alignment, `long` for a sentence, its word."""
-
-    text: str
-    bar: int
-    cell: Cell | None
-    classes: str
-
-
-class PageRow(NamedTuple):
-    """A row with its anchor."""
-
-    anchor: str
-    row: Row
-    cells: list[PageCell]
-
-
-class Head(NamedTuple):
-    """The head of a column."""
-
-    column: Column
-    unit: str
-
-    @property
-    def align(self) -> str:
-        """Classes of its cells: `l` for words, `c` for names from programs."""
-        return {"text": "l", "code": "l c"}.get(self.column.kind, "")
+_ALIGNED = {"text": "l", "code": "l c"}
+"""Classes of cells by the kind of their column: `l` for words, `c` for names from programs."""
 
 
 class PageTable(NamedTuple):
-    """A table; `anchors`: of its rows by `TABLE/KEY`, `left_out`: rows that are not in the page."""
+    """A table for the template.
 
-    heads: list[Head]
-    rows: list[PageRow]
+    Attributes:
+        heads: column, unit and align of each. rows: anchor, row and cells of each; a cell has a text, the
+            percents of its bar, itself where it was ready, and classes: `long` for a sentence, its word.
+        left_out: rows that are not in the page. anchors: of its rows by `TABLE/KEY`.
+    """
+
+    heads: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
     left_out: int
     anchors: dict[str, str]
 
@@ -75,24 +64,25 @@ def table_shown(table: Table, linked: Collection[str] = ()) -> PageTable:
     columns = [table.columns[index] for index in filled]
     values = [[row.cells[index] for index in filled] for row in rows]
     texts = in_columns(columns, values)
-    heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
-    page_rows = []
-    for number, (row, raw) in enumerate(zip(rows, values, strict=True)):
-        cells = [
-            _cell(head, plain(text.cells[number]), text.bars[number], value)
-            for head, text, value in zip(heads, texts, raw, strict=True)
-        ]
-        page_rows.append(PageRow(f"{table.id}-{number}", row, cells))
-    anchors = {f"{table.id}/{line.row.key}": line.anchor for line in reversed(page_rows)}
-    return PageTable(heads, page_rows, len(table.rows) - len(rows), anchors)
+    heads = [
+        {"column": column, "unit": text.unit, "align": _ALIGNED.get(column.kind, "")}
+        for column, text in zip(columns, texts, strict=True)
+    ]
+    made, anchors = list[dict[str, Any]](), dict[str, str]()
+    for at, (row, raw) in enumerate(zip(rows, values, strict=True)):
+        both = zip(columns, texts, raw, strict=True)
+        cells = [_cell(column, plain(text.cells[at]), text.bars[at], value) for column, text, value in both]
+        made.append({"anchor": f"{table.id}-{at}", "row": row, "cells": cells})
+        anchors.setdefault(f"{table.id}/{row.key}", f"{table.id}-{at}")
+    return PageTable(heads, made, len(table.rows) - len(rows), anchors)
 
 
-def _cell(head: Head, text: str, bar: int, value: Value | Cell) -> PageCell:
+def _cell(column: Column, text: str, bar: int, value: Value | Cell) -> dict[str, Any]:
     ready = value if isinstance(value, Cell) else None
-    classes = [head.align] if head.align else []
-    classes += ["long"] if head.column.kind == "text" and len(text) > _LINE else []
-    classes += [f"word {ready.tone}"] if ready and ready.tone else []
-    return PageCell(text, bar, ready, " ".join(classes))
+    long = "long" if column.kind == "text" and len(text) > _LINE else ""
+    word = f"word {ready.tone}" if ready and ready.tone else ""
+    classes = " ".join(filter(None, (_ALIGNED.get(column.kind), long, word)))
+    return {"text": text, "bar": bar, "cell": ready, "classes": classes}
 
 
 def _empty(value: Value | Cell) -> bool:
@@ -101,75 +91,10 @@ def _empty(value: Value | Cell) -> bool:
     )
 
 
-class PageBars(NamedTuple):
-    """Bars with their drawings: one band for all rows, or one drawing a row."""
-
-    bars: Bars
-    band: Markup | None
-    rows: list[tuple[Bar, Markup]]
-    legend: Sequence[Bar]
-
-
-def bars_shown(bars: Bars) -> PageBars:
-    """The drawings of a block of bars, all on one scale."""
-    rows = [row for row in bars.rows if row.detail != "text"]
-    if bars.stacked:
-        band = _drawn(rows, sum(row.value for row in rows), bars.title)
-        return PageBars(bars, band, [], bars.legend or rows)
-    ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
-    longest = bars.whole or max(ends, default=0.0)
-    drawn = [(row, _drawn(row.parts or [row], longest, row.name, row.interval)) for row in rows]
-    return PageBars(bars, None, drawn, bars.legend)
-
-
-def _drawn(
-    parts: Sequence[Bar], whole: float, label: str, interval: tuple[float, float] | None = None
-) -> Markup:
-    """Parts end to end, and a whisker for an interval; the full width stands for `whole`."""
-    scale = _WIDTH / whole if whole > 0 else 0.0
-    marks, x = [], 0.0
-    for part in parts:
-        percent = "" if part.share is None else f" ({share(part.share)})"
-        title = el("title", f"{plain(part.name or label)}: {part.text}{percent}")
-        width = max(0.0, part.value * scale)
-        marks.append(el("rect", title, x=x, y=0.0, width=width, height=20.0, class_=f"fill p-{part.kind}"))
-        x += width
-    if interval is not None:
-        low, high = (min(max(end * scale, 0.0), _WIDTH) for end in sorted(interval))
-        marks.append(el("rect", x=low, width=max(1.0, high - low), y=9, height=2, class_="whisker"))
-        marks += [el("rect", x=end - 1, width=2, y=5, height=10, class_="whisker") for end in (low, high)]
-    return el(
-        "svg",
-        el("title", plain(label) or ", ".join(f"{plain(part.name)} {part.text}" for part in parts) or "bar"),
-        *marks,
-        viewBox=f"0 0 {_WIDTH:g} 20",
-        preserveAspectRatio="none",
-        role="img",
-        class_="band",
-    )
-
-
-def dial(part: float) -> Markup:
-    """A share from 0 to 1 as a ring with its number."""
-    ring = el(
-        "circle",
-        cx=50,
-        cy=50,
-        r=42,
-        pathLength="100",
-        stroke_dasharray=f"{100 * min(max(part, 0), 1):.1f} 100",
-        transform="rotate(-90 50 50)",
-        class_="arc",
-    )
-    return el(
-        "svg",
-        el("circle", cx=50, cy=50, r=42, class_="rim"),
-        ring,
-        el("text", f"{100 * part:.0f} %", x=50, y=58, class_="middle"),
-        viewBox="0 0 100 100",
-        class_="dial",
-        aria_hidden="true",
-    )
+def longest(bars: Bars) -> float:
+    """What the full width of a row stands for."""
+    ends = (end for row in bars.rows for end in (row.value, *(row.interval or ())))
+    return bars.whole or max(ends, default=0.0)
 
 
 def render(document: doc.Document) -> str:
@@ -182,9 +107,9 @@ def render(document: doc.Document) -> str:
     anchors |= {block.id: block.id for block in blocks if isinstance(block, doc.Group) and block.id}
     plots = {id(block): block.plot() for block in blocks if isinstance(block, doc.Chart)}
     points = {name: told for name, plot in plots.items() if (told := plot.points()) is not None}
-    has_timeline = any(isinstance(block, doc.Timeline) for block in blocks)
+    has_stage = any(isinstance(block, doc.Stage) for block in blocks)
     style = asset("document.css")
-    script = asset("shell.js", "tables.js", *["timeline.js"] * has_timeline, *["tooltips.js"] * bool(points))
+    script = asset("shell.js", "tables.js", *["stages.js"] * has_stage, *["tooltips.js"] * bool(points))
     whole = template(asset("document.html")).render(
         document=document,
         sections=leading,
@@ -193,7 +118,7 @@ def render(document: doc.Document) -> str:
         script=Markup(script),  # noqa: S704
         groups=_groups,
         table_of=lambda block: shown.get(id(block)) or table_shown(block),
-        bars_of=bars_shown,
+        longest=longest,
         plot_of=lambda chart: plots[id(chart)],
         widths=lambda chart: [("half", HALF)] if chart.half else [("broad", BROAD), ("narrow", NARROW)],
         links_of=lambda advice: _links(advice, anchors),
@@ -201,8 +126,7 @@ def render(document: doc.Document) -> str:
         series=lambda chart: list(points).index(id(chart)) if id(chart) in points else None,
         points=inlined({"series": [*points.values()]}) if points else "",
         report=lambda: inlined(document.data()),
-        dial=dial,
-        share=columns.share,
+        share=share,
         packed=packed,
     )
     return whole.lstrip()  # the macros before it leave empty lines
@@ -239,3 +163,65 @@ def _lines(code: doc.Code) -> list[tuple[str, str]]:
         kind = next((kind for start, kind in _DIFF.items() if is_diff and line.startswith(start)), "")
         rows.append((kind, plain(line.expandtabs(4))))
     return rows
+
+
+@cache
+def asset(*names: str) -> str:
+    """Files of `assets/`, one after the other."""
+    folder = files("laptime.reports").joinpath("assets")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def template(source: str) -> Template:
+    """A template that escapes all it is given and fails at a name that it was not given.
+
+    To compile one takes ten times as long as to fill it in: who writes many pages compiles it once.
+    """
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(plain=words.plain, count=count, capital=capital, px=px)
+    return environment.from_string(source)
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, unless it begins with a name from a program."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
+
+
+def policy(style: str, script: str) -> str:
+    """Nothing from anywhere, and only the style and the script of this page."""
+    return (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def inlined(data: Any) -> Markup:
+    """JSON that cannot end its script element, without folders of this machine."""
+    text = json.dumps(_without_paths(data), separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 (escaped above)
+
+
+def _without_paths(data: Any) -> Any:
+    if isinstance(data, str):
+        return words.without_paths(data)
+    if isinstance(data, dict):
+        return {words.without_paths(str(name)): _without_paths(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_paths(value) for value in data]
+    return data
+
+
+def packed(data: Any) -> str:
+    """Deflated JSON in base64: 12,000 ranges in about 150 KB; nothing in it can be markup."""
+    text = json.dumps(data, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

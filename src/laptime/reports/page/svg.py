@@ -37,14 +37,15 @@ _FINER = 0.75
 def el(name: str, *children: str | Markup, **attributes: str | float | None) -> Markup:
     """An element; text is escaped, `stroke_width` becomes `stroke-width`, None is left out."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_number(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(px(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     return Markup(f"<{name}{written}>{''.join(map(escape, children))}</{name}>")  # noqa: S704 (escaped)
 
 
-def _number(value: str | float) -> str:
+def px(value: str | float) -> str:
+    """A length, with a decimal where it is not whole."""
     return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
@@ -54,7 +55,7 @@ def drawing(width: float, height: float, *children: Markup, label: str, class_: 
         "svg",
         el("title", label),
         *children,
-        viewBox=f"0 0 {_number(width)} {_number(height)}",
+        viewBox=f"0 0 {px(width)} {px(height)}",
         role="img",
         class_=class_,
     )
@@ -62,7 +63,7 @@ def drawing(width: float, height: float, *children: Markup, label: str, class_: 
 
 def dots(points: Iterable[tuple[float, float]], shape: str) -> str:
     """One path with a mark at every point: far smaller than an element each."""
-    return "".join(f"M{_number(x)} {_number(y)}{shape}" for x, y in points)
+    return "".join(f"M{px(x)} {px(y)}{shape}" for x, y in points)
 
 
 class Frame(NamedTuple):

@@ -49,6 +49,9 @@ from laptime.trace.host_time import Shares
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
 
+Part = tuple[int, Cause, Ranges]
+"""Idle time of an accelerator with one cause."""
+
 MOST = 8
 """Operators listed per cause."""
 
@@ -56,19 +59,22 @@ PYTHON = "Python"
 """What the host is doing where no operator, annotation or Python function of the trace is around."""
 
 
-def idle(view: View) -> Idle | None:
-    """Causes by time, those without time left out; None without work of an accelerator in the window."""
+def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
+    """Causes by time, those without time left out; None without work of an accelerator in the window.
+
+    `parts` gets every part of a gap.
+    """
     device = view.trace.device
     inside = intervals.within(view.inside, device.start, device.end) > 0
     used_devices = np.unique(device.device[inside]).tolist()
     if not used_devices:
         return None
-    ledger, host = _Ledger(view), _Host(view)
+    ledger, host = _Ledger(view, [] if parts is None else parts), _Host(view)
     for device_id in used_devices:
         rows = np.flatnonzero(device.device == device_id).astype(np.int32)
         busy = intervals.union(device.start[rows], device.end[rows])
         gaps = _gaps(view, rows, busy)
-        ledger.open(gaps)
+        ledger.open(gaps, device_id)
         _after_launch(ledger, gaps)
         _before_launch(ledger, host, gaps, busy)
     return Idle(
@@ -313,17 +319,18 @@ def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints,
 class _Ledger:
     """Collects parts of gaps by cause, and what the host was doing in them."""
 
-    def __init__(self, view: View) -> None:
-        self.total = 0
-        self._view = view
+    def __init__(self, view: View, parts: list[Part]) -> None:
+        self.total = self._device = 0
+        self._view, self._parts = view, parts
         self._gaps: list[Ints] = []
         self._lengths = defaultdict[Cause, list[Ints]](list)
         self._of = defaultdict[Cause, list[Ints]](list)
         self._names = defaultdict[Cause, Counter[str]](Counter)
         self._longest = defaultdict[Cause, dict[str, tuple[int, int]]](dict)
 
-    def open(self, gaps: _Gaps) -> None:
+    def open(self, gaps: _Gaps, device: int) -> None:
         """Set the gaps to which the next parts belong."""
+        self._device = device
         self._gaps.append(gaps.start)
         self.total += int((gaps.end - gaps.start).sum())
 
@@ -332,6 +339,7 @@ class _Ledger:
         before = sum(len(each) for each in self._gaps[:-1])
         self._of[cause].append(np.searchsorted(self._gaps[-1], part.start, side="right") - 1 + before)
         self._lengths[cause].append(part.end - part.start)
+        self._parts.append((self._device, cause, part))
         if shares is None:
             return
         functions = stacks.frames_of(self._view).texts

@@ -24,8 +24,9 @@ from laptime.trace.tables import idle
 from laptime.trace.view import Steps, View, of_host
 
 
-def overview(view: View, rows: list[Step] | None = None) -> Overview:
-    """The overview of all steps; `rows` are those of `step_rows`, computed here unless given."""
+def overview(view: View, rows: list[Step] | None = None, gaps: list[idle.Part] | None = None) -> Overview:
+    """The overview of all steps; `rows` are those of `step_rows`, computed here unless given; `gaps` gets the
+    parts of all gaps."""
     threads, busy = phases.threads(view)
     silent = host_time.in_steps(view)
     average = mean([row.breakdown for row in rows] if rows else breakdown(view))
@@ -36,7 +37,7 @@ def overview(view: View, rows: list[Step] | None = None) -> Overview:
         breakdown=average,
         devices=use(view),
         totals=totals(view.trace),
-        idle=idle.idle(view),
+        idle=idle.idle(view, gaps),
         synchronisations=find(view),
         phases=phases.phases(view),
         cpu_threads=threads,

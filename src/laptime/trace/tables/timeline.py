@@ -1,29 +1,51 @@
-"""One step, event by event, to be drawn: all threads and streams, nesting, launches as arrows."""
+"""What a page draws: one step event by event, and the tree of all calls in the steps.
+
+Calls of one name below the same callers are one node: Python, ranges, operators, what they launched. Own
+times of a thread's nodes sum to what its ranges cover, those of the device to its activities. Ranges are cut
+to the steps and to what they lie in; `ProfilerStep#N` is left out, or steps would stand side by side.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from laptime.records.overview import CAUSES
+from laptime.records.profile import CallTree
 from laptime.records.tables import Lane, Timeline
-from laptime.trace import intervals, names
-from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Kinds, Mask, Trace
+from laptime.trace import intervals, names, phases, stacks
+from laptime.trace.columns import (
+    NONE,
+    DeviceKind,
+    Host,
+    HostKind,
+    Index,
+    Ints,
+    Kinds,
+    Mask,
+    Rows,
+    Thread,
+    Trace,
+)
+from laptime.trace.intervals import group
+from laptime.trace.tables.idle import Part
 from laptime.trace.tables.memory import DEVICES
 from laptime.trace.view import Steps, View
 
 RANGES = 12_000
 ARROWS = 6_000
-"""As many ranges and arrows as a page can draw and carry."""
+GAPS = 2_000
+"""As many ranges, arrows and gaps as a page can draw and carry."""
 
-CATEGORIES = [
-    "operator", "annotation", "runtime", "python", "kernel", "communication", "memcpy", "memset", "data",
-]  # fmt: skip
-_OF_HOST = {
-    HostKind.OPERATOR: "operator", HostKind.ANNOTATION: "annotation", HostKind.RUNTIME: "runtime",
-    HostKind.DRIVER: "runtime", HostKind.PYTHON: "python",
-}  # fmt: skip
-_OF_DEVICE = {DeviceKind.KERNEL: "kernel", DeviceKind.MEMCPY: "memcpy", DeviceKind.MEMSET: "memset"}
+_KINDS = ("operator", "annotation", "runtime", "python", "module", "kernel", "communication", "memcpy")
+CATEGORIES = [*_KINDS, "memset", "data", "thread", *(f"idle-{cause}" for cause in CAUSES)]
+OF_HOST = {kind: kind.name.lower() for kind in HostKind if kind < HostKind.OVERHEAD} | {
+    HostKind.DRIVER: "runtime"
+}
+OF_DEVICE = {kind: kind.name.lower() for kind in DeviceKind}
 
 
 class _Chosen(NamedTuple):
@@ -34,10 +56,12 @@ class _Chosen(NamedTuple):
     dropped: int
 
 
-def timeline(view: View, *, ranges: int = RANGES, arrows: int = ARROWS) -> Timeline | None:
+def timeline(
+    view: View, idle: Sequence[Part] = (), *, ranges: int = RANGES, arrows: int = ARROWS
+) -> Timeline | None:
     """The step nearest the median, cut at its ends; None when nothing happened in it.
 
-    Too many ranges: Python functions go first, then the shortest of all.
+    Too many ranges: Python functions go first, then the shortest of all. Parts of `idle` gaps are lanes, too.
     """
     step = typical(view.steps)
     start, end = int(view.steps.start[step]), int(view.steps.end[step])
@@ -52,12 +76,14 @@ def timeline(view: View, *, ranges: int = RANGES, arrows: int = ARROWS) -> Timel
     host_lanes, host_at = _host_lanes(view, chosen.host, host_names, start, end)
     device_lanes, device_at = _device_lanes(view, chosen.device, device_names, start, end)
     device_at[:, 0] += len(host_lanes)
+    texts = [view.trace.texts[index] if index >= 0 else "" for index in used.tolist()]
+    gaps = _idle_lanes(idle, device_type(view.trace), start, end, len(texts))
     return Timeline(
         step=int(view.steps.number[step]),
         dur_ns=end - start,
-        names=[view.trace.texts[index] if index >= 0 else "" for index in used.tolist()],
+        names=[*texts, *(CAUSES.values() if gaps else ())],
         categories=CATEGORIES,
-        lanes=host_lanes + device_lanes,
+        lanes=host_lanes + device_lanes + gaps,
         arrows=_arrows(view, chosen, host_at, device_at, arrows),
         dropped=chosen.dropped,
     )
@@ -92,7 +118,7 @@ def device_type(trace: Trace) -> str:
 
 def _choose(view: View, start: int, end: int, budget: int) -> _Chosen:
     host, device = view.trace.host, view.trace.device
-    inside = np.flatnonzero((host.start < end) & (host.end > start) & np.isin(host.kind, list(_OF_HOST)))
+    inside = np.flatnonzero((host.start < end) & (host.end > start) & np.isin(host.kind, list(OF_HOST)))
     python = host.kind[inside] == HostKind.PYTHON
     work = np.flatnonzero((device.start < end) & (device.end > start))
     calls, frames = inside[~python], inside[python]
@@ -114,27 +140,19 @@ def _longest(spent: Ints, number: int) -> Mask:
 
 
 def _host_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> tuple[list[Lane], Index]:
-    host, texts = view.trace.host, view.trace.texts
+    host = view.trace.host
     drawn = np.zeros(len(host), bool)
     drawn[rows] = True
     depth = intervals.build(host, drawn).depth[rows]
-    category = _categories(host.kind[rows], _OF_HOST)
-    category[names.rows(texts, host.name[rows], names.is_dataloader)] = CATEGORIES.index("data")
-    category[names.rows(texts, host.name[rows], names.is_host_collective)] = CATEGORIES.index("communication")
+    category = host_categories(view.trace, host.name[rows], host.kind[rows])
     thread = host.thread[rows]
-    titles = []
-    for index in _main_first(view, thread):
-        tid, title = view.trace.threads[index].tid, view.trace.threads[index].name
-        titles.append((index, title if tid in title else f"thread {tid} {title}".rstrip()))
+    titles = [(index, title(view.trace.threads[index])) for index in _main_first(view, thread)]
     columns = (host.start[rows], host.end[rows], name, depth, category)
     return _lanes("host", titles, thread, columns, start, end)
 
 
 def _device_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> tuple[list[Lane], Index]:
-    device, texts = view.trace.device, view.trace.texts
-    category = _categories(device.kind[rows], _OF_DEVICE)
-    talks = names.rows(texts, device.name[rows], names.is_communication)
-    category[talks & (device.kind[rows] == DeviceKind.KERNEL)] = CATEGORIES.index("communication")
+    device, category = view.trace.device, device_categories(view.trace, rows)
     streams, lane = np.unique(
         np.stack([device.device[rows].astype(np.int64), device.stream[rows]]), axis=1, return_inverse=True
     )
@@ -144,6 +162,51 @@ def _device_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> t
     ]
     columns = (device.start[rows], device.end[rows], name, np.zeros(len(rows), np.int32), category)
     return _lanes("device", titles, lane.ravel().astype(np.int32), columns, start, end)
+
+
+def title(thread: Thread) -> str:
+    """What a thread is called."""
+    return thread.name if thread.tid in thread.name else f"thread {thread.tid} {thread.name}".rstrip()
+
+
+def host_categories(trace: Trace, name: Index, kind: Kinds) -> Index:
+    """Indices into CATEGORIES of ranges on the host."""
+    category = _categories(kind, OF_HOST)
+    for word, family in (
+        ("module", names.matching(f"^{stacks.MODULE}")),
+        ("data", names.is_dataloader),
+        ("communication", names.is_host_collective),
+    ):
+        category[names.rows(trace.texts, name, family)] = CATEGORIES.index(word)
+    return category
+
+
+def device_categories(trace: Trace, rows: Ints) -> Index:
+    """Indices into CATEGORIES of activities of a device."""
+    kind = trace.device.kind[rows]
+    category = _categories(kind, OF_DEVICE)
+    talks = names.rows(trace.texts, trace.device.name[rows], names.is_communication)
+    category[talks & (kind == DeviceKind.KERNEL)] = CATEGORIES.index("communication")
+    return category
+
+
+def _idle_lanes(parts: Sequence[Part], kind: str, start: int, end: int, first: int) -> list[Lane]:
+    """Why each device was idle, the longest gaps; names of causes begin at number `first`."""
+    causes, lanes = list(CAUSES), list[Lane]()
+    for device in dict.fromkeys(of for of, _, _ in parts):
+        cut = [
+            (causes.index(cause), intervals.clip(gaps, start, end))
+            for of, cause, gaps in parts
+            if of == device
+        ]
+        cause = np.repeat([at for at, _ in cut], [len(gaps.start) for _, gaps in cut])
+        begin, stop = (np.concatenate([gaps[side] for _, gaps in cut]) for side in (0, 1))
+        kept = np.flatnonzero(_longest(stop - begin, GAPS))
+        rows = kept[np.argsort(begin[kept], kind="stable")]
+        columns = (begin, stop, first + cause, 0 * cause, CATEGORIES.index(f"idle-{causes[0]}") + cause)
+        titles, lane = [(0, f"{kind}:{device} idle")], np.zeros(len(rows), np.int32)
+        lanes += _lanes("idle", titles, lane, [column[rows] for column in columns], start, end)[0]
+    return [lane for lane in lanes if lane.start_ns]
 
 
 def _categories(kinds: Kinds, words: dict[HostKind, str] | dict[DeviceKind, str]) -> Index:
@@ -163,12 +226,7 @@ def _main_first(view: View, thread: Index) -> list[int]:
 
 
 def _lanes(
-    kind: str,
-    titles: list[tuple[int, str]],
-    lane: Index,
-    columns: tuple[Ints, Ints, Ints, Index, Index],
-    start: int,
-    end: int,
+    kind: str, titles: list[tuple[int, str]], lane: Index, columns: Sequence[Rows], start: int, end: int
 ) -> tuple[list[Lane], Index]:
     """The lanes, and the place of each row: (lane, row in it)."""
     place = np.zeros((len(lane), 2), np.int32)
@@ -207,3 +265,130 @@ def _arrows(
         (a, b, c, d)
         for (a, b), (c, d) in zip(host_at[source[rows]].tolist(), device_at[rows].tolist(), strict=True)
     ]
+
+
+NODES = 4000
+"""Nodes that are kept: those with the largest share of the time of the host or of the device."""
+
+UNLAUNCHED = "launched outside of the steps"
+
+
+def calls(view: View, most: int = NODES) -> CallTree | None:
+    """All threads and devices; None without any range on the host in the steps."""
+    trace, (host, place) = view.trace, _by_caller(view)
+    begin, end = int(view.steps.host_start[0]), int(view.steps.host_end[-1])
+    take = np.isin(host.kind, list(OF_HOST)) & (host.start < end) & (host.end > begin)
+    take &= ~names.rows(trace.texts, host.name, names.is_step)
+    if not take.any():
+        return None
+    nodes = _Nodes([*trace.texts, *map(title, trace.threads), UNLAUNCHED])
+    label, roots = _labels(view, host, nodes.texts), nodes.add(NONE, len(trace.texts))
+    tree, start, stop = intervals.build(host, take), np.maximum(host.start, begin), np.minimum(host.end, end)
+    node = np.full(len(host) + 1, roots[-1], np.int32)  # the last one is NONE: of what nothing launched
+    for rows in intervals.levels(tree):
+        above, inner = tree.parent[rows], tree.parent[rows] >= 0
+        stop[rows[inner]] = np.minimum(stop[rows], stop[above])[inner]
+        node[rows] = nodes.add(np.where(inner, node[above], roots[host.thread[rows]]), label[rows])
+    used, spent = tree.rows, np.maximum(stop - start, 0)
+    inside = used[tree.parent[used] >= 0]
+    own = spent - np.bincount(tree.parent[inside], spent[inside], len(host)).astype(np.int64)
+    kind = host_categories(trace, host.name[used], host.kind[used])
+    nodes.count(node[used], kind, start[used], own[used], 0)
+    device, (begin, end) = trace.device, view.window
+    work = np.flatnonzero((device.start < end) & (device.end > begin))
+    start, stop = np.maximum(device.start[work], begin), np.minimum(device.end[work], end)
+    below = nodes.add(np.append(node[place], node[-1])[view.links.launch[work]], device.name[work])
+    nodes.count(below, device_categories(trace, work), start, 0, stop - start)
+    return nodes.tree(roots[phases.loop_thread(view)], most)
+
+
+def _by_caller(view: View) -> tuple[Host, Index]:
+    """The host's rows with each Python function on the thread that it belongs to, and where rows are now."""
+    host, home = view.trace.host, stacks.frames_of(view).home
+    owner = np.arange(len(home), dtype=np.int32)
+    owner[home[home != owner]] = owner[home != owner]
+    moved = np.where(host.kind == HostKind.PYTHON, owner[host.thread], host.thread)
+    if (moved == host.thread).all():
+        return host, np.arange(len(host), dtype=np.int32)
+    order = np.lexsort((-host.end, host.start, moved))
+    columns = {name: column[order] for name, column in {**vars(host), "thread": moved}.items()}
+    return Host(**columns), np.argsort(order).astype(np.int32)
+
+
+def _labels(view: View, host: Host, texts: list[str]) -> Index:
+    """Per host row an index into texts: Python functions that differ by an address alone have one."""
+    label, first = np.arange(len(texts) + 1, dtype=np.int32), dict[str, int]()
+    for index, text in stacks.frames_of(view).texts.items():
+        label[index], texts[index] = first.setdefault(text, index), text
+    return label[host.name]
+
+
+class _Nodes:
+    """A growing tree: parents have lower numbers than their children."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        self._nodes, self._number = list[tuple[Ints, ...]](), 0
+        self._counted = list[list[Ints]]()
+
+    def add(self, parent: Index | int, label: Index | int) -> Index:
+        """Per row a new node, the same for equal parents and labels; all texts from one on are roots."""
+        if isinstance(label, int):
+            label = np.arange(label, len(self.texts), dtype=np.int32)
+        groups, before = group(*np.broadcast_arrays(parent, label)), self._number
+        self._nodes.append(groups.codes)
+        self._number += len(groups)
+        return (before + groups.of).astype(np.int32)
+
+    def count(
+        self, node: Index, category: Index, start: Ints, host_ns: Ints | int, device_ns: Ints | int
+    ) -> None:
+        """Calls, with what they are, when they began, and their own times."""
+        self._counted.append([*np.broadcast_arrays(node, category, start, host_ns, device_ns)])
+
+    def tree(self, first: int, most: int) -> CallTree:
+        """Depth first, callees by their first call; what is too little to be kept counts for its caller."""
+        parent, label = (np.concatenate(side) for side in zip(*self._nodes, strict=True))
+        node, kind, start, *spent = (np.concatenate(side) for side in zip(*self._counted, strict=True))
+        number, above = self._number, parent.tolist()
+        category, begun = np.full(number, CATEGORIES.index("thread")), np.full(number, np.iinfo(np.int64).max)
+        category[node] = kind
+        np.minimum.at(begun, node, start)
+        own = [np.bincount(node, ns, number) for ns in (np.ones(len(node)), *spent)]
+        both = [ns.tolist() for ns in own[1:]]
+        for total, at in itertools.product(both, range(number - 1, -1, -1)):
+            if above[at] >= 0:
+                total[above[at]] += total[at]
+        share = np.maximum(
+            *(np.array(total) / max(1, sum(ns)) for total, ns in zip(both, own[1:], strict=True))
+        )
+        kept = np.zeros(number, bool)
+        kept[np.lexsort((np.arange(number), -share))[:most]] = True
+        kept &= share > 0
+        into = np.arange(number)
+        for at in np.flatnonzero(~kept).tolist():  # parents first
+            into[at] = into[parent[at]] if parent[at] >= 0 else first
+        key = np.where(parent < 0, -share - 2 * (np.arange(number) == first), 0.0)
+        below: dict[int, list[int]] = {}
+        for at in np.lexsort((begun, key)).tolist()[::-1]:
+            if kept[at]:
+                below.setdefault(above[at], []).append(at)
+        order, todo = list[int](), below.get(NONE, [])
+        while todo:
+            order.append(todo.pop())
+            todo += below.get(order[-1], [])
+        place = {at: index for index, at in enumerate([NONE, *order], NONE)}
+        used = {text: index for index, text in enumerate(dict.fromkeys(label[order].tolist()))}
+        sums = (np.bincount(into, ns, number)[order].astype(np.int64).tolist() for ns in own)
+        calls, host_ns, device_ns = sums
+        return CallTree(
+            names=[self.texts[text] for text in used],
+            categories=CATEGORIES,
+            parent=[place[above[at]] for at in order],
+            name_index=[used[text] for text in label[order].tolist()],
+            category=category[order].tolist(),
+            calls=calls,
+            host_ns=host_ns,
+            device_ns=device_ns,
+            left_out=int((share > 0).sum()) - len(order),
+        )

@@ -9,14 +9,7 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import (
-    Decorated,
-    name_option,
-    report_options,
-    time_option,
-    typed,
-    voice_options,
-)
+from laptime.apps.cli.options import Decorated, name_option, report_options, time_option, typed, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count

@@ -76,12 +76,7 @@ def command(
 
 
 def _carried_out(
-    where: str,
-    suites: list[Any],
-    outputs: Sequence[str],
-    as_json: bool,
-    voice: Voice,
-    wishes: dict[str, Any],
+    where: str, suites: list[Any], outputs: Sequence[str], as_json: bool, voice: Voice, wishes: dict[str, Any]
 ) -> int:
     from laptime.verbs import suite as verb
 

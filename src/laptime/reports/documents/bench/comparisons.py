@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 
 from markupsafe import Markup
 
@@ -13,7 +14,8 @@ from laptime.kit.text import count
 from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports.document import Cell, Column, Headline, Row, Section, Table, Text
+from laptime.reports.document import Cell, Headline, Section, Text
+from laptime.reports.fields import Field, listed
 from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
@@ -64,28 +66,12 @@ def section(run: Run) -> Section:
 def strips(described: Sequence[Described]) -> Section:
     """The same of comparisons with names; no blocks without any."""
     x = _scale([each for each, _, _ in described])
-    rows = [
-        Row(
-            cells=[
-                sides,
-                Cell(text=each.word, tone=each.word),
-                Cell(text="", draw=partial(_strip, each, x)),
-                sentence.removeprefix(each.word).removeprefix(": "),
-                Cell(
-                    text=count(each.pairs, "pair"),
-                    value=each.pairs,
-                    interval=f"{each.processes} + {each.processes} processes",
-                ),
-            ]
-        )
-        for each, sides, sentence in described
-    ]
-    columns = [
-        Column(title="candidate against baseline"),
-        Column(title="word"),
-        Column(title="slower · faster", draw=partial(_axis, x)),
-        Column(title="how much"),
-        Column(title="evidence", kind="number"),
+    fields = [
+        Field("candidate against baseline", itemgetter(1)),
+        Field("word", lambda row: Cell(text=row[0].word, tone=row[0].word)),
+        Field("slower · faster", partial(_strip, x), draw=partial(_axis, x)),
+        Field("how much", lambda row: row[2].removeprefix(row[0].word).removeprefix(": ")),
+        Field("evidence", lambda row: _evidence(row[0]), "number"),
     ]
     margin = f"{100 * described[0][0].margin:.1f} %" if described else ""
     legend = (
@@ -96,8 +82,13 @@ def strips(described: Sequence[Described]) -> Section:
         id="comparisons",
         title="Comparisons",
         detail="page",
-        blocks=[Table(id="comparison", columns=columns, rows=rows), Text(text=legend)] if rows else [],
+        blocks=[listed("comparison", fields, described), Text(text=legend)] if described else [],
     )
+
+
+def _evidence(each: Comparison) -> Cell:
+    around = f"{each.processes} + {each.processes} processes"
+    return Cell(text=count(each.pairs, "pair"), value=each.pairs, interval=around)
 
 
 def sentence_of(each: Comparison) -> str:
@@ -139,7 +130,11 @@ def _ticks(high: float) -> list[float]:
     return [1 / factor if factor in (1000, 100, 10, 5, 4, 2, 1.25) else round(1 / factor, 3), 1.0, factor]
 
 
-def _strip(each: Comparison, x: Scale) -> Markup:
+def _strip(x: Scale, row: Described) -> Cell:
+    return Cell(text="", draw=partial(_drawn, row[0], x))
+
+
+def _drawn(each: Comparison, x: Scale) -> Markup:
     low, high = (
         x(v) if math.isfinite(v) and v > 0 else edge
         for v, edge in zip(each.ci95, (x.start, x.end), strict=True)

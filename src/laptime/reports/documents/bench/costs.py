@@ -9,19 +9,7 @@ from laptime.analysis.stat import Stat
 from laptime.kit.units import percent, show
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports.document import (
-    Bar,
-    Bars,
-    Block,
-    Cell,
-    Facts,
-    Folded,
-    Group,
-    Section,
-    Text,
-    measured,
-    number,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents.bench.lines import memory, memory_name, models, startup, startups
 from laptime.reports.documents.bench.machine import flat
 from laptime.reports.documents.bench.reasons import unmeasured
@@ -29,21 +17,23 @@ from laptime.reports.documents.bench.table import Stats
 from laptime.reports.fields import Field, listed
 
 
-def section(run: Run, stats: list[Stats]) -> Section:
+def section(run: Run, stats: list[Stats]) -> doc.Section:
     """Bars from zero; those of one group are on one scale."""
-    return Section(
+    return doc.Section(
         id="cost",
         title="Cost",
         detail="page",
         blocks=[
-            Group(title="Start-up", blocks=[_waterfall(*start) for start in startups(run, stats).items()]),
-            Group(title="Memory", blocks=[_memories(run, stats)]),
-            Group(title="Work", blocks=_work(run, stats)),
+            doc.Group(
+                title="Start-up", blocks=[_waterfall(*start) for start in startups(run, stats).items()]
+            ),
+            doc.Group(title="Memory", blocks=[_memories(run, stats)]),
+            doc.Group(title="Work", blocks=_work(run, stats)),
         ],
     )
 
 
-def _waterfall(name: str, stats: Stats) -> Bars:
+def _waterfall(name: str, stats: Stats) -> doc.Bars:
     """The start, one part after the other.
 
     The warm-up has the first call in it, and compiling is a part of the first call, so both begin with it.
@@ -59,30 +49,36 @@ def _waterfall(name: str, stats: Stats) -> Bars:
             now = begin[stat.tag] + _length(stat)
     kinds = {stat.tag: f"start-{stat.tag.rpartition('/')[2]}" for stat in parts}
     rows = [_bar(stat, stat.title, kind=kinds[stat.tag], begin=begin[stat.tag]) for stat in parts]
-    return Bars(title=name, rows=rows)
+    return doc.Bars(title=name, rows=rows)
 
 
-def _memories(run: Run, stats: list[Stats]) -> Bars:
+def _memories(run: Run, stats: list[Stats]) -> doc.Bars:
     rows = []
     for case, numbers in zip(run.cases, stats, strict=True):
         lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
         for stat in memory(numbers):
             name = lead + memory_name(stat)
             rows.append(_bar(stat, name, kind="on-device"))
-    return Bars(rows=rows)
+    return doc.Bars(rows=rows)
 
 
-def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> Bar:
+def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> doc.Bar:
     length = _length(stat)
-    parts = [Bar(name="", value=begin, kind="gap"), Bar(name="", value=length, kind=kind)] if begin else []
+    parts = (
+        [doc.Bar(name="", value=begin, kind="gap"), doc.Bar(name="", value=length, kind=kind)]
+        if begin
+        else []
+    )
     end, text = begin + length, stat.text
-    return Bar(name=name, value=end, text=text, kind=kind, parts=parts, note=stat.note)
+    return doc.Bar(name=name, value=end, text=text, kind=kind, parts=parts, note=stat.note)
 
 
-def _work(run: Run, stats: list[Stats]) -> list[Block]:
-    blocks: list[Block] = [Text(text=text) for text in models(run, stats)]
-    blocks += [Text(text=f"not measured: {text}") for text in unmeasured(run)]
-    return blocks + [Folded(title=title, blocks=[Facts(rows=rows)]) for title, rows in _receipts(run).items()]
+def _work(run: Run, stats: list[Stats]) -> list[doc.Block]:
+    blocks: list[doc.Block] = [doc.Text(text=text) for text in models(run, stats)]
+    blocks += [doc.Text(text=f"not measured: {text}") for text in unmeasured(run)]
+    return blocks + [
+        doc.Folded(title=title, blocks=[doc.Facts(rows=rows)]) for title, rows in _receipts(run).items()
+    ]
 
 
 def _receipts(run: Run) -> dict[str, list[tuple[str, str]]]:
@@ -107,25 +103,25 @@ def _length(stat: Stat) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0
 
 
-def cores(run: Run) -> Section:
+def cores(run: Run) -> doc.Section:
     """A row a number of threads and instances, fewest first; nothing where there is one number alone."""
     cores = run.environment.physical_cores
     rows = scaling(run.cases, run.constants, None if cores is None else float(cores))
     fields = [
         Field("threads", "threads", "count"),
         any(row.instances > 1 for row in rows) and Field("instances", "instances", "count"),
-        Field("throughput", lambda row: measured(row.rate), "number", "of all instances together"),
+        Field("throughput", lambda row: doc.measured(row.rate), "number", "of all instances together"),
         Field("a thread", _of_a_thread, "number", "throughput over threads of all instances"),
         Field("efficiency", "efficiency", "share", "of a thread, against the fewest"),
         Field("cores", _busy, note="physical ones that are kept busy"),
     ]
     table = [listed("core", fields, rows, row=lambda row: {"key": row.case})] if rows else []
-    facts = [Facts(rows=_facts(run, rows))] if rows else []
-    return Section(id="cores", title="Cores", blocks=[*table, *facts])
+    facts = [doc.Facts(rows=_facts(run, rows))] if rows else []
+    return doc.Section(id="cores", title="Cores", blocks=[*table, *facts])
 
 
-def _of_a_thread(row: Scaled) -> Cell:
-    return number(row.rate.value / row.workers, "1/s")
+def _of_a_thread(row: Scaled) -> doc.Cell:
+    return doc.number(row.rate.value / row.workers, "1/s")
 
 
 def _busy(row: Scaled) -> str:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
-
-from markupsafe import Markup
 
 from laptime.analysis.stat import Stat
 from laptime.kit.text import count
@@ -15,17 +12,15 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import HEADLINE_ORDER, Series
 from laptime.reports import _words as words
-from laptime.reports.document import Block, Chart, Folded, Panels, Section, Text
+from laptime.reports.document import Block, Chart, Folded, Group, Panels, Section, Text
 from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of
-from laptime.reports.page.plot import Axis, Border, Line, Mark, Panel, Plot, Spot, decades, numbered
-from laptime.reports.page.svg import Frame, Scale, drawing, el, frame
+from laptime.reports.page.plot import Axis, Border, Line, Mark, Plot, Spot, decades, numbered
 
 _STEEP = 12
 """Ratio of the largest to the least value from which the axis is logarithmic."""
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000
 """Points of a line that are drawn; of more, the highest of equal slices of time."""
-_HEIGHT, _GAP = 110.0, 46.0
 _MOST_OPEN = 3
 
 
@@ -105,67 +100,49 @@ def _line(points: list[tuple[int, Stat]], at: int, name: str, number: int) -> li
 
 
 def over_time(run: Run) -> Section:
-    """A drawing for every case whose process was looked at more than once."""
-    charts = [
-        Chart(title=words.label(case, run), plot=partial(_panels, case, memory, case.find(CPU)))
+    """Memory, and CPU time under it, of every case whose process was looked at more than once."""
+    cases = [
+        Group(
+            title=words.label(case, run),
+            blocks=[
+                Chart(title=title, plot=partial(_watched, series, at, title, is_last=at == len(found) - 1))
+                for at, (title, series) in enumerate(found.items())
+            ],
+        )
         for case in run.cases
-        if (memory := case.find(MEMORY)) and len(memory.at) == len(memory.samples) > 1
+        if (found := _looked_at(case))
     ]
-    is_short = len(charts) <= _MOST_OPEN
+    is_short = len(cases) <= _MOST_OPEN
     return Section(
         id="process",
         title="Process over time",
         detail="page",
-        blocks=[Folded(title=count(len(charts), "case"), blocks=charts, open=is_short)],
+        blocks=[Folded(title=count(len(cases), "case"), blocks=cases, open=is_short)],
     )
 
 
-class _Panels(NamedTuple):
-    """Memory above CPU time, over the same seconds."""
-
-    case: Case
-    shown: list[tuple[Series, str, str]]
-
-    def drawn(self, width: float) -> Markup:
-        """A panel a series; the bottom axis is that of all."""
-        height = 24 + len(self.shown) * (_HEIGHT + _GAP)
-        whole = frame(width, height, top=24, bottom=_GAP)
-        first = self.shown[0][0]
-        x = whole.x(min(first.at), max(first.at))
-        parts = []
-        for at, (series, class_, title) in enumerate(self.shown):
-            top = whole.top + at * (_HEIGHT + _GAP)
-            parts.append(_panel(series, x, whole._replace(top=top, bottom=top + _HEIGHT), class_, title))
-        began = "the method began; before it: import and constructor" if parts[1:] else "the run started"
-        parts.append(whole.bottom_axis(x, x.labels(whole.across), f"seconds since {began}"))
-        if x.low < 0 < x.high:
-            parts.append(Border(0.0).drawn(Panel(whole, x, x)))
-        titles = " and ".join(title for _, _, title in self.shown)
-        return drawing(
-            width, height, *parts, label=words.printable(f"{titles} of {self.case.target} over time")
-        )
-
-    def keys(self) -> Markup:
-        """None: each panel has its title."""
-        return Markup("")
-
-    def points(self) -> None:
-        """None: lines have no tooltips."""
+def _looked_at(case: Case) -> dict[str, Series]:
+    """The series with times by title, none without memory."""
+    found = {"memory": case.find(MEMORY), "CPU time": case.find(CPU)}
+    known = {title: s for title, s in found.items() if s and len(s.at) == len(s.samples) > 1}
+    return known if "memory" in known else {}
 
 
-def _panels(case: Case, memory: Series, cpu: Series | None) -> _Panels:
-    return _Panels(case, [(memory, "line c0", "memory"), *([(cpu, "line c1", "CPU time")] if cpu else [])])
-
-
-def _panel(series: Series, x: Scale, place: Frame, class_: str, title: str) -> Markup:
-    most = max(series.samples) or 1.0
-    factor, unit = unit_of(most, series.metric.unit)
-    y = place.y(0.0, most * 1.1)
-    name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
-    return (
-        el("text", name, x=4, y=place.top - 8, class_="tick")
-        + place.left_axis(y, y.labels(4, factor))
-        + Line(_thinned(series), class_).drawn(Panel(place, x, y))
+def _watched(series: Series, at: int, title: str, *, is_last: bool) -> Plot:
+    factor, unit = unit_of(most := max(series.samples) or 1.0, series.metric.unit)
+    first, last = min(series.at), max(series.at)
+    began = "the method began; before it: import and constructor" if first < 0 else "the run started"
+    return Plot(
+        label=f"{title} over time",
+        x=Axis(first, last, f"seconds since {began}" if is_last else ""),
+        y=Axis(
+            0.0,
+            most * 1.1,
+            unit=(factor, unit if series.metric.unit == "B" else f"{unit} of one CPU"),
+            about=4,
+        ),
+        marks=[Line(_thinned(series), f"line c{at}"), *([Border(0.0)] if first < 0 < last else [])],
+        height=180,
     )
 
 

@@ -10,9 +10,10 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.document import Block, Cell, Chart, Folded, Group, Row, Section, Table, columns
+from laptime.reports.document import Block, Cell, Chart, Folded, Group, Section, Table
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
+from laptime.reports.fields import Field, listed
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
@@ -76,23 +77,14 @@ def _chart(series: Series, beside: list[Series], stats: Stats, most: int) -> Cha
 
 
 def _numbers(index: int, case: Case, stats: Stats) -> Table:
-    heads = columns(
-        {"metric": "code", "value": "number", "95 % interval": "number", "samples": "count", "note": "text"}
-    )
-    rows = [
-        Row(
-            cells=[
-                Cell(text=stat.tag, note=_meaning(case, stat)),
-                Cell(text=stat.text, value=stat.value),
-                Cell(text=interval_text(stat)),
-                stat.n,
-                stat.note,
-            ],
-            key=stat.tag,
-        )
-        for stat in stats.values()
+    fields = [
+        Field("metric", lambda stat: Cell(text=stat.tag, note=_meaning(case, stat)), "code"),
+        Field("value", lambda stat: Cell(text=stat.text, value=stat.value), "number"),
+        Field("95 % interval", lambda stat: Cell(text=interval_text(stat)), "number"),
+        Field("samples", "n", "count"),
+        Field("note", "note"),
     ]
-    return Table(id=f"number-{index}", columns=heads, rows=rows)
+    return listed(f"number-{index}", fields, stats.values(), row=lambda stat: {"key": stat.tag})
 
 
 def _meaning(case: Case, stat: Stat) -> str:

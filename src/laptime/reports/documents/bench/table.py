@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
@@ -17,7 +18,8 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import HEADLINE_ORDER, Metric
 from laptime.reports import _words as words
-from laptime.reports.document import Card, Cell, Column, Row, Table
+from laptime.reports.document import Card, Cell, Table
+from laptime.reports.fields import Field, listed
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
@@ -47,24 +49,18 @@ def interval_text(stat: Stat) -> str:
 def table(run: Run, stats: list[Stats]) -> Table:
     """One row a case; only the columns that this run can fill, and that differ from row to row."""
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
-    columns = [*_names(run), *_numbers(run, stats)]
-    if run.verdicts:
-        columns.append((Column(title="checks"), [_checked(run, case) for case in run.cases]))
     has_states = len({run.trust, *states}) > 1
-    if has_states:
-        columns.append((Column(title="verdict"), [Cell(text=state, tone=state) for state in states]))
-    rows = [
-        Row(
-            cells=[cells[index] for _, cells in columns],
-            key=case.key,
-            tone=states[index] if has_states else "",
-        )
-        for index, case in enumerate(run.cases)
+    place = {id(case): at for at, case in enumerate(run.cases)}
+    marks = {of: Cell(text=states[at], tone=states[at]) for of, at in place.items()}
+    fields = [
+        *_names(run),
+        *_numbers(run, stats, place),
+        bool(run.verdicts) and Field("checks", partial(_checked, run)),
+        has_states and Field("verdict", lambda case: marks[id(case)]),
     ]
-    is_measured = any(stats)
-    return Table(
-        id="case", columns=[column for column, _ in columns], rows=rows if is_measured and columns else []
-    )
+    cases = run.cases if any(stats) and any(fields) else []
+    tones = {of: mark.tone * has_states for of, mark in marks.items()}
+    return listed("case", fields, cases, row=lambda case: {"key": case.key, "tone": tones[id(case)]})
 
 
 def _checked(run: Run, case: Case) -> Cell:
@@ -73,45 +69,40 @@ def _checked(run: Run, case: Case) -> Cell:
     return Cell(text=next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
 
 
-def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
-    columns: list[tuple[Column, list[Cell]]] = []
-    if len({case.target for case in run.cases}) > 1:
-        columns.append((Column(title="target"), [Cell(text=case.target) for case in run.cases]))
+def _names(run: Run) -> list[Field]:
+    fields = [Field("target", lambda case: Cell(text=case.target))] * (len({c.target for c in run.cases}) > 1)
     for name in words.varying(run):
-        cells = [_axis_cell(case, name) for case in run.cases]
-        is_numeric = all(cell.value is not None for cell in cells)
-        columns.append((Column(title=words.axis_title(name), kind="number" if is_numeric else "text"), cells))
-    return columns
+        of = partial(_axis_cell, name=name)
+        is_numeric = all(of(case).value is not None for case in run.cases)
+        fields.append(Field(words.axis_title(name), of, "number" if is_numeric else "text"))
+    return fields
 
 
-def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
+def _numbers(run: Run, stats: list[Stats], place: dict[int, int]) -> list[Field]:
     """Metrics; across frameworks also the word of each case against its baseline."""
-    columns: list[tuple[Column, list[Cell]]] = []
+    fields = list[Field]()
     is_across = len({str(case.axes.get("backend", "torch")) for case in run.cases}) > 1
     for index, (tag, title, regime) in enumerate([*metrics(stats), *(STARTS if is_across else ())]):
         priority = 1 if is_across and tag.startswith(SPARE) else 0
         if run.verb == "suite":
             priority = next((at for at, spare in enumerate(SPARE_OF_SUITES, 1) if tag.startswith(spare)), 0)
-        note = lies_when(metric_of(run.cases, tag))
-        column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
+        note, named = lies_when(metric_of(run.cases, tag)), tag == RATE and not regime
         shown = numbers_of(stats, tag)
-        cells = [
-            _cell(c, stat, named=tag == RATE and not regime) for c, stat in zip(run.cases, shown, strict=True)
-        ]
-        columns.append((column, cells))
+        of = lambda case, shown=shown, named=named: _cell(case, shown[place[id(case)]], named=named)  # noqa: E731
+        fields.append(Field(title, of, "number", note, regime=regime, priority=priority))
         if is_across and index == 0:
-            columns.append((Column(title="compared"), _against_first(run)))
-    return columns
+            fields.append(Field("compared", partial(_against_first, run)))
+    return fields
 
 
-def _against_first(run: Run) -> list[Cell]:
-    """The word of each case against its baseline, with the factor: `faster 1.52x`."""
+def _against_first(run: Run, case: Case) -> Cell:
+    """The word of a case against its baseline, with the factor: `faster 1.52x`."""
     words = dict.fromkeys((each.baseline for each in run.comparisons), "baseline")
     for each in run.comparisons:
         factor = 1 / each.speedup if each.word == "slower" else each.speedup
         is_known = each.word in ("faster", "slower")
         words[each.candidate] = f"{each.word} {factor:.2f}x" if is_known else each.word
-    return [Cell(text=words.get(case.key, "-")) for case in run.cases]
+    return Cell(text=words.get(case.key, "-"))
 
 
 def _axis_cell(case: Case, name: str) -> Cell:

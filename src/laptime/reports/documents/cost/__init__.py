@@ -13,6 +13,7 @@ from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
 from laptime.reports import json_parts
 from laptime.reports.documents.cost import elsewhere, lines, words
+from laptime.reports.fields import Field, listed
 
 
 def document(cost: Cost) -> doc.Document:
@@ -114,29 +115,26 @@ def _refused(cost: Cost) -> list[str]:
 
 def _prices(cost: Cost) -> doc.Section:
     """Every price with who said so and when; rows that were refused."""
-    rows = [
-        doc.Row(
-            cells=[
-                each.machine.name,
-                each.machine.region or "-",
-                doc.Cell(text=usd(each.machine.usd_per_hour), value=each.machine.usd_per_hour),
-                each.age or "typed",
-                each.machine.source or "-",
-                each.known_by,
-            ]
-        )
-        for each in cost.machines
+    fields = [
+        Field("machine", "machine.name", "code"),
+        Field("region", lambda each: each.machine.region or "-"),
+        Field("USD/h", words.money("machine.usd_per_hour"), "number"),
+        Field("age", lambda each: each.age or "typed"),
+        Field("source", lambda each: each.machine.source or "-"),
+        Field("known by", "known_by"),
     ]
-    titles: dict[str, doc.Kind] = {"machine": "code", "region": "text", "USD/h": "number"}
-    columns = doc.columns({**titles, "age": "text", "source": "text", "known by": "text"})
-    faults = [doc.Row(cells=[each.file, each.line, each.name or "-", each.reason]) for each in cost.refused]
-    heads = doc.columns({"file": "code", "line": "count", "machine": "code", "why": "text"})
+    faults = [
+        Field("file", "file", "code"),
+        Field("line", "line", "count"),
+        Field("machine", lambda each: each.name or "-", "code"),
+        Field("why", "reason"),
+    ]
     return doc.Section(
         id="prices",
         title="Prices",
         detail="folded",
         blocks=[
-            doc.Table(id="price", columns=columns, rows=rows),
-            doc.Table(id="refused", columns=heads, rows=faults, title="Rows that were left out", most=50),
+            listed("price", fields, cost.machines),
+            listed("refused", faults, cost.refused, title="Rows that were left out", most=50),
         ],
     )

@@ -54,7 +54,7 @@ Document = json_parts.struct(
         "environment": json_parts.Environment | None,
         "reasons": list[json_parts.Reason],
         "verdict": Bottleneck | None,
-        **json_parts.fields_of(Profile, without=("timeline", "verdict")),  # the timeline is made for drawing
+        **json_parts.fields_of(Profile, without=("timeline", "calls", "verdict")),  # made for drawing
         "findings": list[Advice],
     },
 )

@@ -16,7 +16,7 @@ from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.document import Advice
-from laptime.reports.documents.profile import charts, facts, jobs, roofline, tables, words
+from laptime.reports.documents.profile import charts, facts, jobs, roofline, stages, tables, words
 from laptime.reports.documents.profile.tables import frames
 from laptime.reports.fields import Field, table
 
@@ -42,6 +42,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
             blocks=[doc.Facts(rows=limit(profile))],
         ),
         _why(profile),
+        stages.calls(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
         _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
@@ -58,8 +59,8 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
         _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
         _next(run, profile),
+        stages.timeline(profile),
         _memory(profile),
-        _timeline(profile),
         _files(run, profile),
     ]
 
@@ -189,15 +190,6 @@ def _device_memory(memory: Memory, index: int) -> doc.Group:
     return doc.Group(
         id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks
     )
-
-
-def _timeline(profile: Profile) -> doc.Section:
-    timeline, note, blocks = profile.timeline, "", list[doc.Block]()
-    if timeline is not None:
-        note = f"Step {timeline.step}, the one nearest the median: {words.time(timeline.dur_ns)}."
-        note += f" {count(timeline.dropped, 'range')} left out, the shortest." if timeline.dropped else ""
-        blocks = [doc.Timeline(ranges=timeline)]
-    return doc.Section(id="timeline", title="Timeline", note=note, blocks=blocks, detail="page")
 
 
 def _files(run: Run, profile: Profile) -> doc.Section:

@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from laptime.records.profile import Profile
-from laptime.records.tables import CriticalPath, KernelRow, LiveAtPeak, Memory, OperatorRow, PathRow, StackRow
+from laptime.records.tables import CriticalPath, LiveAtPeak, Memory, OperatorRow, PathRow, StackRow
 from laptime.reports import document as doc
 from laptime.reports.document import Extra, Table
 from laptime.reports.documents.profile import words
@@ -84,7 +84,7 @@ def operators(profile: Profile) -> list[Table]:
     make = partial(table, fields=fields, full=_operator, extras=_stacks)
     return [
         make("operators", rows=profile.operators, title="by name", brief=brief, folded=folded),
-        make("operators_by_shape", rows=rows, title="by name and shape", most=250),
+        make("operators_by_shape", rows=rows, title="by name and shape", most=150),
     ]
 
 
@@ -136,15 +136,11 @@ def kernels(profile: Profile) -> list[Table]:
         Field("registers", "registers", "count", "per thread"),
         Field("shared memory", "shared_memory", "bytes"),
     ]
-    make = partial(table, fields=fields, full=_kernel)
+    by_launch, full = profile.kernels_by_launch, lambda row: words.shortened(row.name, 700)
     return [
-        make("kernels", rows=profile.kernels, title="by name", brief=5),
-        make("kernels_by_launch", rows=profile.kernels_by_launch, title="by operator and launch", most=250),
+        table("kernels", fields, profile.kernels, title="by name", brief=5, full=full),
+        table("kernels_by_launch", fields, by_launch, title="by operator and launch", most=150),
     ]
-
-
-def _kernel(row: KernelRow) -> str:
-    return words.shortened(row.name, 300 if row.operator else 700)
 
 
 def modules(profile: Profile) -> list[Table]:

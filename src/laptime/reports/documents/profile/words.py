@@ -8,6 +8,7 @@ from functools import partial
 
 from laptime.kit.text import count
 from laptime.records.check import Finding
+from laptime.records.overview import CAUSES as CAUSES
 from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import JSON_FORMATS, Profile
 from laptime.records.run import Run
@@ -25,15 +26,6 @@ PARTS = {
     "dataloader": "DataLoader",
     "cpu": "CPU Exec",
     "other": "Other",
-}
-CAUSES = {
-    "data": "waiting for data",
-    "host": "host at work",
-    "synchronisation": "after a synchronisation",
-    "copy": "host in a copy",
-    "communication": "waiting for ranks",
-    "unrecorded": "not recorded",
-    "other": "other",
 }
 percent = shown.share
 time = partial(shown.alone, "time")  # of nanoseconds: `59.3 ms`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -14,6 +15,7 @@ from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import words
+from laptime.reports.fields import Field, listed
 
 _RULED_OUT = 4
 NUMERICS = {
@@ -53,40 +55,31 @@ def section(tuning: Tuning) -> doc.Section:
 def ladder(tuning: Tuning) -> doc.Table:
     """The changes that were tried, one row each; columns without any value are left out."""
     rungs = tuned.tried(tuning)
-    columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning)]
-    filled = [
-        (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
-    ]
-    rows = [
-        doc.Row(
-            cells=[cells[at] for _, cells in filled],
-            tone="strong" if is_kept(rung) else "weak",
-            notes=_notes(rung),
-            extras=_extras(rung.gate, f"gate{at}"),
-        )
-        for at, rung in enumerate(rungs)
-    ]
-    return doc.Table(id="rungs", columns=[column for column, _ in filled], rows=rows)
+    shown = (
+        field for field in _fields(tuning) if any(field.of(rung).text not in ("", "-") for rung in rungs)
+    )
+
+    def row(rung: Rung) -> dict[str, Any]:
+        extras = _extras(rung.gate, f"gate{rungs.index(rung)}")
+        return {"tone": "strong" if is_kept(rung) else "weak", "notes": _notes(rung), "extras": extras}
+
+    return listed("rungs", shown, rungs, row=row)
 
 
-def _columns(tuning: Tuning) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
-    memory = tuning.goal == "memory"
-    number, seconds = partial(doc.Column, kind="number"), partial(show, unit="s")
+def _fields(tuning: Tuning) -> list[Field]:
+    memory, seconds = tuning.goal == "memory", partial(show, unit="s")
+    busy = "share of the step that the device works"
     return [
-        (doc.Column(title="change"), lambda rung: doc.Cell(text=words.change(rung))),
-        (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
-        (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
-        (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
-        (doc.Column(title="word"), lambda rung: doc.Cell(text=rung.verdict, tone=rung.verdict)),
-        (doc.Column(title="kept"), lambda rung: doc.Cell(text=_kept(rung))),
-        (doc.Column(title="gate"), lambda rung: _gate(rung.gate)),
-        (
-            number(title="device", priority=4, note="share of the step that the device works"),
-            lambda rung: _cell(rung.utilization, _words.percent),
-        ),
-        (
-            number(title="compiling", detail="folded"),
-            lambda rung: _cell(rung.compile_seconds or None, seconds),
+        Field("change", lambda rung: doc.Cell(text=words.change(rung))),
+        Field("memory", lambda rung: _cell(rung.memory if memory else None, words.ratio), "number"),
+        Field("speed" if memory else "effect", lambda rung: _effect(rung, 0), "number"),
+        Field("95 % interval", lambda rung: _effect(rung, 1), "number", priority=3),
+        Field("word", lambda rung: doc.Cell(text=rung.verdict, tone=rung.verdict)),
+        Field("kept", lambda rung: doc.Cell(text=_kept(rung))),
+        Field("gate", lambda rung: _gate(rung.gate)),
+        Field("device", lambda rung: _cell(rung.utilization, _words.percent), "number", busy, priority=4),
+        Field(
+            "compiling", lambda rung: _cell(rung.compile_seconds or None, seconds), "number", detail="folded"
         ),
     ]
 
@@ -131,19 +124,18 @@ def _is_doubted(gate: Gate) -> bool:
 def questions(gate: Gate, id: str) -> doc.Table:
     """Every question of a gate, the worst answers first."""
     checks = sorted(gate.checks, key=lambda check: WORST_FIRST.index(check.outcome))
-    heads = doc.columns(
-        {"question": "text", "answer": "text", "value": "number", "limit": "number", "in words": "text"}
-    )
-    return doc.Table(id=id, columns=heads, rows=[_question(check) for check in checks], detail="folded")
-
-
-def _question(check: GateCheck) -> doc.Row:
-    answer = doc.Cell(text=check.outcome, tone=check.outcome)
-    numbers = [
-        doc.Cell(text="" if number is None else f"{number:.3g}", value=number)
-        for number in (check.value, check.limit)
+    fields = [
+        Field("question", lambda check: check.name.replace("_", " ")),
+        Field("answer", lambda check: doc.Cell(text=check.outcome, tone=check.outcome)),
+        Field("value", lambda check: _figure(check.value), "number"),
+        Field("limit", lambda check: _figure(check.limit), "number"),
+        Field("in words", "sentence"),
     ]
-    return doc.Row(cells=[check.name.replace("_", " "), answer, *numbers, check.sentence])
+    return listed(id, fields, checks, detail="folded")
+
+
+def _figure(number: float | None) -> doc.Cell:
+    return doc.Cell(text="" if number is None else f"{number:.3g}", value=number)
 
 
 def gate_result(gate: Gate, unit: str = "step") -> str:

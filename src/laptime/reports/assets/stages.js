@@ -1,29 +1,61 @@
 "use strict";
-// One step, drawn: lanes of threads and streams, ranges nested, launches as arrows. Times are nanoseconds.
-(async () => {
-  const stage = document.getElementById("stage");
-  if (!stage || !("DecompressionStream" in window)) return;
-  const unpack = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
-  };
-  const data = await unpack(document.getElementById("ranges").textContent);
-  const ROW = 17, LABEL = 19, LEVELS = 7, LEAST = 500;
+// Ranges by lane, to move in by mouse and keys: one step with threads, streams and launches as arrows, and the calls
+// of all steps with time as width. Times are nanoseconds.
+(() => {
+const ROW = 17, LABEL = 19, LEVELS = 7;
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+};
+const shown = (ns) => {
+  const [factor, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"];
+  const value = ns / factor;
+  return `${value.toFixed(unit === "ns" || value >= 100 ? (value >= 100 && unit !== "ns" ? 1 : 0) : value >= 10 ? 2 : 3)} ${unit}`;
+};
+const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)} %`;
+
+// A stage draws `data`: duration, names, categories, lanes, arrows. `describe` says what a range is.
+const play = (stage, describe) => {
   const canvas = stage.querySelector(".lanes"), mini = stage.querySelector(".mini");
   const scroll = stage.querySelector(".scroll"), tip = document.getElementById("tip");
   const picture = canvas.getContext("2d"), small = mini.getContext("2d");
-  const lower = data.names.map((name) => name.toLowerCase());
+  const view = { from: 0, span: 1, picked: null, hovered: null, matches: null };
+  let data, lower, lanes, python, least;
+  const arrows = new Map();
+  let width = 0, colours = [], inks = {}, strip = null, due = false;
 
-  const lanes = data.lanes.map((lane, index) => {
-    let now = 0;
-    const start = lane.start.map((step) => (now += step));
-    return { ...lane, index, start, levels: [], level: [], all: false, hidden: 0, top: 0 };
-  });
-  // Python functions and deep levels are folded away until asked for: operators and launches are what is looked for.
-  const python = data.categories.indexOf("python");
+  const key = (lane, row) => `${lane} ${row}`;
+  const load = (next) => {
+    data = next;
+    least = Math.min(500, data.dur / 1e4);
+    lower = data.names.map((name) => name.toLowerCase());
+    lanes = data.lanes.map((lane, index) => ({ ...lane, index, levels: [], level: [], all: false, hidden: 0, top: 0 }));
+    python = ["python", "module"].map((name) => data.categories.indexOf(name));
+    for (const lane of lanes) fold(lane, false);
+    arrows.clear();
+    for (const [from, launch, to, work] of data.arrows) {
+      for (const [end, other] of [[key(from, launch), [to, work]], [key(to, work), [from, launch]]]) {
+        if (!arrows.has(end)) arrows.set(end, []);
+        arrows.get(end).push(other);
+      }
+    }
+    if (view.picked) pick(null);
+    Object.assign(view, { from: 0, span: data.first || data.dur, picked: null, hovered: null });
+    const used = new Set(lanes.flatMap((lane) => lane.category));
+    stage.querySelector(".legend").replaceChildren(...[...used].sort((a, b) => a - b).map((at) => {
+      const item = document.createElement("li"), swatch = document.createElement("i");
+      swatch.className = `swatch p-${data.categories[at]}`;
+      item.append(swatch, data.words[at]);
+      return item;
+    }));
+    search();
+    again();
+  };
+
+  // Python functions and deep levels of a thread are folded away until asked for: operators and launches are looked for.
   const nest = (lane) => {
     const level = new Array(lane.start.length).fill(-1), ends = [];
-    const rows = lane.start.map((_, row) => row).filter((row) => lane.category[row] !== python);
+    const rows = lane.start.map((_, row) => row).filter((row) => !python.includes(lane.category[row]));
     rows.sort((a, b) => lane.start[a] - lane.start[b] || lane.dur[b] - lane.dur[a]);
     for (const row of rows) {
       while (ends.length && ends[ends.length - 1] <= lane.start[row]) ends.pop();
@@ -32,26 +64,15 @@
     }
     return level;
   };
+  const label = (lane) => (lane.name ? LABEL : 0);
   const fold = (lane, all) => {
     lane.all = all;
-    lane.level = lane.kind === "device" || all ? lane.depth : nest(lane);
+    lane.level = lane.kind !== "host" || all ? lane.depth : nest(lane);
     lane.levels = [];
     lane.level.forEach((depth, row) => { if (depth >= 0) (lane.levels[depth] ||= []).push(row); });
     for (let depth = 0; depth < lane.levels.length; depth++) (lane.levels[depth] ||= []).sort((a, b) => lane.start[a] - lane.start[b]);
     if (!all) lane.hidden = lane.level.filter((depth) => depth < 0).length;
   };
-  for (const lane of lanes) fold(lane, false);
-  const arrows = new Map();
-  const key = (lane, row) => `${lane} ${row}`;
-  for (const [from, launch, to, work] of data.arrows) {
-    for (const [end, other] of [[key(from, launch), [to, work]], [key(to, work), [from, launch]]]) {
-      if (!arrows.has(end)) arrows.set(end, []);
-      arrows.get(end).push(other);
-    }
-  }
-
-  const view = { from: 0, span: data.dur, picked: null, hovered: null, matches: null };
-  let width = 0, colours = [], inks = {}, strip = null, due = false;
 
   const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
   const dark = (colour) => {
@@ -62,7 +83,7 @@
     const probe = document.createElement("i");
     stage.append(probe);
     colours = data.categories.map((name) => {
-      probe.className = `p-${name.replace(/[^a-z]/g, "")}`;
+      probe.className = `p-${name.replace(/[^a-z-]/g, "")}`;
       const fill = style(probe, "--p") || style(stage, "--rest");
       return { fill, ink: dark(fill) ? "#ffffff" : "#14171a" };
     });
@@ -73,7 +94,7 @@
 
   const layout = () => {
     let y = 4;
-    for (const lane of lanes) { lane.top = y; y += LABEL + lane.levels.length * ROW + 8; }
+    for (const lane of lanes) { lane.top = y; y += label(lane) + lane.levels.length * ROW + 8; }
     const scale = devicePixelRatio || 1;
     width = scroll.clientWidth;
     canvas.style.height = `${y}px`;
@@ -85,11 +106,6 @@
   };
 
   const x = (time) => ((time - view.from) / view.span) * width;
-  const shown = (ns) => {
-    const [factor, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"];
-    const value = ns / factor;
-    return `${value.toFixed(unit === "ns" || value >= 100 ? (value >= 100 && unit !== "ns" ? 1 : 0) : value >= 10 ? 2 : 3)} ${unit}`;
-  };
   const firstAfter = (lane, level, time) => {
     let low = 0, high = level.length;
     while (low < high) {
@@ -121,7 +137,7 @@
     if (lane.hidden) picture.fillText(lane.all ? "▾ fold" : `▸ ${lane.hidden.toLocaleString("en")} more: Python functions, deep levels`, taken + 16, lane.top + 13);
     const end = view.from + view.span;
     lane.levels.forEach((level, depth) => {
-      const y = lane.top + LABEL + depth * ROW;
+      const y = lane.top + label(lane) + depth * ROW;
       let taken = -1;
       for (let at = firstAfter(lane, level, view.from); at < level.length; at++) {
         const row = level[at];
@@ -133,7 +149,7 @@
       }
     });
   };
-  const yOf = (lane, row) => lane.top + LABEL + Math.max(lane.level[row], 0) * ROW;
+  const yOf = (lane, row) => lane.top + label(lane) + Math.max(lane.level[row], 0) * ROW;
   const outline = (lane, row, colour) => {
     const left = x(lane.start[row]);
     picture.strokeStyle = colour; picture.lineWidth = 2;
@@ -141,7 +157,7 @@
   };
   const linked = ({ lane, row }) => {
     const links = arrows.get(key(lane.index, row));
-    if (links || lane.kind === "device") return (links || []).map((other) => [[lane.index, row], other]);
+    if (links || lane.kind !== "host") return (links || []).map((other) => [[lane.index, row], other]);
     const end = lane.start[row] + lane.dur[row];
     return data.arrows.filter(([from, launch]) => from === lane.index && lane.start[launch] >= lane.start[row] && lane.start[launch] < end)
       .map(([from, launch, to, work]) => [[from, launch], [to, work]]);
@@ -213,18 +229,18 @@
   const redraw = () => { if (!due) { due = true; requestAnimationFrame(draw); } };
 
   const look = (from, span) => {
-    view.span = Math.min(Math.max(span, LEAST), data.dur);
+    view.span = Math.min(Math.max(span, least), data.dur);
     view.from = Math.min(Math.max(from, 0), data.dur - view.span);
     redraw();
   };
   const zoom = (factor, at = width / 2) => {
-    const time = view.from + (at / width) * view.span, span = Math.min(Math.max(view.span * factor, LEAST), data.dur);
+    const time = view.from + (at / width) * view.span, span = Math.min(Math.max(view.span * factor, least), data.dur);
     look(time - (at / width) * span, span);
   };
   const find = (px, py) => {
-    const lane = lanes.find((each) => py >= each.top && py < each.top + LABEL + each.levels.length * ROW);
+    const lane = lanes.find((each) => py >= each.top && py < each.top + label(each) + each.levels.length * ROW);
     if (!lane) return null;
-    const depth = Math.floor((py - lane.top - LABEL) / ROW);
+    const depth = Math.floor((py - lane.top - label(lane)) / ROW);
     if (depth < 0) return { lane, row: -1 };
     const level = lane.levels[depth], slack = (2 / width) * view.span, time = view.from + (px / width) * view.span;
     let best = null, least = slack;
@@ -235,7 +251,6 @@
     }
     return best === null ? null : { lane, row: best };
   };
-  const words = ({ lane, row }) => `${shown(lane.dur[row])} at ${shown(lane.start[row])} · ${data.categories[lane.category[row]] || ""} · ${lane.name}`;
 
   const pick = (target) => {
     const note = stage.querySelector(".picked");
@@ -246,7 +261,7 @@
       name.textContent = data.names[target.lane.text[target.row]];
       const device = target.lane.kind === "device", number = view.picked.links.length;
       const launches = number ? ` · ${device ? "launched from the host" : `launches ${number} on the device`}` : "";
-      note.append(name, document.createElement("br"), words(target) + launches);
+      note.append(name, document.createElement("br"), describe(target) + launches);
       if (number) {
         const [lane, row] = view.picked.links[0][1];
         const go = Object.assign(document.createElement("button"), { type: "button", textContent: device ? "go to the launch" : "go to the first" });
@@ -273,13 +288,21 @@
     const level = start.lane.levels[Math.max(start.lane.level[start.row], 0)], row = level[level.indexOf(start.row) + (view.picked ? by : 0)];
     if (row !== undefined) show({ lane: start.lane, row });
   };
+  const inward = (by) => {
+    if (!view.picked) { beside(0); return; }
+    const { lane, row } = view.picked, level = lane.levels[lane.level[row] + by] || [], end = (at) => lane.start[at] + lane.dur[at];
+    const [outer, inner] = by < 0 ? [(at) => at, () => row] : [() => row, (at) => at];
+    const found = level.find((at) => lane.start[outer(at)] <= lane.start[inner(at)] && end(outer(at)) >= end(inner(at)));
+    if (found !== undefined) show({ lane, row: found });
+  };
+  const fit = () => { if (view.picked) { const { lane, row } = view.picked; look(lane.start[row] - lane.dur[row] * 0.05, lane.dur[row] * 1.1); } };
 
   const hide = () => { tip.hidden = true; if (view.hovered) { view.hovered = null; redraw(); } };
   const hover = (event) => {
     const target = find(event.offsetX, event.offsetY);
     if (!target || target.row < 0) { hide(); canvas.style.cursor = target && target.lane.hidden ? "pointer" : ""; return; }
     const name = data.names[target.lane.text[target.row]];
-    tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${words(target)}`;
+    tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${describe(target)}`;
     tip.hidden = false;
     tip.style.left = `${Math.max(8, Math.min(event.pageX + 14, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${event.pageY + 16}px`;
@@ -304,7 +327,7 @@
   });
   canvas.addEventListener("pointercancel", () => { drag = null; });
   canvas.addEventListener("pointerleave", hide);
-  canvas.addEventListener("dblclick", (event) => zoom(0.25, event.offsetX));
+  canvas.addEventListener("dblclick", (event) => (view.picked ? fit() : zoom(0.25, event.offsetX)));
   canvas.addEventListener("wheel", (event) => {
     const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     if (!sideways && !event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return;
@@ -321,7 +344,7 @@
     "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), 0: () => look(0, data.dur), Home: () => look(0, data.dur),
     ArrowLeft: () => look(view.from - view.span / 8, view.span), ArrowRight: () => look(view.from + view.span / 8, view.span),
     n: () => beside(1), p: () => beside(-1), Escape: () => { pick(null); hide(); },
-    f: () => view.picked && look(view.picked.lane.start[view.picked.row] - view.picked.lane.dur[view.picked.row] * 0.1, view.picked.lane.dur[view.picked.row] * 1.2),
+    ArrowUp: () => inward(-1), ArrowDown: () => inward(1), f: fit,
   };
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
@@ -335,15 +358,26 @@
 
   const box = stage.querySelector("input"), hitCount = stage.querySelector(".hits");
   let hits = [], hit = -1;
-  box.addEventListener("input", () => {
+  const search = () => {
     const query = box.value.trim().toLowerCase();
     view.matches = query ? new Set(lower.flatMap((name, index) => (name.includes(query) ? [index] : []))) : null;
     hits = view.matches ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.matches.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
     hits.sort((a, b) => a.lane.start[a.row] - b.lane.start[b.row]);
     hit = -1;
-    hitCount.textContent = query ? `${hits.length.toLocaleString("en")} found${hits.length ? ", Enter goes to the next" : ""}` : "";
+    hitCount.textContent = query ? `${hits.length.toLocaleString("en")} found${share()}${hits.length ? ", Enter goes to the next" : ""}` : "";
     redraw();
-  });
+  };
+  const share = () => { // of one tree: the time of all that was found, and what lies inside counts once
+    if (lanes.length !== 1 || !hits.length) return "";
+    let sum = 0, end = 0;
+    for (const { lane, row } of hits) {
+      if (lane.start[row] + lane.dur[row] <= end) continue;
+      sum += lane.dur[row];
+      end = lane.start[row] + lane.dur[row];
+    }
+    return `, ${percent(sum / data.dur)} of ${data.whole}`;
+  };
+  box.addEventListener("input", search);
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !hits.length) return;
     hit = (hit + (event.shiftKey ? -1 : 1) + hits.length) % hits.length;
@@ -351,11 +385,77 @@
     hitCount.textContent = `${hit + 1} of ${hits.length}`;
   });
 
-  document.querySelector("#timeline .no-script").hidden = true;
+  stage.previousElementSibling.hidden = true;
   stage.hidden = false;
   const again = () => { paint(); layout(); redraw(); };
-  new ResizeObserver(again).observe(scroll);
   new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  again();
+  return { load, watch: () => new ResizeObserver(again).observe(scroll) };
+};
+
+const own = (tree, weight) => {
+  const rest = [...tree[weight]];
+  if (tree.whole) tree.parent.forEach((above, at) => { if (above >= 0) rest[above] -= tree[weight][at]; });
+  return rest;
+};
+
+// Nodes side by side below what called them, as wide as they took by this weight.
+const laid = (tree, own, steps) => {
+  const total = own.map((ns) => ns / steps);
+  if (!tree.whole) for (let at = total.length - 1; at >= 0; at--) if (tree.parent[at] >= 0) total[tree.parent[at]] += total[at];
+  const lane = { kind: "calls", name: "", start: [], dur: [], text: [], depth: [], category: [], node: [], root: [] };
+  const end = [], depth = [], root = [];
+  let last = 0;
+  tree.parent.forEach((above, at) => {
+    const start = above < 0 ? last : end[above];
+    if (above < 0) last += total[at]; else end[above] += total[at];
+    end[at] = start;
+    depth[at] = above < 0 ? 0 : depth[above] + 1;
+    root[at] = above < 0 ? total[at] : root[above];
+    if (!total[at]) return;
+    for (const [field, value] of Object.entries({ start, dur: total[at], text: tree.name_index[at], depth: depth[at], category: tree.category[at], node: at, root: root[at] })) lane[field].push(value);
+  });
+  return { lane, dur: last };
+};
+
+const acts = {
+  timeline(stage, data) {
+    for (const lane of data.lanes) {
+      let now = 0;
+      Object.assign(lane, { start: lane.start_ns.map((step) => (now += step)), dur: lane.dur_ns, text: lane.name_index });
+    }
+    const at = ({ lane, row }) => `${shown(lane.dur[row])} at ${shown(lane.start[row])} · ${data.words[lane.category[row]] || ""} · ${lane.name}`;
+    const { load, watch } = play(stage, at);
+    load(data);
+    watch();
+  },
+  calls(stage, data) {
+    let now;
+    const at = ({ lane, row }) => { // threads run side by side: on the host a share is one of its thread
+      const node = lane.node[row], own = now.own[node] / data.steps, calls = now.tree.calls[node];
+      const share = now.threads ? `${percent(lane.dur[row] / lane.root[row])} of its thread` : `${percent(lane.dur[row] / now.dur)} of all`;
+      return `${shown(lane.dur[row])} a step, ${share} · itself ${shown(own)}${calls ? ` · ${calls.toLocaleString("en")} calls` : ""} · ${data.words[lane.category[row]] || ""}`;
+    };
+    const { load, watch } = play(stage, at);
+    const buttons = data.views.map(([title, tree, weight]) => {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: title });
+      button.addEventListener("click", () => {
+        now = { tree: data.trees[tree], own: own(data.trees[tree], weight), threads: !tree && weight === "host_ns" };
+        const { lane, dur } = laid(now.tree, data.trees[tree][weight], data.steps);
+        now.dur = dur;
+        for (const other of buttons) other.setAttribute("aria-pressed", String(other === button));
+        load({ ...data, dur, first: now.threads && lane.dur[0], whole: now.threads ? "the time of all threads" : "all", lanes: [lane], arrows: [] });
+      });
+      return button;
+    });
+    stage.querySelector(".switch").append(...buttons);
+    buttons[0].click();
+    watch();
+  },
+};
+
+if (!("DecompressionStream" in window)) return;
+for (const stage of document.querySelectorAll(".stage")) {
+  unpack(stage.nextElementSibling.textContent).then((data) => acts[stage.dataset.kind](stage, data));
+}
 })();
