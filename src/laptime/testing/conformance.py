@@ -289,7 +289,7 @@ def _check_hostile(name: str, module: ModuleType) -> None:
     case = trusted.cases[0]
     evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
     run = msgspec.structs.replace(trusted, name=tag + escape, cases=[evil], comparisons=[], findings=[])
-    page = module.render(run)
+    page = _rendered(name, module, "a hostile name", run) or ""
     text = page if isinstance(page, str) else page.decode("utf-8", "replace")
     need(escape not in text, f"reports/{name} lets escape sequences of a name through to the terminal")
     if any(suffix in (".html", ".htm", ".svg", ".xml") for suffix in module.SUFFIXES):
