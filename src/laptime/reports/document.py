@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.reports.page.plot import Drawing
+from laptime.reports.drawing import Drawing
 
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;

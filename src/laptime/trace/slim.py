@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import gzip
 import itertools
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import msgspec
 import numpy as np
 
 from laptime.trace import intervals, phases
@@ -23,57 +23,52 @@ from laptime.trace.tables.memory import device_name
 from laptime.trace.tables.timeline import device_type
 from laptime.trace.view import View
 
+Ids = list[tuple[int, int]]
+
 _HOST = {
-    HostKind.OPERATOR: "cpu_op", HostKind.ANNOTATION: "user_annotation", HostKind.RUNTIME: "cuda_runtime",
-    HostKind.DRIVER: "cuda_driver", HostKind.PYTHON: "python_function",
-}  # fmt: skip
+    HostKind.OPERATOR: "cpu_op",
+    HostKind.ANNOTATION: "user_annotation",
+    HostKind.RUNTIME: "cuda_runtime",
+    HostKind.DRIVER: "cuda_driver",
+    HostKind.PYTHON: "python_function",
+}
 _DEVICE = {DeviceKind.KERNEL: "kernel", DeviceKind.MEMCPY: "gpu_memcpy", DeviceKind.MEMSET: "gpu_memset"}
+_GROUP = ("Process Group Name", "Group size", "Seq")
+_TALKS = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", *_GROUP)
+"""What files call the fields of `Collective`."""
+_SIZES = ("numSms", "maxThreadsPerMultiprocessor")
+_OF_DEVICE = ("id", "name", "totalGlobalMem", "computeMajor", "computeMinor", *_SIZES)
 _BUCKETS = 1000
 _BATCH = 10_000
+Event = dict[str, Any]
+encode = msgspec.json.Encoder().encode
 _FIRST_ID = 1 << 30
 """Ids of threads whose own is no number."""
 
 
-def write(view: View, path: Path) -> None:
+def write(view: View, path: Path, * | None = None) -> None:
     """Write the slimmed trace, gzipped when the path ends in .gz.
 
     Raises:
         OSError: it cannot be written.
     """
-    with _open(path) as file:
-        file.write(json.dumps(_head(view)).removesuffix("}").encode())
-        file.write(b', "traceEvents": [\n')
-        events, comma = _events(view), ""
-        while batch := ",\n".join(itertools.islice(events, _BATCH)):
-            file.write((comma + batch).encode())
-            comma = ",\n"
+    with path.open("wb") as raw, ExitStack() as stack:
+        file: BinaryIO = raw
+        if path.suffix == ".gz":  # the archive holds no name and no time: the same events give the same bytes
+            packed = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
+            file = cast(BinaryIO, stack.enter_context(packed))
+        file.write(encode(_head(view)).removesuffix(b"}") + b', "traceEvents": [\n')
+        events, comma = _events(view), b""
+        while batch := b",\n".join(map(encode, itertools.islice(events, _BATCH))):
+            file.write(comma + batch)
+            comma = b",\n"
         file.write(b"\n]}\n")
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
-    """Open the file for writing. A gzip archive holds no name and no time, so the same events give the
-    same bytes."""
-    with path.open("wb") as raw:
-        if path.suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
-                yield cast(BinaryIO, packed)
-        else:
-            yield raw
 
 
 def _head(view: View) -> dict[str, Any]:
     trace = view.trace
     properties = [
-        {
-            "id": each.id,
-            "name": each.name,
-            "totalGlobalMem": each.memory,
-            "computeMajor": each.capability[0],
-            "computeMinor": each.capability[1],
-            "numSms": each.sms,
-            "maxThreadsPerMultiprocessor": each.threads_per_sm,
-        }
+        dict(zip(_OF_DEVICE, (*each[:3], *each.capability, *each[4:]), strict=True))
         for each in trace.accelerators
     ]
     ranks = {"rank": trace.rank, "world_size": trace.world}
@@ -88,13 +83,12 @@ def _head(view: View) -> dict[str, Any]:
     }
 
 
-def _events(view: View) -> Iterator[str]:
-    names = [json.dumps(text) for text in [*view.trace.texts, ""]]  # the last is for -1
+def _events(view: View) -> Iterator[Event]:
     threads = [_ids(index, each) for index, each in enumerate(view.trace.threads)]
     yield from _titles(view, threads)
-    yield from _host(view, names, threads)
-    yield from _device(view, names)
-    yield from _ranges(view, names)
+    yield from _host(view, threads)
+    yield from _device(view)
+    yield from _ranges(view)
     yield from _flows(view, threads)
     yield from _utilisation(view)
     yield from _queue(view)
@@ -111,119 +105,102 @@ def _is_number(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and text.isascii()
 
 
-def _titles(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
-    trace = view.trace
-    for process in sorted({pid for pid, _ in threads}):
-        yield _title("process_name", process, 0, "CPU")
+def _titles(view: View, threads: Ids) -> Iterator[Event]:
+    trace, kind = view.trace, device_type(view.trace)
+    titles = [("process_name", process, 0, "CPU") for process in sorted({pid for pid, _ in threads})]
     for (pid, tid), thread in zip(threads, trace.threads, strict=True):
         if thread.name or str(tid) != thread.tid:
-            yield _title("thread_name", pid, tid, thread.name or f"thread {thread.tid}")
-    kind = device_type(trace)
+            name = thread.name or f"thread {thread.tid}"
+            titles.append(("thread_name", pid, tid, name.encode(errors="backslashreplace").decode()))
     streams = np.unique(np.stack([trace.device.device.astype(np.int64), trace.device.stream]), axis=1)
-    for device in np.unique(streams[0]).tolist():
-        yield _title("process_name", device, 0, f"{kind}:{device}")
-    for device, stream in streams.T.tolist():
-        yield _title("thread_name", device, stream, f"stream {stream}")
+    titles += [("process_name", each, 0, f"{kind}:{each}") for each in np.unique(streams[0]).tolist()]
+    titles += [("thread_name", device, each, f"stream {each}") for device, each in streams.T.tolist()]
+    for title, pid, tid, name in titles:
+        yield {"ph": "M", "name": title, "pid": pid, "tid": tid, "ts": 0, "args": {"name": name}}
 
 
-def _title(kind: str, pid: int, tid: int, name: str) -> str:
-    return f'{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},"ts":0,"args":{{"name":{json.dumps(name)}}}}}'
+def _columns(*columns: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows of columns as plain numbers."""
+    return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _host(view: View, names: list[str], threads: list[tuple[int, int]]) -> Iterator[str]:
-    host = view.trace.host
+def _texts(view: View) -> list[str]:
+    """All texts as valid Unicode, and one for -1."""
+    return [*(text.encode(errors="backslashreplace").decode() for text in view.trace.texts), ""]
+
+
+def _known(args: dict[str, Any]) -> dict[str, Any]:
+    """`args` without what is unknown: -1, NaN, an empty text."""
+    known = {name: value for name, value in args.items() if value not in (NONE, "") and value == value}
+    return {"args": known} if known else {}
+
+
+def _ranged(category: str, name: str, ids: tuple[int, int], start: int, end: int) -> Event:
+    times = {"ts": start / 1000, "dur": (end - start) / 1000}
+    return {"ph": "X", "cat": category, "name": name, "pid": ids[0], "tid": ids[1], **times}
+
+
+def _host(view: View, threads: Ids) -> Iterator[Event]:
+    host, texts = view.trace.host, _texts(view)
     keep = np.isin(host.kind, list(_HOST)) & ((host.kind != HostKind.PYTHON) | phases.loading(view))
-    rows = np.flatnonzero(keep)
-    args = _args(
-        correlation=_or_empty(host.correlation[rows]),
-        **{
-            "Sequence number": _or_empty(host.sequence[rows]),
-            "Fwd thread id": _or_empty(host.forward_thread[rows]),
-        },
-    )
-    columns = (host.kind[rows], host.name[rows], host.thread[rows])
-    times = (_us(host.start[rows]), _us((host.end - host.start)[rows]))
-    for kind, name, thread, ts, dur, more in zip(
-        *(each.tolist() for each in columns), *times, args, strict=True
-    ):
-        pid, tid = threads[thread]
-        yield _range(_HOST[kind], names[name], pid, tid, ts, dur, more)
-
-
-def _device(view: View, names: list[str]) -> Iterator[str]:
-    trace, device = view.trace, view.trace.device
-    grid, block = (
-        [trace.texts[i] if i >= 0 else "" for i in each.tolist()] for each in (device.grid, device.block)
-    )
-    args = _args(
-        device=_or_empty(device.device),
-        stream=_or_empty(device.stream),
-        correlation=_or_empty(device.correlation),
-        grid=grid,
-        block=block,
-        bytes=_or_empty(device.bytes),
-        **{
-            "blocks per SM": _finite(device.blocks_per_sm.tolist()),
-            "est. achieved occupancy %": _finite(device.occupancy.tolist()),
-            "registers per thread": _or_empty(device.registers),
-            "shared memory": _or_empty(device.shared_memory),
-            "graph node id": _or_empty(device.graph),
-        },
-    )
-    collective_args = [_collective(each) for each in trace.collectives]
-    columns = (device.kind, device.name, device.device, device.stream, device.collective)
-    times = (_us(device.start), _us(device.end - device.start))
-    for kind, name, pid, tid, talks, ts, dur, more in zip(
-        *(each.tolist() for each in columns), *times, args, strict=True
-    ):
-        text = f"{more[:-1]},{collective_args[talks]}}}" if talks >= 0 else more
-        yield _range(_DEVICE[kind], names[name], pid, tid, ts, dur, text)
-
-
-def _range(category: str, name: str, pid: int, tid: int, ts: str, dur: str, args: str) -> str:
-    place = f'"pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur}'
-    return f'{{"ph":"X","cat":"{category}","name":{name},{place}{args}}}'
-
-
-def _collective(collective: Any) -> str:
-    written = {
-        "Collective name": collective.name,
-        "In msg nelems": collective.elements_in,
-        "Out msg nelems": collective.elements_out,
-        "dtype": collective.dtype,
-        "Process Group Name": collective.group,
-        "Group size": collective.group_size,
-        "Seq": collective.sequence,
+    ids: dict[str, Any] = {
+        "correlation": host.correlation,
+        "Sequence number": host.sequence,
+        "Fwd thread id": host.forward_thread,
     }
-    return json.dumps(written).strip("{}")
+    columns = (host.kind, host.name, host.thread, host.start, host.end, *ids.values())
+    for kind, name, thread, start, end, *values in _columns(*(column[keep] for column in columns)):
+        ranged = _ranged(_HOST[kind], texts[name], threads[thread], start, end)
+        yield ranged | _known(dict(zip(ids, values, strict=True)))
 
 
-def _ranges(view: View, names: list[str]) -> Iterator[str]:
-    ranges = view.trace.device_ranges
-    columns = (ranges.name, ranges.device, ranges.stream)
-    times = (_us(ranges.start), _us(ranges.end - ranges.start))
-    for name, pid, tid, ts, dur in zip(*(each.tolist() for each in columns), *times, strict=True):
-        args = f',"args":{{"device":{pid},"stream":{tid}}}'
-        yield _range("gpu_user_annotation", names[name], pid, tid, ts, dur, args)
+def _device(view: View) -> Iterator[Event]:
+    device, texts = view.trace.device, _texts(view)
+    talks = [*(dict(zip(_TALKS, each, strict=True)) for each in view.trace.collectives), dict[str, Any]()]
+    numbers: dict[str, Any] = {
+        "device": device.device,
+        "stream": device.stream,
+        "correlation": device.correlation,
+        "bytes": device.bytes,
+        "blocks per SM": device.blocks_per_sm,
+        "est. achieved occupancy %": device.occupancy,
+        "registers per thread": device.registers,
+        "shared memory": device.shared_memory,
+        "graph node id": device.graph,
+    }
+    columns = [
+        getattr(device, name) for name in ("kind", "name", "start", "end", "collective", "grid", "block")
+    ]
+    for kind, name, start, end, talk, grid, block, *values in _columns(*columns, *numbers.values()):
+        args = dict(zip(numbers, values, strict=True)) | talks[talk]
+        for field, text in (("grid", texts[grid]), ("block", texts[block])):
+            args |= {field: msgspec.Raw(text.encode())} if text else {}
+        yield _ranged(_DEVICE[kind], texts[name], (values[0], values[1]), start, end) | _known(args)
 
 
-def _flows(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
+def _ranges(view: View) -> Iterator[Event]:
+    ranges, texts = view.trace.device_ranges, _texts(view)
+    columns = (ranges.name, ranges.device, ranges.stream, ranges.start, ranges.end)
+    for name, pid, tid, start, end in _columns(*columns):
+        ranged = _ranged("gpu_user_annotation", texts[name], (pid, tid), start, end)
+        yield ranged | {"args": {"device": pid, "stream": tid}}
+
+
+def _flows(view: View, threads: Ids) -> Iterator[Event]:
     """Arrows from launches to what they launched."""
     host, device = view.trace.host, view.trace.device
     rows = np.flatnonzero(view.links.launch >= 0)
     launch: Index = view.links.launch[rows]
     columns = (rows, host.thread[launch], device.device[rows], device.stream[rows])
-    times = (_us(host.start[launch]), _us(device.start[rows]))
-    for number, thread, gpu, stream, begin, end in zip(
-        *(each.tolist() for each in columns), *times, strict=True
-    ):
+    times = (host.start[launch], device.start[rows])
+    for number, thread, gpu, stream, begin, end in _columns(*columns, *times):
         pid, tid = threads[thread]
-        same = f'"cat":"ac2g","name":"ac2g","id":{number}'
-        yield f'{{"ph":"s",{same},"pid":{pid},"tid":{tid},"ts":{begin}}}'
-        yield f'{{"ph":"f","bp":"e",{same},"pid":{gpu},"tid":{stream},"ts":{end}}}'
+        same = {"cat": "ac2g", "name": "ac2g", "id": number}
+        yield {"ph": "s", **same, "pid": pid, "tid": tid, "ts": begin / 1000}
+        yield {"ph": "f", "bp": "e", **same, "pid": gpu, "tid": stream, "ts": end / 1000}
 
 
-def _utilisation(view: View) -> Iterator[str]:
+def _utilisation(view: View) -> Iterator[Event]:
     """Share of each of `_BUCKETS` equal spans in which a kernel ran, per accelerator."""
     device = view.trace.device
     for gpu in np.unique(device.device).tolist():
@@ -233,14 +210,13 @@ def _utilisation(view: View) -> Iterator[str]:
             continue
         first, last = int(busy.start[0]), int(busy.end[-1])
         edges = np.unique(np.linspace(first, last, _BUCKETS + 1).astype(np.int64))
-        share = intervals.within(busy, edges[:-1], edges[1:]) / np.diff(edges) * 100
-        values = [f'{{"%":{each:.1f}}}' for each in [*share.tolist(), 0.0]]
-        moves = np.array([before != after for before, after in itertools.pairwise(["", *values])])
-        edges, values = edges[moves], list(itertools.compress(values, moves))
-        yield from _counter(f"{device_type(view.trace)}:{gpu} utilisation", gpu, edges, values)
+        share = np.append(intervals.within(busy, edges[:-1], edges[1:]) / np.diff(edges) * 100, 0.0).round(1)
+        moves = np.append(True, np.diff(share) != 0)
+        values = [{"%": each} for each in share[moves].tolist()]
+        yield from _counter(f"{device_type(view.trace)}:{gpu} utilisation", gpu, edges[moves], values)
 
 
-def _queue(view: View) -> Iterator[str]:
+def _queue(view: View) -> Iterator[Event]:
     """Work that was launched and has not begun, per accelerator."""
     host, device = view.trace.host, view.trace.device
     for gpu in np.unique(device.device).tolist():
@@ -250,50 +226,23 @@ def _queue(view: View) -> Iterator[str]:
         order = np.argsort(at, kind="stable")
         length = np.cumsum(np.repeat([1, -1], len(rows))[order])
         last = np.append(np.diff(at[order]) > 0, True) if len(at) else np.empty(0, bool)
-        values = [f'{{"launched":{each}}}' for each in length[last].tolist()]
+        values = [{"launched": each} for each in length[last].tolist()]
         yield from _counter(f"{device_type(view.trace)}:{gpu} queue length", gpu, at[order][last], values)
 
 
-def _memory(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
+def _memory(view: View, threads: Ids) -> Iterator[Event]:
     """Totals after each event, per device."""
     events = view.trace.memory
     kinds = np.stack([events.device_type.astype(np.int64), events.device.astype(np.int64)])
     for kind, index in np.unique(kinds, axis=1).T.tolist():
         mine = (kinds[0] == kind) & (kinds[1] == index) & (events.allocated != NONE)
-        reserved = np.where(events.reserved[mine] > 0, events.reserved[mine], events.allocated[mine])
-        unused = (reserved - events.allocated[mine]).tolist()
-        values = [
-            f'{{"allocated":{used},"reserved and free":{free}}}'
-            for used, free in zip(events.allocated[mine].tolist(), unused, strict=True)
-        ]
+        used = events.allocated[mine]
+        free = np.where(events.reserved[mine] > 0, events.reserved[mine], used) - used
+        values = [{"allocated": each, "reserved and free": rest} for each, rest in _columns(used, free)]
         pid = index if index >= 0 else threads[0][0] if threads else 0
         yield from _counter(f"{device_name(kind, index)} memory", pid, events.at[mine], values)
 
 
-def _counter(name: str, pid: int, at: Ints, values: list[str]) -> Iterator[str]:
-    for ts, value in zip(_us(at), values, strict=True):
-        yield f'{{"ph":"C","name":"{name}","pid":{pid},"tid":0,"ts":{ts},"args":{value}}}'
-
-
-def _us(ns: Ints) -> list[str]:
-    """Microseconds with three decimals."""
-    return [f"{each // 1000}.{each % 1000:03d}" for each in ns.tolist()]
-
-
-def _or_empty(values: Ints | Index) -> list[str]:
-    return ["" if each < 0 else str(each) for each in values.tolist()]
-
-
-def _finite(values: list[float]) -> list[str]:
-    return ["" if each != each else repr(each) for each in values]
-
-
-def _args(**columns: list[str]) -> list[str]:
-    """`,"args":{...}` of each row, without what is unknown; "" when nothing is known."""
-    parts = [
-        [f',"{name}":{value}' if value else "" for value in values]
-        for name, values in columns.items()
-        if any(values)
-    ]
-    texts = map("".join, zip(*parts, strict=True)) if parts else [""] * len(next(iter(columns.values())))
-    return [f',"args":{{{text[1:]}}}' if text else "" for text in texts]
+def _counter(name: str, pid: int, at: Ints, values: list[dict[str, Any]]) -> Iterator[Event]:
+    for ns, args in zip(at.tolist(), values, strict=True):
+        yield {"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": ns / 1000, "args": args}

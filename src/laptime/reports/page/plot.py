@@ -217,22 +217,6 @@ class Note(NamedTuple):
         return el("text", plain(self.text), x=x, y=y, class_=self.class_)
 
 
-class Drawing(Protocol):
-    """A `Plot`, or anything that can do the same."""
-
-    def drawn(self, width: float) -> Markup:
-        """It for a width in pixels: the page has one for wide screens, and one for phones."""
-        ...
-
-    def keys(self) -> Markup:
-        """What its marks mean, under it."""
-        ...
-
-    def points(self) -> Any:
-        """Data for tooltips of it for wide screens; None where its marks have titles."""
-        ...
-
-
 class Plot(NamedTuple):
     """A chart: a `Drawing`.
 
