@@ -46,7 +46,7 @@ _FIRST_ID = 1 << 30
 """Ids of threads whose own is no number."""
 
 
-def write(view: View, path: Path, * | None = None) -> None:
+def write(view: View, path: Path) -> None:
     """Write the slimmed trace, gzipped when the path ends in .gz.
 
     Raises:
