@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 from laptime.backends import null  # noqa: E402
 from laptime.backends import torch as backend  # noqa: E402
 from laptime.backends.torch import workload  # noqa: E402
+from laptime.backends.torch.errors import translate  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
 from laptime.measure.engine import Engine  # noqa: E402
 from laptime.measure.protocol import Block, Close, Command, Facts, Failed, Load, Pass, Prepare, Prepared  # noqa: E402
@@ -259,3 +260,11 @@ def test_threads_that_a_model_sets_itself_are_seen() -> None:
         assert Session(lambda x: x + 1, torch.ones(1), threads=1).outputs().threads == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_batch_norm_that_needs_more_than_one_item_names_the_mode() -> None:
+    norm = nn.BatchNorm1d(4)
+    with pytest.raises(ValueError, match="more than 1 value") as caught:
+        norm(torch.ones(1, 4))
+    assert translate(caught.value, doing="model.py:build failed").next.startswith("--option mode=eval")
+    assert "mode=" not in translate(ValueError("another"), doing="model.py:build failed").next

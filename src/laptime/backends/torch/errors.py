@@ -23,8 +23,7 @@ _DEVICE = (
     "HIP out of memory",
     "XPU out of memory",
 )
-_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ ?(?:bytes|[KMGT]i?B))")
-_LONGEST = 300
+_ASKED, _LONGEST = re.compile(r"[Tt]ried to allocate ([\d.]+ ?(?:bytes|[KMGT]i?B))"), 300
 
 
 def memory_exhausted(error: BaseException | None) -> Literal["host", "device"] | None:
@@ -53,7 +52,7 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     Args:
         error: what was raised; laptime's own errors come back as they are, unless memory is behind them.
         doing: the first line, "model.py:build failed at batch 8".
-        inputs: the inputs in words, told when the model refuses them.
+        inputs: in words, told when the model refuses them.
     """
     behind = _behind(error)
     which = memory_exhausted(behind)
@@ -67,7 +66,7 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     if isinstance(error, LaptimeError):
         return error
     kind = type(error).__name__
-    if kind == "InvalidCxxCompiler" or "InvalidCxxCompiler" in str(error):
+    if "InvalidCxxCompiler" in f"{kind} {error}":
         return Unavailable(
             f"{doing}: torch.compile needs a C++ compiler",
             why=_first_line(error),
@@ -78,9 +77,10 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
         why += f" ({place})"
     if inputs:
         why += f"; the inputs were {inputs}"
-    return UserCodeError(
-        doing, why=why, next="check the model and its inputs: return (model, inputs) that fit"
-    )
+    in_training = "more than 1 value per channel when training" in why  # a batch norm
+    advice = "--option mode=eval: the model was given in training mode"
+    other = "check the model and its inputs: return (model, inputs) that fit"
+    return UserCodeError(doing, why=why, next=advice if in_training else other)
 
 
 def _behind(error: BaseException) -> BaseException:
