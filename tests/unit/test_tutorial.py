@@ -36,7 +36,7 @@ python a.py
 old
 ```
 
-<!-- not run -->
+<!-- shown only -->
 ```sh
 exit 9
 ```
