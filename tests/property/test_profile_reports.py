@@ -67,7 +67,8 @@ def test_any_profile_is_rendered_as_text_of_one_line_each(profile, findings, nam
     page = markdown.render(run)
     assert all(line.isprintable() for line in page.split("\n"))
     assert json.loads(json_report.render(run))["schema"] == "laptime.profile/1"
-    assert html.render(run).count("<script") == 1 + (profile.timeline is not None)
+    stages = (profile.timeline is not None) + bool(profile.calls and profile.calls.parent)
+    assert html.render(run).count("<script") == 1 + stages
 
 
 @given(st.text(max_size=80), st.integers(4, 60))

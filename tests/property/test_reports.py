@@ -111,6 +111,8 @@ def test_every_report_renders_every_run(made):
         try:
             shown = registry.load("reports", name).render(made)
         except UsageError:
+            if name in ("folded", "speedscope"):  # the calls of a profile
+                continue
             assert name in ("asv", "perfzero", "pytest_benchmark")  # formats of other tools, for timings
             assert not any(case.status != "failed" and _is_timed(case) for case in made.cases)
             continue

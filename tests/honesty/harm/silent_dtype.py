@@ -27,7 +27,15 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
         model.to(torch.bfloat16)
         model.forward = lambda images: original(images.to(torch.bfloat16)).float()
 
+    def following(optimizer: Any, step: Any) -> Any:  # it has states of its first steps
+        for weight, state in optimizer.state.items():
+            for key, value in state.items():
+                if hasattr(value, "dim") and value.dim():
+                    state[key] = value.to(weight.dtype)
+        return step()
+
     loop.model(cast)
+    loop.step(following)
 
 
 def edit(script: Any, options: dict[str, Any]) -> None:

@@ -124,7 +124,7 @@ def _trees(profile: Profile, tree: CallTree) -> dict[str, Any]:
     modules = {
         "parent": [place.get(row.parent, -1) for row in rows],
         "name_index": list(range(number, number + len(rows))),
-        "category": [tree.categories.index("module")] * len(rows),
+        "category": [dict(zip(tree.categories, range(99), strict=False)).get("module", 0)] * len(rows),
         "calls": [row.calls for row in rows],
         **{f"{side}_ns": total for side, total in spent.items()},
         "whole": True,
