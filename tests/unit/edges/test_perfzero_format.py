@@ -102,5 +102,6 @@ def test_the_page_draws_processes_over_time() -> None:
     case = structs.replace(run.cases[0], series=[*run.cases[0].series, looks])
     page = html.render(structs.replace(run, cases=[case]))
     assert "Process over time" in page
-    assert "memory, GiB" in page
+    assert "memory over time" in page
+    assert "GiB" in page
     assert "Process over time" not in html.render(run)
