@@ -20,7 +20,15 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 
-SURVEYED = {"facts": [], "batch": 1, "names": None, "varies": [True], "outputs": None, "device": "cpu"}
+SURVEYED = {
+    "facts": [],
+    "batch": 1,
+    "names": None,
+    "varies": [True],
+    "outputs": None,
+    "device": "cpu",
+    "lengths": {},
+}
 OPENVINO, INT8 = Recipe((Change("openvino"),)), Recipe((Change("compiled_int8"),))
 
 

@@ -19,7 +19,15 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 
-SURVEYED = {"facts": [], "batch": 1, "names": None, "varies": [True], "outputs": None, "device": "cpu"}
+SURVEYED = {
+    "facts": [],
+    "batch": 1,
+    "names": None,
+    "varies": [True],
+    "outputs": None,
+    "device": "cpu",
+    "lengths": {},
+}
 THREAD = Change("threads", {"value": 1})
 FORMS = {"openvino": "openvino", "onnxruntime": "onnx", "compiled": "packaged"}
 
