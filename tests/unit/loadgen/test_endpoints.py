@@ -41,13 +41,19 @@ def numbers(run: Run, at: int = 0) -> LevelStats:
 
 
 def test_the_queue_of_a_slow_server_is_inside_the_latency_within_3_percent() -> None:
-    """Thirty requests at 16/s, 0.135 s each, one at a time: peers print a p95 of 0.1 to 0.15 s."""
+    """Thirty requests at 16/s, 0.135 s each, one at a time: peers print a p95 of 0.1 to 0.15 s.
+
+    The server's own log is the truth: on a busy machine thirty answers take longer than 30 x 0.135 s.
+    """
     with http_server.serving(http_server.Script(slots=0, service=0.135)) as server:
         run = loaded(server.url, rates=[16], arrivals="constant", requests=30, concurrency=[1])
+        jobs = server.truth()[-30:]
     stats = numbers(run)
-    truth = 0.135 + np.arange(30) * (0.135 - 0.0625)
+    truth = np.asarray([job.end - jobs[0].arrival - at / 16 for at, job in enumerate(jobs)])
+    served = np.asarray([job.end - job.arrival for job in jobs])
+    assert truth.max() > 2
     assert stats.window == pytest.approx(np.quantile(truth, 0.95, method="higher"), rel=0.03)
-    assert stats.turn == pytest.approx(float((truth - 0.135).mean()), rel=0.03)
+    assert stats.turn == pytest.approx(float((truth - served).mean()), rel=0.03)
     assert "capacity" in [check.name for check in run.cases[0].checks if check.outcome == "warn"]
 
 
