@@ -216,16 +216,18 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
 
 
 def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
-    """Was there a time in which nobody was answered, much longer than any other?
-
-    Note where there was: the wait for it is in the figures, and none of the usual ones says so.
-    """
+    """Was there a time in which nobody was answered, longer than any other? It is in the figures."""
     rows = stats.requests if stats else None
     pause = rows and longest_pause(rows.due, rows.end, np.isfinite(rows.latency))
     if rows is None or pause is None:
         return None
     begin, end, came = pause
     when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
+    if (
+        2 * np.sum((rows.due > begin) & (rows.due < end) & (rows.due + rows.late > end - 0.1 * (end - begin)))
+        > came
+    ):
+        return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
     return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
 
 
@@ -250,10 +252,7 @@ def _of_answers(stats: LevelStats) -> Check | None:
 
 
 def late(case: Case, stats: LevelStats | None) -> Check | None:
-    """Did the generator send in time? What it sends late is its own fault, never the server's.
-
-    Fail where a figure that is told would be more than 5 % smaller without it.
-    """
+    """Fail if a figure would be more than 5 % smaller had the generator sent in time."""
     if stats is None or stats.facts.kind == "closed" or stats.facts.arrivals == AT_ONCE:
         return None
     part, name = _worst(stats, lambda due, took, late: late)
