@@ -69,12 +69,9 @@ def _named(shown: Timeline | CallTree) -> dict[str, Any]:
 def _gaps(shown: Timeline) -> doc.Table:
     """The longest idle gaps of the step, each with what the host's first thread was in at its middle."""
     thread = next((lane for lane in shown.lanes if lane.kind == "host"), Lane(kind="host", name=""))
-    columns = list(zip(thread.depth, thread.start_ns, thread.dur_ns, thread.name_index, strict=True))
 
     def meanwhile(row: tuple[int, int, str, str]) -> str:
-        middle = row[1] + row[0] // 2
-        around = [(depth, name) for depth, start, ns, name in columns if start <= middle < start + ns]
-        return words.operator(shown.names[max(around)[1]]) if around else ""
+        return _innermost(shown, thread, row[1] + row[0] // 2)
 
     gaps = [
         (ns, at, shown.names[name], lane.name.removesuffix(" idle"))
@@ -124,7 +121,7 @@ def _trees(profile: Profile, tree: CallTree) -> dict[str, Any]:
     modules = {
         "parent": [place.get(row.parent, -1) for row in rows],
         "name_index": list(range(number, number + len(rows))),
-        "category": [dict(zip(tree.categories, range(99), strict=False)).get("module", 0)] * len(rows),
+        "category": [tree.categories.index("module") if "module" in tree.categories else 0] * len(rows),
         "calls": [row.calls for row in rows],
         **{f"{side}_ns": total for side, total in spent.items()},
         "whole": True,
