@@ -223,10 +223,11 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
         return None
     begin, end, came = pause
     when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
-    if (
-        2 * np.sum((rows.due > begin) & (rows.due < end) & (rows.due + rows.late > end - 0.1 * (end - begin)))
-        > came
-    ):
+    fell_in, sent_after = (
+        (rows.due > begin) & (rows.due < end),
+        rows.due + rows.late > 0.9 * end + 0.1 * begin,
+    )
+    if 2 * np.sum(fell_in & sent_after) > came:
         return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
     return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
 
