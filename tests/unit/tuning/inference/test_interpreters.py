@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.tuning_parts import SURVEYED
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.tuning.inference import changes
 from laptime.tuning.inference import folders as of_folders
@@ -20,15 +21,6 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 
-SURVEYED = {
-    "facts": [],
-    "batch": 1,
-    "names": None,
-    "varies": [True],
-    "outputs": None,
-    "device": "cpu",
-    "lengths": {},
-}
 OPENVINO, INT8 = Recipe((Change("openvino"),)), Recipe((Change("compiled_int8"),))
 
 

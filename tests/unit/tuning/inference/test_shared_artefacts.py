@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.tuning_parts import SURVEYED
 from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.tuning.inference import folders as module
 from laptime.tuning.inference.changes import artefact_of, is_as_exported
@@ -19,15 +20,6 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.time_accounting import TimeAccounting
 
-SURVEYED = {
-    "facts": [],
-    "batch": 1,
-    "names": None,
-    "varies": [True],
-    "outputs": None,
-    "device": "cpu",
-    "lengths": {},
-}
 THREAD = Change("threads", {"value": 1})
 FORMS = {"openvino": "openvino", "onnxruntime": "onnx", "compiled": "packaged"}
 
