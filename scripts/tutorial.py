@@ -1,7 +1,7 @@
 """Runs docs/tutorial.md from its first line to its last in a fresh folder; `--write` puts its outputs there.
 
 A block of Python whose first line is `# NAME.py` becomes that file. Each line of a shell block runs, but for
-a block under `<!-- shown only -->`; the text block behind it is what its commands print on stdout. A line passes
+a block under `<!-- shown only -->`; the text block behind it is what its commands print. A line passes
 if it ends with an answer (exit code 0, 1, 3 or 5), writes the files that it names, and prints something where
 the page shows something. Lines that need a patch are left out if the session found nothing to keep.
 """
