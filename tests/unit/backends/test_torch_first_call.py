@@ -127,6 +127,7 @@ def test_a_model_that_fails_in_every_mode_fails_with_its_own_error() -> None:
     engine = Engine(lambda variant: backend.open_object(nn.Linear(3, 1), torch.ones(2, 4), variant))
     list(engine.answer(Load(variant=Variant(target="model"))))
     *_, last = engine.answer(Prepare(batch=2))
+    engine.close()  # else inference mode stays on for the tests behind it
     assert isinstance(last, Failed)
     assert "shapes cannot be multiplied" in last.failure.why
 
