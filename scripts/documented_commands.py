@@ -87,6 +87,9 @@ def furnished(folder: Path) -> None:
     (folder / "traces").mkdir()
     for name in ("trace.json.gz", "before.json.gz", "after.json.gz", "traces/rank0.json.gz"):
         shutil.copy(trace, folder / name)
+    session = folder / "logs/plugins/profile/2026_11_20_10_00_00"
+    session.mkdir(parents=True)
+    shutil.copy(ROOT / "tests/unit/trace/keras_fit.xplane.pb", session / "host.xplane.pb")
     (folder / "trace.json").write_bytes(gzip.decompress(trace.read_bytes()))
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     for words in (("init", "-q", "-b", "main"), ("add", "model.py"), ("commit", "-qm", "model")):

@@ -30,7 +30,7 @@ def command(voice: Voice, /, name: str, reference: str, place: str) -> None:
 
     \b
     laptime export tensorboard
-    laptime export prometheus last --to /var/lib/node_exporter/laptime.prom
+    laptime export prometheus last --to laptime.prom
     laptime export mlflow baseline --to http://127.0.0.1:5000
     """
     from laptime.edges import exports  # not for `laptime --help`
