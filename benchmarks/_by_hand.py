@@ -42,10 +42,10 @@ def write(folder: Path, way: str, target: str, batch: int, **options: Any) -> Pa
 
 
 def _module(folder: Path) -> Any:
-    from laptime.tuning.inference.draft import target_module
+    from laptime.tuning.inference.draft import by_position, opened
 
     about = json.loads((folder / "recipe.json").read_text())
-    return target_module(about["target"], about["batch"])[0]
+    return by_position(opened(about["target"]), about["batch"])[0]
 
 
 def pickled(folder: Path) -> None:

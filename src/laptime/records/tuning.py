@@ -187,7 +187,7 @@ class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Speed of one recipe in fresh processes.
 
     Attributes:
-        step: seconds, median over processes of medians. ci95: of it. throughput: samples per second.
+        step: seconds, mean over processes of medians. ci95: of it. throughput: samples per second.
         processes: fresh ones. steps: timed in all. samples: raw seconds of steps, one list a process.
         peak: bytes.
     """
@@ -293,7 +293,7 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         batch: items in a call. inputs: of a call, in words. origin: where they come from.
         form: how the final set runs the model: as_is, exported, packaged, onnx, openvino.
-        folder: that was handed back, "" for none. needs: packages that its tuned.py imports.
+        folder: that was handed back, "" for none. needs: packages of its tuned.py. takes: tensors, in words.
         calls: recorded calls that it was held against. outputs: the errors there.
         instructions: what the CPU has for vectors of few bits.
         slo: latency that was promised, `20ms@p99`; "" for none. max_memory: bytes that its process may have.
@@ -307,6 +307,7 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     form: str = "as_is"
     folder: str = ""
     needs: list[str] = []
+    takes: str = ""
     calls: int = 0
     outputs: list[OutputSameness] = []
     instructions: list[str] = []
@@ -358,8 +359,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         goal: throughput, memory; of models latency and cost, CPU seconds an item. mode: fast or certify.
-        budget: seconds.
-        before, after: diagnoses of the script as it is and with the final set.
+        budget: seconds. before, after: diagnoses of the script as it is and with the final set.
         ladder: in the order of trying. ruled_out: why names of the catalogue were not even candidates.
         baseline, final, speedup: measured afresh, in new processes, interleaved: only that is "the gain".
         recipe: the final set. recipe_path: file for `laptime verify` and `laptime.apply`.

@@ -21,6 +21,18 @@ from laptime.tuning.search.evaluator import TrialFailed
 FIRST_CALLS = 3
 
 
+def answer_of(peer: Peer, timeout: float, what: str) -> dict[str, Any]:
+    """What a process that runs a folder tells next. Raises TrialFailed: it ends or tells nothing."""
+    try:
+        answer: dict[str, Any] = json.loads(peer.receive(timeout))
+    except Silent:
+        raise TrialFailed("hung", f"no answer within {timeout:.0f} s: {what}") from None
+    except Gone as gone:
+        why = gone.words.line or f"it {gone.words.how}"
+        raise TrialFailed("crashed", f"{what}: {why[:300]}") from None
+    return answer
+
+
 class Arm:
     """One folder in one process, which has begun to load when this returns; close it.
 
@@ -120,10 +132,9 @@ class Arm:
         Raises:
             TrialFailed: one fails.
         """
-        answer = self._ask({"calls": calls}, "a call")
-        self.peak = int(answer["peak"])
-        seconds: list[float] = answer["seconds"]
-        return seconds
+        self.wait()
+        self._tell({"calls": calls})
+        return self.finish()
 
     def begin(self, seconds: float) -> None:
         """Let it call for so many seconds; `finish` has to follow."""
@@ -136,7 +147,7 @@ class Arm:
         Raises:
             TrialFailed: one fails.
         """
-        answer = self._answer("calls")
+        answer = self._answer("a call")
         self.peak = int(answer["peak"])
         made: list[float] = answer["seconds"]
         return made
@@ -160,14 +171,7 @@ class Arm:
             self._peer.send(json.dumps(command).encode(), self._timeout)
 
     def _answer(self, what: str) -> dict[str, Any]:
-        try:
-            answer: dict[str, Any] = json.loads(self._peer.receive(self._timeout))
-        except Silent:
-            raise TrialFailed("hung", f"no answer within {self._timeout:.0f} s: {what}") from None
-        except Gone as gone:
-            why = gone.words.line or f"it {gone.words.how}"
-            raise TrialFailed("crashed", f"{what}: {why[:300]}") from None
-        return answer
+        return answer_of(self._peer, self._timeout, what)
 
     def close(self) -> None:
         """End the process."""

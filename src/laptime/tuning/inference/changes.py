@@ -57,8 +57,7 @@ class ModelChange(Declaration):
         packages: what has to be installed.
         builds: seconds that writing the artefact takes, about.
         settings_only: it only changes settings, and `apply` looks at `draft.settings` alone: folders share
-        the
-            artefact.
+            the artefact.
         artefact: the change whose artefact it runs with other settings; "": its own.
         as_exported: its artefact is made of the module as it is. None: if it gives `other_runtime`.
         holds: changes of settings that its artefact is written for.

@@ -76,20 +76,13 @@ def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> To
     return load(variant, sample.inputs() if sample else None)
 
 
-def target_module(
-    target: str, batch: int, sample: Sample | None = None, device: str = "cpu"
-) -> tuple[torch.nn.Module, list[torch.Tensor]]:
-    """The target as a module that takes its tensors by position, and inputs of this batch size."""
-    return by_position(opened(target, sample, device), batch)
-
-
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
     """A loaded target as a module that takes its tensors by position, and inputs of this batch size."""
     from laptime.backends._onnx.exporting import call_of
 
     module, args, kwargs = call_of(model.workload(batch))
     inputs = tensors([*args, *kwargs.values()])
-    is_plain = not kwargs and len(inputs) == len(args)
+    is_plain = not kwargs and all(map(is_tensor, args))
     return (module if is_plain and _is_simple(module) else _wrapped(module, args, kwargs)), inputs
 
 

@@ -68,6 +68,7 @@ class ModelEvaluator(Sides):
 
     Attributes:
         gates, agreements: by recipe. loop_profile: of the model as it is.
+        ratios: time of a round, the second recipe's over the first's.
         limits: that have to be kept.
         ready: seconds until a side of a race is, about; ready_by: by raced recipe, beside the other side;
             ready_as_is: of one process of the model as it is.
@@ -84,6 +85,7 @@ class ModelEvaluator(Sides):
         self.agreements: dict[Recipe, Agreement] = {}
         self.limits = request.limits
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
+        self.ratios: dict[tuple[Recipe, Recipe], list[float]] = defaultdict(list)
         self._began = time.perf_counter()
         self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
         self.ready = self.ready_as_is = STARTED
@@ -229,7 +231,9 @@ class ModelEvaluator(Sides):
                     seconds = {
                         at: self.figure(self.timed(recipes[at], sides[at], counts[at])) for at in order
                     }
-                    yield Round(seconds[1] / seconds[0], memory=other.peak / one.peak, process=process)
+                    ratio = seconds[1] / seconds[0]
+                    self.ratios[built(incumbent), built(candidate)].append(ratio)
+                    yield Round(ratio, memory=other.peak / one.peak, process=process)
             process += 1
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
@@ -262,17 +266,22 @@ class ModelEvaluator(Sides):
             with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
                 path = self.folders.outputs_of(candidate)
                 answer = arm.outputs(path)
-            gate, agreement = judged(
-                self.recorded,
-                path,
-                answer,
-                numerics=numerics_of(candidate),
-                precision=self.folders.settings(candidate).get("precision", "float32"),
-                more=self._metric.checks(path, answer["counts"]),
-                about=self.surveyed,
-            )
+            more = self._metric.checks(path, answer["counts"])
+            gate, agreement = self._judged(candidate, self.recorded, path, answer, more)
             self.gates[candidate], self.agreements[candidate] = gate, agreement
         return self.gates[candidate]
+
+    def _judged(
+        self,
+        recipe: Recipe,
+        recorded: RecordedCalls,
+        path: Path,
+        answer: dict[str, Any],
+        more: Sequence[GateCheck] = (),
+    ) -> tuple[Gate, Agreement]:
+        precision = self.folders.settings(recipe).get("precision", "float32")
+        kind = {"numerics": numerics_of(recipe), "precision": precision}
+        return judged(recorded, path, answer, more=more, about=self.surveyed, **kind)
 
     def sameness_at(self, recipe: Recipe, batch: int) -> Gate:
         """The same, in calls of so many items, too.
@@ -291,14 +300,7 @@ class ModelEvaluator(Sides):
             recorded = self._recorded_of(calls, batch)
             with self._arm_at(recipe, calls) as arm:
                 answer = arm.outputs(outputs)
-        gate, _ = judged(
-            recorded,
-            outputs,
-            answer,
-            numerics=numerics_of(recipe),
-            precision=self.folders.settings(recipe).get("precision", "float32"),
-            about=self.surveyed,
-        )
+        gate, _ = self._judged(recipe, recorded, outputs, answer)
         outcome = Judgement.of_all(check.outcome for check in gate.checks)
         return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")
 

@@ -36,9 +36,17 @@ UNTIL = 0.8
 
 
 def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
-    """Every measured recipe, the fastest first."""
+    """Every measured recipe, the fastest first, as fast as its races say that it is.
+
+    The machine is another one in each race: a recipe is as far from what it was raced against as their rounds
+    say, and the first of all is the model as it is.
+    """
+    levels: dict[Recipe, float] = {}
+    for (incumbent, candidate), ratios in evaluator.ratios.items():
+        before = levels.setdefault(incumbent, evaluator.figure(evaluator.timings[incumbent].seconds))
+        levels.setdefault(candidate, before * median(ratios))
     made = [
-        _point_of(evaluator, recipe, timing, chosen=recipe == chosen)
+        _point_of(evaluator, recipe, timing, levels.get(recipe, 0.0), chosen=recipe == chosen)
         for recipe, timing in evaluator.timings.items()
         if timing.seconds
     ]
@@ -61,18 +69,22 @@ def with_front(made: list[Point]) -> list[Point]:
     return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
 
 
-def _point_of(evaluator: ModelEvaluator, raced: Recipe, timing: Timing, *, chosen: bool) -> Point:
+def _point_of(
+    evaluator: ModelEvaluator, raced: Recipe, timing: Timing, level: float, *, chosen: bool
+) -> Point:
     limits, seconds, recipe = evaluator.limits, timing.seconds, evaluator.as_raced(raced)
+    by = level / evaluator.figure(seconds) if level else 1.0
+    interval = shifting_level.interval(np.array(seconds), 0.5)
     return Point(
         label=label(recipe),
         recipe=applied(recipe),
         instances=evaluator.raced.instances,
         threads=next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0),
         batch=evaluator.batch,
-        latency=median(seconds),
-        ci95=shifting_level.interval(np.array(seconds), 0.5),
+        latency=by * median(seconds),
+        ci95=interval and (by * interval[0], by * interval[1]),
         bound=upper_end(limits.slo, seconds) if limits.slo else None,
-        throughput=evaluator.raced.instances * evaluator.batch / mean(seconds),
+        throughput=evaluator.raced.instances * evaluator.batch / (by * mean(seconds)),
         peak=timing.peak,
         energy=None if (joules := timing.joules_per_call) is None else joules / evaluator.batch,
         calls=len(seconds),

@@ -88,23 +88,33 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     needs: list[str] = []
 
 
+def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
+    """Types and sizes of the tensors that a folder takes, and who may call it.
+
+    Args:
+        settings: of its tuned.py. calls: that it was compared on.
+    """
+    given = calls.calls[0].inputs
+    sizes = settings.get("takes") or [list(array.shape) for array in given]
+    both = zip(given, sizes, strict=True)
+    tensors = ", ".join(f"{array.dtype}{shape}".replace("None", "any") for array, shape in both)
+    return f"{tensors}; {'any thread may call it' if device == 'cpu' else 'one call at a time'}"
+
+
 def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
     """How a folder is called, in a few lines."""
-    takes = file.settings.get("takes") or [list(array.shape) for array in calls.calls[0].inputs]
-    given = zip(calls.calls[0].inputs, takes, strict=True)
-    sizes = ", ".join(f"{array.dtype}{shape}".replace("None", "any") for array, shape in given)
     keys = file.settings.get("outputs")
     names = "a tensor" if keys is None else f"a dict of {', '.join(keys)}" if keys else "a tuple"
     threads = file.settings.get("threads") or "the runtime's own number of"
-    several = "any thread may call it" if file.device == "cpu" else "one call at a time"
     return f"""# Tuned from {file.target}
 
     import tuned
     model = tuned.load()
 
-- takes: {sizes}; any: any size but 0; all else raises ValueError
+- takes: {taken(file.settings, calls, file.device)}
+- any: any size but 0; all else raises ValueError
 - gives: {names}; {", ".join(types)}
-- threads: {threads} threads in a call; {several}
+- threads: {threads} threads in a call
 - runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json
 """
 

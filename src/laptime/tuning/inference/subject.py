@@ -320,13 +320,16 @@ class ModelSubject(Subject):
         record.set(recipe_path=from_here(place / "recipe.json"))
 
     def _describe(self, record: Record, recipe: Recipe) -> None:
-        form = self.evaluator.folders.form(recipe)
+        evaluator = self.evaluator
+        form = evaluator.folders.form(recipe)
+        settings = evaluator.folders.settings(recipe)
         record.set_part(
             "model",
             form=form,
             needs=folder_file.needs(form),
-            calls=len(self.evaluator.recorded.calls),
-            outputs=sameness_of(self.evaluator.agreements.get(recipe)),
+            takes=folder_file.taken(settings, evaluator.recorded, evaluator.device),
+            calls=len(evaluator.recorded.calls),
+            outputs=sameness_of(evaluator.agreements.get(recipe)),
         )
 
     def finish(self, record: Record, search: SearchResult) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -13,21 +13,19 @@ import msgspec
 import numpy as np
 
 from laptime import targets
-from laptime.kit.errors import TargetError
+from laptime.kit.errors import TargetError, UserCodeError
 from laptime.measure.recorded_calls import (
     Array,
     RecordedCall,
     RecordedCalls,
     Run,
-    beyond,
     other_batch,
     record,
     record_calls,
-    variation,
 )
 from laptime.tuning.inference import samples as samples_of_user
 from laptime.tuning.inference.arm_process import Host
-from laptime.tuning.inference.draft import Refused
+from laptime.tuning.inference.draft import Refused, first_words
 from laptime.tuning.inference.reference import Reference, instructions, of_file, of_torch
 from laptime.tuning.inference.samples import Sample
 
@@ -58,20 +56,18 @@ def survey(
     first = next(drawn, None)
     load = of_file if targets.parse(target).file else of_torch
     reference = load(target, batch, first, device)
-    run, sizes = reference.run, [reference.batch]
-    if reference.any_batch:
-        sizes.append(other_batch(reference.batch))
-    if first is None:
-        recorded, held = record(run, reference.inputs_of, sizes, reference.tables), 0
+    run, second = _told(reference.run, samples or target, is_own=not samples), next(drawn, None)
+    sizes = [reference.batch, *([other_batch(reference.batch)] if reference.any_batch else ())]
+    if first is None or second is None:  # of one sample alone others are made, or nothing would be held out
+        recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
-        first = first.ordered(reference.keywords)
-        every = chain([first], (each.ordered(first.names) for each in drawn))
-        recorded = _of_samples(run, samples, every, partial(_items, reference))
+        every = (each.ordered(reference.keywords) for each in chain((first, second), drawn))
+        plan = ((_items(reference, each), [partial(list, each.arrays)]) for each in every)
+        recorded = record_calls(run, plan, strict=True)
         held = len(recorded.calls)
-        if held == 1:  # nothing would be held out: what is right on this one input alone would pass
-            recorded.calls.extend(_others(reference, first))
         recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
     lengths, others = _lengths(reference, [call.inputs for call in recorded.calls[: max(held, 1)]])
+    shapes = {tuple(array.shape for array in call.inputs) for call in recorded.calls[:held]}
     recorded.optional.extend(range(len(recorded.calls), len(recorded.calls) + len(others)))
     recorded.calls.extend(others)
     recorded.save(Path(calls))
@@ -87,7 +83,7 @@ def survey(
         "outputs": outputs,
         "types": types,
         "lengths": lengths,
-        "facts": sorted(reference.facts | _varying(recorded.calls[:held])),
+        "facts": sorted(reference.facts | {"varying_shapes"} if len(shapes) > 1 else reference.facts),
         "threads": reference.threads,
         "inputs": reference.words,
         "origin": f"from {samples}" if samples else reference.origin,
@@ -95,38 +91,28 @@ def survey(
         "device": reference.device,
         "devices": msgspec.to_builtins(list(reference.devices)),
         "instructions": instructions(),
-        "names": list(first.names) if first is not None else None,
+        "names": list(first.ordered(reference.keywords).names) if first is not None else None,
         "samples": held,
         "peak": Host().peak(),
     }
 
 
-def _varying(samples: Sequence[RecordedCall]) -> set[str]:
-    """`varying_shapes` where two samples have other shapes."""
-    shapes = {tuple(array.shape for array in call.inputs) for call in samples}
-    return {"varying_shapes"} if len(shapes) > 1 else set()
+def _told(run: Run, source: str, *, is_own: bool) -> Run:
+    """The same; what it raises says which inputs it was called with, those of the target or of samples."""
 
-
-def _of_samples(
-    run: Run, function: str, samples: Iterable[Sample], items: Callable[[Sample], int]
-) -> RecordedCalls:
-    """What the model makes of samples; it has to take all of them. Raises TargetError: it refuses one."""
-
-    def checked(given: list[Array]) -> Sequence[Array]:
+    def told(given: list[Array]) -> Sequence[Array]:
         try:
             return run(given)
         except Exception as error:
             shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in given)
-            text = str(error).strip().partition("\n")[0][:200]
-            raise TargetError(
-                f"the model refuses a sample of {function}",
-                why=f"inputs {shapes}: {type(error).__name__}: {text}",
-                next="yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors",
-            ) from error
+            why = f"inputs {shapes}: {first_words(error)}"
+            if is_own:
+                next = f"laptime bench {source}"
+                raise UserCodeError(f"{source} does not run as it is", why=why, next=next) from error
+            next = "yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors"
+            raise TargetError(f"the model refuses a sample of {source}", why=why, next=next) from error
 
-    plan: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]]
-    plan = ((items(each), [partial(list, each.arrays)]) for each in samples)
-    return record_calls(checked, plan, strict=True)
+    return told
 
 
 MOST_DIMENSIONS = 3  # of an input whose lengths are tried; images are made for their size
@@ -158,14 +144,6 @@ def _items(reference: Reference, sample: Sample) -> int:
     """Items in a sample: the last one may hold fewer than the first."""
     sizes = [array.shape[0] for array, leads in zip(sample.arrays, reference.varies, strict=True) if leads]
     return int(sizes[0]) if sizes else reference.batch
-
-
-def _others(reference: Reference, sample: Sample) -> list[RecordedCall]:
-    makes: list[Callable[[], list[Array]]] = [lambda: sample.arrays]
-    makes += [partial(variation, sample.arrays, seed) for seed in (1, 2)]
-    others = beyond(makes[0], reference.batch, reference.tables)
-    alike = ((reference.batch, [make]) for make in makes)
-    return record_calls(reference.run, chain(alike, others)).calls[1:]
 
 
 def _of_other_sizes(reference: Reference, sizes: Sequence[int]) -> Iterator[RecordedCall]:

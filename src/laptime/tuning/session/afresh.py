@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Literal
 
 from msgspec import structs
@@ -123,12 +123,13 @@ def gain(values: list[float]) -> Speedup | None:
 
 
 def speed(visits: Sequence[Visited]) -> Measured:
-    """Speed of one side: medians over its processes, the largest peak."""
+    """Speed of one side: geometric means over its processes, whose ratio is that of the pairs; the largest
+    peak."""
     steps = [median(each.seconds) for each in visits]
     peaks = [each.peak for each in visits if each.peak]
     side = Measured(
-        step=median(steps),
-        throughput=median(each.rate for each in visits),
+        step=geometric_mean(steps),
+        throughput=geometric_mean(each.rate for each in visits),
         processes=len(visits),
         steps=sum(len(each.seconds) for each in visits),
         samples=[each.seconds for each in visits],

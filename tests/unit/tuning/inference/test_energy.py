@@ -24,7 +24,7 @@ def timed_with(readings: list[float | None], *, period: float = 0.0) -> ModelEva
     made: Any = object.__new__(ModelEvaluator)
     made.request = ModelRequest(target="x")
     made.limits, made.meters, made.surveyed = made.request.limits, [meter], {"batch": 2}
-    made.timings = defaultdict(Timing)
+    made.timings, made.ratios = defaultdict(Timing), {}
     arm: Any = SimpleNamespace(seconds=lambda calls: [0.01] * calls, peak=1)
     for _ in range(2):
         assert made.timed(Recipe(), arm, 4) == [0.01] * 4

@@ -90,7 +90,7 @@ def evaluator(truth: dict[Recipe, tuple[float, float, int]], **options: Any) -> 
     made: Any = object.__new__(ModelEvaluator)
     made.request = ModelRequest(target="x", goal="latency", **options)
     made.limits, made.accounting = made.request.limits, TimeAccounting()
-    made.timings = {}
+    made.timings, made.ratios = {}, {}
     made.surveyed = {"batch": 1}
     clock = iter(range(10**6))
     made.elapsed = lambda: float(next(clock))
@@ -125,6 +125,18 @@ def test_what_is_open_is_timed_further() -> None:
     assert word(made.limits.checks(made.timings[AS_IS].seconds, MB)) == "undecided"
     assert word(made.limit_checks(AS_IS)) == "kept"
     assert len(made.timings[AS_IS].seconds) >= 368
+
+
+def test_sets_are_as_fast_as_their_races_say_whatever_the_machine_did_meanwhile() -> None:
+    """OpenVINO beat ONNX Runtime 1.9 times in a race that the machine was slower in."""
+    slower = Recipe((Change("openvino"),))
+    made = evaluator({AS_IS: (0.018, 0.0, MB), FAST: (0.012, 0.0, MB), slower: (0.013, 0.0, MB)})
+    made.ratios = {(AS_IS, FAST): [0.6, 0.7, 0.65], (FAST, slower): [1 / 1.9] * 3, (AS_IS, AS_IS): [1.0] * 3}
+    shown = of_points.points(made, slower)
+    assert [each.label for each in shown] == ["openvino", "onnxruntime", "as it is"]
+    first, second, last = (each.latency for each in shown)
+    assert (second / first, last / second) == (pytest.approx(1.9), pytest.approx(1 / 0.65))
+    assert [each.throughput * each.latency for each in shown] == pytest.approx([1, 1, 1])
 
 
 def test_another_measured_set_that_keeps_the_limit_is_taken() -> None:

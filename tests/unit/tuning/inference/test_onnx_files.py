@@ -44,7 +44,7 @@ def evaluator(tmp_path_factory: pytest.TempPathFactory) -> ModelEvaluator:
 def test_a_file_is_surveyed_as_it_is(evaluator: ModelEvaluator) -> None:
     surveyed = evaluator.surveyed
     assert (surveyed["batch"], surveyed["varies"], surveyed["outputs"]) == (2, [True], None)
-    assert [call.batch for call in evaluator.recorded.calls] == [2, 2, 1, 2]
+    assert [call.batch for call in evaluator.recorded.calls] == [2, 2, 1, 2, 2]
     assert evaluator.recorded.calls[0].inputs[0].shape == (2, 3, 8, 8)
     assert {"onnx_file", "on_onnxruntime"} <= set(surveyed["facts"])
 

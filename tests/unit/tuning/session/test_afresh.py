@@ -51,6 +51,14 @@ def test_the_word_and_the_interval() -> None:
     assert [each and each.word for each in (slower, same, wide)] == ["slower", "same", "unclear"]
 
 
+def test_printed_times_and_rates_have_the_printed_ratio() -> None:
+    made = sides_of(pairs(0.6, 5, 0.2))
+    found, (before, after) = afresh.gain(afresh.ratios(made)), map(afresh.speed, zip(*made, strict=True))
+    assert found is not None
+    assert before.step / after.step == pytest.approx(found.value)
+    assert after.throughput / before.throughput == pytest.approx(found.value)
+
+
 @pytest.mark.parametrize("count", range(afresh.LEAST))
 def test_fewer_than_three_pairs_say_nothing(count: int) -> None:
     assert speedup(pairs(0.5, count)) is None

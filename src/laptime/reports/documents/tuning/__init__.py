@@ -87,8 +87,11 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     rows: list[tuple[str, str, str]] = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
-        rows.append((f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before"))
-        if tuning.server is None or tuning.goal == "latency":  # of throughput a block tells a rate alone
+        if tuning.model is None or tuning.goal != "latency":  # a gain is of one figure, which is shown
+            rows.append(
+                (f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before")
+            )
+        if words.kind(tuning) is words.SCRIPT or tuning.goal == "latency":
             rows.append((words.timed(tuning), show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
             rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from laptime.analysis import shifting_level, tuned
+from laptime.analysis.paired import from_pairs
 from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -36,6 +38,8 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _COMPARED = "recorded call"
 _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
+_PROCESSES, _BEYOND = 3, 5
+"""Processes, and calls of each beyond a quantile, from which on a process tells one."""
 _LEAST = 0.05
 """Shares of a call that a line names, where none has half of it."""
 
@@ -73,9 +77,9 @@ def calls(tuning: Tuning, model: TunedModel) -> doc.Section:
     )
 
 
-def _latencies(before: Measured | None, after: Measured | None) -> doc.Table:
+def _latencies(*measured: Measured | None) -> doc.Table:
     """Quantiles with intervals; one that the samples cannot support is not told."""
-    sides = [(name, side) for name, side in (("as it is", before), ("tuned", after)) if side is not None]
+    sides = [(name, side) for name, side in zip(_TITLES, measured, strict=True) if side is not None]
     fields = [
         Field("call", lambda each: each[0]),
         *(Field(f"p{round(100 * q)}", partial(_quantile, q), "number") for q in _QUANTILES),
@@ -85,16 +89,19 @@ def _latencies(before: Measured | None, after: Measured | None) -> doc.Table:
 
 
 def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
+    """Geometric mean of that of each process where all have it, as the gain is; else of all calls."""
     import numpy as np  # not for `laptime --help`
 
-    samples = np.array([seconds for process in each[1].samples for seconds in process])
-    ends = shifting_level.interval(samples, q)
+    processes = [np.array(seconds) for seconds in each[1].samples]
+    samples = np.concatenate(processes) if processes else np.array([])
+    value, ends = quantile(samples, q), shifting_level.interval(samples, q)
+    if len(processes) >= _PROCESSES and all((1 - q) * len(seconds) >= _BEYOND for seconds in processes):
+        effect = from_pairs([math.log(quantile(seconds, q)) for seconds in processes])
+        value, ends = math.exp(effect.mean), (math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025)))
     if ends is None:
         needed = f"{samples_needed(q)} independent calls are needed"
         return doc.Cell(text="-", note=f"{needed}, {len(samples)} were timed")
-    value = quantile(samples, q)
-    low, high = (show(end, "s") for end in ends)
-    return doc.Cell(text=show(value, "s", ends), value=value, interval=f"[{low}, {high}]")
+    return doc.number(value, "s", ends)
 
 
 def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
@@ -162,9 +169,8 @@ def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
 
 def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     """What runs the model now, and where it is, as rows."""
-    rows = []
-    if tuning.recipe:
-        rows.append(("runs as", FORMS.get(model.form, model.form)))
+    rows = [("runs as", FORMS.get(model.form, model.form))] if tuning.recipe else []
+    rows += [("takes", model.takes)] if model.takes else []
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
         each = " each" if chosen.instances > 1 else ""
         threads = f"{count(chosen.threads, 'thread')}{each}"
@@ -289,7 +295,7 @@ def _work(side: CallBounds, bound: ClassBound) -> Work | None:
 
 
 def _rate(value: float | None, unit: str) -> doc.Cell:
-    return doc.Cell(text=show(value, unit) if value else "-", value=value)
+    return doc.number(value or None, unit)
 
 
 def _source(ceilings: Ceilings | None) -> str:

@@ -10,20 +10,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.tuning import Convergence, Diagnosis, Suspect, Tuning
 from laptime.reports import _words
-from laptime.reports.document import (
-    Bar,
-    Bars,
-    Cell,
-    Chart,
-    Code,
-    Column,
-    Facts,
-    Folded,
-    Panels,
-    Row,
-    Section,
-    Table,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents.tuning import ladder, words
 from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
 from laptime.reports.page.plot import Axis, Line, Plot
@@ -38,14 +25,7 @@ PARTS = {
     "optimizer": "optimizer",
     "other": "other",
 }
-COLOURS = {
-    "data": "phase-data",
-    "transfer": "transfer",
-    "forward": "phase-forward",
-    "backward": "phase-backward",
-    "optimizer": "phase-optimizer",
-    "other": "other",
-}
+COLOURS = {name: name if name in ("transfer", "other") else f"phase-{name}" for name in PARTS}
 _MOST_SYNCS = 3
 
 
@@ -57,30 +37,37 @@ def brief(tuning: Tuning) -> list[tuple[str, str]]:
     return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
 
 
-def sections(tuning: Tuning) -> list[Section]:
+def sections(tuning: Tuning) -> list[doc.Section]:
     """The patch, the gate, the ladder, what bounds the step, and what is only suggested."""
     return [patch(tuning), sameness(tuning), ladder.section(tuning), limits(tuning), suggested(tuning)]
 
 
-def patch(tuning: Tuning) -> Section:
+def patch(tuning: Tuning) -> doc.Section:
     """The patch, what is not in it, and what its trial run gave."""
-    return Section(
+    return doc.Section(
         id="patch",
         title="The patch",
-        blocks=[Facts(rows=facts(tuning)), Code(language="diff", text=tuning.patch.text, detail="folded")],
+        blocks=[
+            doc.Facts(rows=facts(tuning)),
+            doc.Code(language="diff", text=tuning.patch.text, detail="folded"),
+        ],
     )
 
 
-def suggested(tuning: Tuning) -> Section:
+def suggested(tuning: Tuning) -> doc.Section:
     """The diff of what is never applied on its own; it grows from rung to rung."""
     diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
     text = tuning.patch.suggestions or (diffs[-1] if diffs else "")
-    return Section(
+    return doc.Section(
         id="suggested",
         title="Suggested, not applied",
         note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
         folded=True,
-        blocks=[Folded(title="The diff", blocks=[Code(language="diff", text=text, brief=_SUGGESTED_LINES)])],
+        blocks=[
+            doc.Folded(
+                title="The diff", blocks=[doc.Code(language="diff", text=text, brief=_SUGGESTED_LINES)]
+            )
+        ],
     )
 
 
@@ -120,16 +107,16 @@ def _trial_run(tuning: Tuning) -> list[str]:
     return results or (["not tried out"] if patch.path else [])
 
 
-def sameness(tuning: Tuning) -> Section:
+def sameness(tuning: Tuning) -> doc.Section:
     """The gate with the questions that did not pass, all questions, and the curves of the loss."""
     gate, training = tuning.gate, tuning.convergence
     facts = [*gate_facts(gate), *([("trains", text)] if (text := convergence(training)) else [])]
-    chart = Chart(title=training.metric, note="one line for each seed", plot=partial(_losses, training))
+    chart = doc.Chart(title=training.metric, note="one line for each seed", plot=partial(_losses, training))
     charts = [chart] if training.word != "none" and _curves(training) else []
-    return Section(
+    return doc.Section(
         id="same",
         title="The same training, as far as checked",
-        blocks=[Facts(rows=facts), questions(gate, "questions"), *charts],
+        blocks=[doc.Facts(rows=facts), questions(gate, "questions"), *charts],
     )
 
 
@@ -173,17 +160,17 @@ def _thinned(curve: Sequence[float]) -> list[tuple[float, float]]:
     return [(at, value) for at, value in points if math.isfinite(value) and abs(value) < 1e12]
 
 
-def limits(tuning: Tuning) -> Section:
+def limits(tuning: Tuning) -> doc.Section:
     """The bound in words, the parts of the step as bars and as numbers."""
     before, after = (side.shares if side else {} for side in (tuning.before, tuning.after))
     bars = bands(before, after, "By leaving parts out", "shares of a step without a profiler")
-    return Section(
+    return doc.Section(
         id="bound",
         title="What bounds the step",
         blocks=[
-            Facts(rows=bounds(tuning)),
-            Panels(blocks=[bars] if bars.rows else [], detail="page"),
-            Folded(title="The parts as numbers", blocks=[parts(tuning)]),
+            doc.Facts(rows=bounds(tuning)),
+            doc.Panels(blocks=[bars] if bars.rows else [], detail="page"),
+            doc.Folded(title="The parts as numbers", blocks=[parts(tuning)]),
         ],
     )
 
@@ -220,44 +207,46 @@ def _bound(diagnosis: Diagnosis) -> str:
     return text
 
 
-def parts(tuning: Tuning) -> Table:
+def parts(tuning: Tuning) -> doc.Table:
     """Seconds and shares of the parts of a step, in its order; no rows where nothing was diagnosed."""
     sides = [side for side in (tuning.before, tuning.after) if side] if tuning.before else []
     names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
-    columns = [Column(title="part of a step", kind="text")]
+    columns = [doc.Column(title="part of a step", kind="text")]
     for title, share in (("before", "share"), ("after", "share after"))[: len(sides)]:
-        columns += [Column(title=title, kind="number"), Column(title=share, kind="share", bar=True)]
+        columns += [doc.Column(title=title, kind="number"), doc.Column(title=share, kind="share", bar=True)]
     rows = [
-        Row(cells=[part(name), *(cell for side in sides for cell in _cells(side, name))])
+        doc.Row(cells=[part(name), *(cell for side in sides for cell in _cells(side, name))])
         for name in _ordered(names)
     ]
-    return Table(id="parts", columns=columns, rows=rows)
+    return doc.Table(id="parts", columns=columns, rows=rows)
 
 
-def _cells(diagnosis: Diagnosis, name: str) -> list[Cell | float]:
+def _cells(diagnosis: Diagnosis, name: str) -> list[doc.Cell | float]:
     seconds = diagnosis.shares.get(name, 0.0)
     share = seconds / diagnosis.step if diagnosis.step > 0 else 0.0
     share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
-    return [Cell(text=show(seconds, "s"), value=seconds), share]
+    return [doc.Cell(text=show(seconds, "s"), value=seconds), share]
 
 
-def bands(before: dict[str, float], after: dict[str, float], title: str, note: str) -> Bars:
+def bands(before: dict[str, float], after: dict[str, float], title: str, note: str) -> doc.Bars:
     """A bar of parts for the step before and one for the step after; none without a step before."""
     sides = [(name, _sound(side)) for name, side in (("before", before), ("after", after))]
     rows = [
-        Bar(name=name, value=sum(side.values()), text=show(sum(side.values()), "s"), parts=_coloured(side))
+        doc.Bar(
+            name=name, value=sum(side.values()), text=show(sum(side.values()), "s"), parts=_coloured(side)
+        )
         for name, side in sides
         if side and sides[0][1]
     ]
     colours = {piece.name: piece.kind for row in rows for piece in row.parts}
-    legend = [Bar(name=name, kind=kind) for name, kind in colours.items()]
-    return Bars(title=title, note=note, rows=rows, legend=legend)
+    legend = [doc.Bar(name=name, kind=kind) for name, kind in colours.items()]
+    return doc.Bars(title=title, note=note, rows=rows, legend=legend)
 
 
-def _coloured(side: dict[str, float]) -> list[Bar]:
+def _coloured(side: dict[str, float]) -> list[doc.Bar]:
     whole = sum(side.values())
     return [
-        Bar(
+        doc.Bar(
             name=part(name),
             value=side[name],
             text=show(side[name], "s"),

@@ -8,15 +8,14 @@ recorder is made before the folder is loaded. The answer is one message in JSON:
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import runpy
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -24,13 +23,12 @@ WARM_UP, BLOCKS, MOST_IN_BLOCK, MOST = 3, 5, 10, 10
 """Calls before any other; blocks of calls whose CPU time is taken; calls in a block and recorded at most."""
 
 
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def seconds_of(call: Callable[[], Any], calls: int) -> float:
+    """Of one call, the mean of so many."""
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - began) / calls
 
 
 def busy(call: Callable[[], Any], calls: int) -> float:
@@ -40,10 +38,9 @@ def busy(call: Callable[[], Any], calls: int) -> float:
     """
     shares = []
     for _ in range(BLOCKS):
-        cpu, began = time.process_time(), time.perf_counter()
-        for _ in range(calls):
-            call()
-        shares.append((time.process_time() - cpu) / (time.perf_counter() - began))
+        cpu = time.process_time()
+        seconds = seconds_of(call, calls)
+        shares.append((time.process_time() - cpu) / calls / seconds)
     return max(shares)
 
 
@@ -61,13 +58,10 @@ class PyTorchRecorder:
         with torch.profiler.profile(**options):
             model(*inputs)  # the first start of the profiler takes part of the first call's time
         with torch.profiler.profile(**options) as profiler:
-            began = time.perf_counter()
-            for _ in range(calls):
-                model(*inputs)
-            seconds = time.perf_counter() - began
+            seconds = seconds_of(lambda: model(*inputs), calls)
         profiler.export_chrome_trace(str(self._place))
         return {
-            "seconds": seconds / calls,
+            "seconds": seconds,
             "threads": torch.get_num_threads(),
             "recorder": f"torch.profiler {torch.__version__}",
         }
@@ -100,14 +94,11 @@ class OnnxRuntimeRecorder:
         """Record so many calls, the last ones of the file; seconds of one, and what runs them."""
         import onnxruntime
 
-        began = time.perf_counter()
-        for _ in range(calls):
-            model(*inputs)
-        seconds = time.perf_counter() - began
+        seconds = seconds_of(lambda: model(*inputs), calls)
         session, threads = self._sessions[-1]
         shutil.move(session.end_profiling(), self._place)
         return {
-            "seconds": seconds / calls,
+            "seconds": seconds,
             "threads": threads,
             "recorder": f"ONNX Runtime {onnxruntime.__version__}, enable_profiling",
         }
@@ -140,9 +131,7 @@ class OpenvinoRecorder:
         seconds = 0.0
         spent, executed = Counter[str](), Counter[str]()
         for _ in range(calls):
-            began = time.perf_counter()
-            model(*inputs)
-            seconds += time.perf_counter() - began
+            seconds += seconds_of(lambda: model(*inputs), 1)
             for each in request.get_profiling_info():
                 if str(each.status).endswith("EXECUTED"):
                     spent[each.node_name] += round(each.real_time.total_seconds() * 1e6)
@@ -194,17 +183,14 @@ RECORDERS: dict[str, Any] = {
 
 def main() -> None:
     """Load the folder, call it, record some calls; tell calls, seconds, threads, busy and recorder."""
-    arm = _module(HERE.parent / "arm_process.py")
-    parent = arm.channel_to_parent()
+    arm = runpy.run_path(str(HERE.parent / "arm_process.py"))
+    parent = arm["channel_to_parent"]()
     folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
     recorder = RECORDERS[runtime](Path(place))
-    model = arm.loaded(Path(folder))
-    inputs = arm.inputs_in(Path(recorded), as_arrays=kind == "arrays")[0]
-    for _ in range(WARM_UP - 1):
-        model(*inputs)
-    began = time.perf_counter()
-    model(*inputs)
-    call = max(time.perf_counter() - began, 1e-6)
+    model = arm["loaded"](Path(folder))
+    inputs = arm["inputs_in"](Path(recorded), as_arrays=kind == "arrays")[0]
+    seconds_of(lambda: model(*inputs), WARM_UP - 1)
+    call = max(seconds_of(lambda: model(*inputs), 1), 1e-6)
     each = float(seconds) / 2 / call
     working = busy(lambda: model(*inputs), max(1, min(MOST_IN_BLOCK, int(each / BLOCKS))))
     calls = max(1, min(MOST, int(each)))

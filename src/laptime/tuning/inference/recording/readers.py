@@ -5,12 +5,10 @@ weights that were packed beforehand are missing there. An event of the category 
 call.
 
 OpenVINO: times are those of `get_profiling_info`, shapes and the precision of nodes those of
-`get_runtime_model`. All
-tensors of a node are taken to be in its precision: at least so many bytes are moved.
+`get_runtime_model`. All tensors of a node are taken to be in its precision: at least so many bytes are moved.
 
 PyTorch: rows are counted as those of any trace. A compiled model is kernels that torch.profiler does not
-see, and a
-few operators that it calls: the rest of a call is `fused kernels` then, without FLOP.
+see, and a few operators that it calls: the rest of a call is `fused kernels` then, without FLOP.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Nothing that happens here fails a session: what could not be recorded says why.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
@@ -23,10 +22,11 @@ from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import cpu_peak
-from laptime.process.peer import Gone, Peer, Silent
+from laptime.process.peer import Peer
 from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.overview import Ceilings
 from laptime.records.tuning import Measured
+from laptime.tuning.inference.arm import answer_of
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folders import built
@@ -149,16 +149,8 @@ def _about(
     program = [python, "-I" if is_isolated else "-P", "-B", process.__file__]
     kind = "arrays" if evaluator.folders.takes_arrays(recipe) else "tensors"
     words = [*program, str(folder), str(evaluator.calls), kind, runtime, str(path), str(SECONDS)]
-    place = folder if is_isolated else None
-    timeout = evaluator.request.timeout
-    with Peer.start(words, cwd=place) as peer:
-        try:
-            told: dict[str, Any] = json.loads(peer.receive(timeout))
-        except Silent:
-            raise TrialFailed("hung", f"no recording within {timeout:.0f} s") from None
-        except Gone as gone:
-            raise TrialFailed("crashed", gone.words.line or f"it {gone.words.how}") from None
-    return told
+    with Peer.start(words, cwd=folder if is_isolated else None) as peer:
+        return answer_of(peer, evaluator.request.timeout, "a recording")
 
 
 # All that usable cores can do: FLOP/s on paper, or of a product; bytes per second of a copy, as STREAM

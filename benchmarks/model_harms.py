@@ -1,0 +1,794 @@
+"""Does the gate of `laptime tune MODEL` accept harm, and does it refuse what is sound?
+
+Nine small models of different kinds are surveyed as a session surveys them; then each harm, and each sound
+change, takes the place of a folder: the same calls are made of it, and the same checks judge its outputs. No
+harm may pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change may fail. A
+harm that shows in nothing that a user may call the model with is not counted.
+
+    python benchmarks/model_harms.py --json recorded/model_harms.json
+    python benchmarks/model_harms.py --kinds text,decoder --harms "mask"
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import _harmed_models as models
+from _harness import Figures, option, run, table
+from laptime.measure.recorded_calls import RecordedCalls
+from laptime.records.tuning import Gate
+from laptime.tuning.inference import arm_process
+from laptime.tuning.inference.sameness import sameness
+from laptime.tuning.inference.survey import survey
+
+Model = Callable[..., Any]
+OUT_OF_REACH = {
+    "wrong once in 1,000 calls": "more rare than once in the calls that are made",
+    "wrong in batches above 16": "batch sizes that nobody called",
+    "scaled by 1.04 in bfloat16": "in lower precision, errors within its limits: --metric",
+    "one class of ten never told, in int8": "in lower precision, errors within its limits: --metric",
+    "NaN in, zeros out": "inputs that are not finite",
+}
+"""Harms that may pass, with the line of docs/gates.md that says so."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that takes the place of a folder.
+
+    Attributes:
+        make: of a copy of the model. kinds: of model; () all. precision: that it is declared in, "" float32.
+        is_new: a harm that was written after the checks were.
+    """
+
+    make: Callable[[Any], Model]
+    kinds: tuple[str, ...] = ()
+    precision: str = ""
+    is_new: bool = False
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """A model with what its survey has left, as the first steps of a session do."""
+
+    module: nn.Module
+    recorded: RecordedCalls
+    calls: Path
+    about: dict[str, Any]
+
+
+FOLDER = tempfile.TemporaryDirectory()
+
+
+@cache
+def surveyed(kind: str) -> Surveyed:
+    """A kind of `_harmed_models`, surveyed."""
+    calls = Path(FOLDER.name) / f"{kind}.npz"
+    target = f"{Path(models.__file__)}:{kind}"
+    about = survey(target=target, batch=0, samples="", calls=str(calls), calibration=f"{calls}.first.npz")
+    assert not about["refused"], about["refused"]
+    return Surveyed(getattr(models, kind)()[0], RecordedCalls.load(calls), calls, about)
+
+
+def gate(kind: str, change: Change, *, threads: int = arm_process.THREADS) -> Gate:
+    """The gate of a change to a kind of model."""
+    known = surveyed(kind)
+    model, made = change.make(copy.deepcopy(known.module)), Path(FOLDER.name) / "made.npz"
+    with torch.no_grad():
+        answer = arm_process.outputs(model, arm_process.inputs_in(known.calls), str(made), threads=threads)
+    return sameness(
+        known.recorded,
+        made,
+        answer,
+        numerics="precision" if change.precision else "reassociated",
+        precision=change.precision,
+        about=known.about,
+    )[0]
+
+
+def shows(kind: str, change: Change) -> bool:
+    """Whether a user may see the change: in other outputs for some inputs, or in calls that follow."""
+    module = surveyed(kind).module
+    model = change.make(copy.deepcopy(module))
+    first = arm_process.inputs_in(surveyed(kind).calls)[0]
+    with torch.no_grad():
+        for given in (first, *models.witnesses(kind), first, *[first] * 1200):
+            right = module(*given)
+            before = [each.clone() for each in given]
+            try:
+                made = model(*given)
+            except Exception:
+                return True
+            if _kind(made) != _kind(right) or not all(map(_same, leaves(made), leaves(right))):
+                return True
+            if not all(map(torch.equal, before, given)):
+                return True
+    return _in_threads(model, module, first)
+
+
+def _in_threads(model: Model, module: nn.Module, given: list[Tensor]) -> bool:
+    found: list[bool] = []
+    with torch.no_grad():
+        right = list(leaves(module(*given)))
+
+    def call() -> None:
+        with torch.no_grad():
+            found.append(all(map(_same, leaves(model(*given)), right)))
+
+    several = [threading.Thread(target=call) for _ in range(4)]
+    for each in several:
+        each.start()
+    for each in several:
+        each.join()
+    return not all(found)
+
+
+def leaves(output: Any) -> Iterator[Tensor]:
+    """Tensors of an output."""
+    return arm_process.leaves(output)
+
+
+def _kind(output: Any) -> Any:
+    return arm_process.names_of(output), arm_process.types_of(output)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one, other)
+
+
+def mapped(change: Callable[[Tensor], Tensor], output: Any) -> Any:
+    """An output with each tensor changed."""
+    if isinstance(output, dict):
+        return {key: change(value) for key, value in output.items()}
+    return tuple(map(change, output)) if isinstance(output, tuple) else change(output)
+
+
+def of_outputs(change: Callable[[Tensor], Tensor]) -> Callable[[Any], Model]:
+    return lambda module: lambda *given: mapped(change, module(*given))
+
+
+def of_inputs(change: Callable[..., Any]) -> Callable[[Any], Model]:
+    return lambda module: lambda *given: module(*change(*given))
+
+
+def floats(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Of floats alone."""
+    return lambda each: change(each) if each.is_floating_point() else each
+
+
+def with_values(**values: Any) -> Callable[[Any], Model]:
+    """The model with other attributes."""
+
+    def make(module: Any) -> Model:
+        for name, value in values.items():
+            assert hasattr(module, name), name
+            setattr(module, name, value)
+        return module
+
+    return make
+
+
+def of_weights(change: Callable[[nn.Module], None]) -> Callable[[Any], Model]:
+    """The model with what a function does to it."""
+
+    def make(module: Any) -> Model:
+        with torch.no_grad():
+            change(module)
+        return module
+
+    return make
+
+
+def _cached(module: Any) -> Model:
+    held: dict[Any, Any] = {}
+    return lambda *given: held.setdefault(given[0].shape, module(*given))
+
+
+def _lagging(module: Any) -> Model:
+    """The outputs of the call before, of the same shapes."""
+    held: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        made = module(*given)
+        before = held.get(given[0].shape, made)
+        held[given[0].shape] = made
+        return before
+
+    return call
+
+
+def _changing(module: Any) -> Model:
+    def call(*given: Tensor) -> Any:
+        made = module(*given)
+        given[-1].add_(1)
+        return made
+
+    return call
+
+
+def _first_only(module: Any) -> Model:
+    seen: list[Any] = []
+
+    def call(*given: Tensor) -> Any:
+        seen.append([each.clone() for each in given])
+        made = module(*given)
+        return made if all(map(_same, given, seen[0])) else mapped(lambda each: each.roll(1, 0) * 0, made)
+
+    return call
+
+
+def _baked(module: Any) -> Model:
+    sizes: list[int] = []
+
+    def call(*given: Tensor) -> Any:
+        sizes.append(len(given[0]))
+        if sizes[-1] != sizes[0]:
+            raise RuntimeError(f"expected batch {sizes[0]}, got {sizes[-1]}")
+        return module(*given)
+
+    return call
+
+
+def _first_item(module: Any) -> Model:
+    return lambda *given: mapped(
+        lambda each: each.expand(len(given[0]), *each.shape[1:]).clone(), module(*(x[:1] for x in given))
+    )
+
+
+def _counting(wrong: Callable[[int], bool]) -> Callable[[Any], Model]:
+    """Wrong in the calls of these numbers."""
+
+    def make(module: Any) -> Model:
+        made: list[int] = []
+
+        def call(*given: Tensor) -> Any:
+            made.append(1)
+            output = module(*given)
+            return mapped(lambda each: each.flip(0) + 1, output) if wrong(len(made)) else output
+
+        return call
+
+    return make
+
+
+def _one_buffer(module: Any) -> Model:
+    held: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        output = module(*given)
+        ours = held.setdefault(given[0].shape, output)
+        for one, other in zip(leaves(ours), leaves(output), strict=True):
+            one.copy_(other)
+        return ours
+
+    return call
+
+
+def _shared(module: Any) -> Model:
+    """Inputs lie in one place for all threads."""
+    held: dict[str, Any] = {}
+    given_now = threading.Event()
+
+    def call(*given: Tensor) -> Any:
+        held["given"] = given
+        given_now.wait(0.001)
+        return module(*held["given"])
+
+    return call
+
+
+def _own_thread(module: Any) -> Model:
+    """Right in the thread that called it first."""
+    first = threading.get_ident()
+    return lambda *given: (
+        module(*given)
+        if threading.get_ident() == first
+        else mapped(lambda each: each.flip(0) * 0, module(*given))
+    )
+
+
+def _confused(module: Any) -> Model:
+    """After a call of another size the outputs of the first size are those of other items."""
+    sizes: set[Any] = set()
+
+    def call(*given: Tensor) -> Any:
+        sizes.add(given[0].shape)
+        made = module(*given)
+        return made if len(sizes) < 2 else mapped(lambda each: each.roll(1, 0), made)
+
+    return call
+
+
+def _as_first(*, inputs: bool) -> Callable[[Any], Model]:
+    """Inputs, or outputs, never leave the range of the first call."""
+
+    def make(module: Any) -> Model:
+        ranges: list[tuple[Tensor, Tensor]] = []
+
+        def clipped(tensors: list[Tensor]) -> list[Tensor]:
+            if not ranges:
+                ranges.extend((each.amin(), each.amax()) for each in tensors)
+            return [each.clamp(*limit) for each, limit in zip(tensors, ranges, strict=True)]
+
+        def call(*given: Tensor) -> Any:
+            if inputs:
+                return module(*clipped(list(given)))
+            made = module(*given)
+            rest = iter(clipped(list(leaves(made))))
+            return mapped(lambda each: next(rest), made)
+
+        return call
+
+    return make
+
+
+def _in_batches_to(most: int) -> Callable[[Any], Model]:
+    return lambda module: (
+        lambda *given: mapped(
+            lambda each: torch.cat([each[:most], torch.zeros_like(each[most:])]), module(*given)
+        )
+    )
+
+
+def _last_parameter(module: nn.Module) -> Tensor:
+    return [each for each in module.parameters() if each.ndim > 1][-1]
+
+
+def _lose_a_weight(module: nn.Module) -> None:
+    weights = _last_parameter(module)
+    weights.view(-1)[int(weights.abs().argmax())] = 0
+
+
+def _swap_rows(module: nn.Module) -> None:
+    weights = _last_parameter(module)
+    weights[[0, 1]] = weights[[1, 0]].clone()
+
+
+def _in_float16(module: nn.Module) -> None:
+    for each in module.parameters():
+        each.copy_(each.half().float())
+
+
+def _set(kinds: type, **values: Any) -> Callable[[nn.Module], None]:
+    def change(module: nn.Module) -> None:
+        for part in module.modules():
+            if isinstance(part, kinds):
+                for name, value in values.items():
+                    setattr(part, name, value)
+
+    return change
+
+
+def _scaled(name: str, by: float) -> Callable[[nn.Module], None]:
+    return lambda module: module.get_buffer(name).mul_(by) and None
+
+
+def _wrong_labels(share: float) -> Callable[[Any], Model]:
+    """So many whole numbers of a hundred are others; floats are right."""
+
+    def change(each: Tensor) -> Tensor:
+        if each.is_floating_point():
+            return each
+        flips = torch.rand(each.shape, generator=torch.Generator().manual_seed(0)) < share
+        return torch.where(flips, each.clamp(max=0).sub(each).abs().add(1) % 5, each)
+
+    return of_outputs(change)
+
+
+def _rows(change: Callable[[Tensor], Tensor]) -> Callable[[Any], Model]:
+    """Of the rows of a detector."""
+
+    def make(module: Any) -> Model:
+        def call(images: Tensor) -> Any:
+            made = module(images)
+            return {**made, "rows": change(made["rows"].clone())}
+
+        return call
+
+    return make
+
+
+def _columns(at: Any, change: Callable[[Tensor], Tensor]) -> Callable[[Any], Model]:
+    def changed(rows: Tensor) -> Tensor:
+        rows[..., at] = change(rows[..., at])
+        return rows
+
+    return _rows(changed)
+
+
+def _padded_to(length: int) -> Callable[[Any], Model]:
+    """A sequence filled up to a length without a word."""
+    return lambda module: (
+        lambda tokens: _cut(module(nn.functional.pad(tokens, (0, length - tokens.shape[1]))), tokens.shape[1])
+    )
+
+
+def _cut(made: dict[str, Tensor], length: int) -> dict[str, Tensor]:
+    return {**made, "logits": made["logits"][:, :length]}
+
+
+def _renamed(module: Any) -> Model:
+    return lambda *given: {f"{name}_0": each for name, each in module(*given).items()}
+
+
+IMAGES = ("classifier", "detector", "siamese", "segmenter")
+WITH_FLOATS = ("classifier", "text", "decoder", "detector", "tagger", "recommender", "audio", "siamese")
+WITH_TABLES = ("text", "decoder", "tagger", "recommender")
+WITH_LABELS = ("decoder", "detector", "tagger", "segmenter")
+NOT_LABELS = tuple(each for each in models.KINDS if each != "segmenter")
+
+HARMS: dict[str, Change] = {
+    # of any model
+    "zeros": Change(of_outputs(torch.zeros_like)),
+    "sign flipped": Change(of_outputs(torch.neg)),
+    "last dimension rolled": Change(of_outputs(lambda each: each.roll(1, -1))),
+    "cached outputs": Change(_cached),
+    "infinite": Change(of_outputs(floats(lambda each: each * float("inf"))), WITH_FLOATS),
+    "not a number": Change(of_outputs(floats(lambda each: each * float("nan"))), WITH_FLOATS),
+    "scaled by a thousandth": Change(of_outputs(floats(lambda each: each * 1.001)), WITH_FLOATS),
+    "inputs changed": Change(_changing),
+    "right on the first inputs only": Change(_first_only),
+    "batch size baked in": Change(_baked),
+    "the first item for all": Change(_first_item),
+    "random numbers": Change(of_outputs(lambda each: torch.rand(each.shape).mul(5).to(each.dtype))),
+    "outputs overwritten": Change(_one_buffer),
+    "bfloat16 undeclared": Change(of_outputs(floats(lambda each: each.bfloat16().float())), WITH_FLOATS),
+    "wrong from call 101 on": Change(_counting(lambda number: number > 100)),
+    "wrong once in 50 calls": Change(_counting(lambda number: number % 50 == 0)),
+    "wrong once in 1,000 calls": Change(_counting(lambda number: number % 1000 == 0)),
+    "inputs shared by threads": Change(_shared),
+    "int32 or float64": Change(
+        of_outputs(lambda each: each.double() if each.is_floating_point() else each.int())
+    ),
+    "keys renamed": Change(_renamed, ("decoder", "detector")),
+    "floats no larger than in the first inputs": Change(
+        _as_first(inputs=True), ("classifier", "recommender", "audio", "siamese", "segmenter")
+    ),
+    "tokens no larger than in the first inputs": Change(
+        _as_first(inputs=True), ("text", "decoder", "tagger")
+    ),
+    # written after the checks
+    "outputs of the call before": Change(_lagging, is_new=True),
+    "items in reverse order": Change(of_outputs(lambda each: each.flip(0)), is_new=True),
+    "wrong in other threads": Change(_own_thread, is_new=True),
+    "wrong after a call of another size": Change(_confused, is_new=True),
+    "outputs no larger than in the first call": Change(_as_first(inputs=False), WITH_FLOATS, is_new=True),
+    "weights in float16": Change(of_weights(_in_float16), WITH_FLOATS, is_new=True),
+    "one weight lost": Change(of_weights(_lose_a_weight), is_new=True),
+    "two rows of weights swapped": Change(of_weights(_swap_rows), is_new=True),
+    "a thousandth of noise": Change(
+        of_outputs(floats(lambda each: each + 1e-3 * each.std() * torch.randn_like(each))),
+        WITH_FLOATS,
+        is_new=True,
+    ),
+    "three decimals": Change(
+        of_outputs(floats(lambda each: each.round(decimals=3))), WITH_FLOATS, is_new=True
+    ),
+    "items leak into each other": Change(
+        of_outputs(floats(lambda each: each + 1e-3 * each.mean(0, keepdim=True))), WITH_FLOATS, is_new=True
+    ),
+    "a tensor for a tuple's": Change(
+        lambda module: lambda *given: next(iter(module(*given))), ("tagger", "siamese"), is_new=True
+    ),
+    "one more dimension": Change(of_outputs(lambda each: each.unsqueeze(0)), is_new=True),
+    "wrong in batches above 16": Change(_in_batches_to(16), is_new=True),
+    "NaN in, zeros out": Change(
+        of_inputs(lambda *given: [each.nan_to_num() for each in given]), ("classifier", "audio"), is_new=True
+    ),
+    # of images
+    "batch norm in training mode": Change(lambda module: module.train(), ("classifier",)),
+    "another eps": Change(
+        of_weights(_set((nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm), eps=1e-3)),
+        ("classifier", "text", "siamese"),
+    ),
+    "colours in reverse": Change(of_inputs(lambda x: [x.flip(1)]), ("classifier", "segmenter"), is_new=True),
+    "rows for columns": Change(
+        of_inputs(lambda *x: [each.transpose(-1, -2) for each in x]), ("classifier", "siamese"), is_new=True
+    ),
+    "GELU by tanh": Change(
+        with_values(act=lambda x: nn.functional.gelu(x, approximate="tanh")), ("classifier",), is_new=True
+    ),
+    "edges counted in the mean": Change(
+        of_weights(_set(nn.AvgPool2d, count_include_pad=False)), ("classifier",), is_new=True
+    ),
+    "variance of a sample": Change(
+        of_weights(_scaled("norm.running_var", 4 / 3.99)), ("classifier",), is_new=True
+    ),
+    "corners aligned": Change(
+        with_values(how={"mode": "bilinear", "align_corners": True}), ("segmenter",), is_new=True
+    ),
+    "nearest for bilinear": Change(with_values(how={"mode": "nearest"}), ("segmenter",), is_new=True),
+    "a pixel late": Change(of_outputs(lambda each: each.roll(1, -1)), ("segmenter",), is_new=True),
+    "images in 8 bits": Change(of_inputs(lambda x: [(x * 255).round() / 255]), ("detector",), is_new=True),
+    "boxes within 600": Change(_columns(slice(0, 4), lambda x: x.clamp(max=600)), ("detector",), is_new=True),
+    "scores zero": Change(_columns(4, torch.zeros_like), ("detector",)),
+    "scores of other boxes": Change(_columns(4, lambda x: x.roll(1, -1)), ("detector",), is_new=True),
+    "scores 2 % too high": Change(_columns(4, lambda x: x * 1.02), ("detector",), is_new=True),
+    "scores zero, in float16": Change(_columns(4, torch.zeros_like), ("detector",), "float16"),
+    "sides swapped": Change(with_values(swaps=True), ("siamese",), is_new=True),
+    "one side for both": Change(of_inputs(lambda one, other: [one, one]), ("siamese",), is_new=True),
+    # of text
+    "mask ignored": Change(with_values(masks=False), ("text",)),
+    "padding in the mean": Change(with_values(weighs=False), ("text",), is_new=True),
+    "places from one": Change(with_values(offset=1), ("text",), is_new=True),
+    "scores not scaled": Change(with_values(scale=1.01), ("text",), is_new=True),
+    "softmax over queries": Change(with_values(axis=-2), ("text",), is_new=True),
+    "a head lost": Change(with_values(heads=1), ("text",), is_new=True),
+    "padding has a meaning": Change(
+        of_weights(lambda module: module.table.weight[0].fill_(1.0) and None), ("text",), is_new=True
+    ),
+    "tokens above 150 unknown": Change(
+        of_inputs(lambda x, m: [torch.where(x > 150, 1, x), m]), ("text",), is_new=True
+    ),
+    "tokens above 110 unknown": Change(
+        of_inputs(lambda x: [torch.where(x > 110, 1, x)]), ("decoder",), is_new=True
+    ),
+    "eight tokens at most": Change(of_inputs(lambda x, m: [x[:, :8], m[:, :8]]), ("text",), is_new=True),
+    "the future seen": Change(with_values(causal=False), ("decoder",), is_new=True),
+    "a window of 16": Change(with_values(most=16), ("decoder",), is_new=True),
+    "filled up to the first length": Change(_padded_to(24), ("decoder",), is_new=True),
+    "next token of the place before": Change(
+        lambda module: lambda x: {**(made := module(x)), "next": made["logits"][:, -2].argmax(-1)},
+        ("decoder",),
+        is_new=True,
+    ),
+    "lengths ignored": Change(with_values(heeds=False), ("tagger",), is_new=True),
+    "tags one place late": Change(
+        lambda module: lambda *given: (module(*given)[0].roll(1, 1), module(*given)[1]),
+        ("tagger",),
+        is_new=True,
+    ),
+    # of others
+    "counts no larger than 100": Change(with_values(most=100.0), ("recommender",), is_new=True),
+    "places beyond 500 unknown": Change(
+        of_inputs(lambda x, c: [torch.where(x > 500, 0, x), c]), ("recommender",), is_new=True
+    ),
+    "places of the last table from one": Change(
+        of_inputs(lambda x, c: [(x + torch.tensor([0, 0, 1])) % torch.tensor([1000, 50, 50]), c]),
+        ("recommender",),
+        is_new=True,
+    ),
+    "logits for shares": Change(of_outputs(torch.logit), ("recommender",), is_new=True),
+    "no window": Change(
+        of_weights(lambda module: module.window.fill_(1.0) and None), ("audio",), is_new=True
+    ),
+    "amplitude for power": Change(with_values(power=1), ("audio",), is_new=True),
+    "another floor of the logarithm": Change(with_values(floor=1e-3), ("audio",), is_new=True),
+    "a frame late": Change(of_outputs(lambda each: each.roll(1, -1)), ("audio",), is_new=True),
+    "quiet sounds lost": Change(
+        of_inputs(lambda x: [torch.where(x.abs() < 1e-2, 0.0, x)]), ("audio",), is_new=True
+    ),
+    # in lower precision
+    **{
+        f"{share} of 100 labels wrong, in {precision}": Change(
+            _wrong_labels(share / 100), WITH_LABELS, precision
+        )
+        for share, precision in ((5, "float16"), (24, "bfloat16"), (39, "int8"))
+    },
+    "zeros, in int8": Change(of_outputs(torch.zeros_like), (), "int8"),
+    "mask ignored, in int8": Change(with_values(masks=False), ("text",), "int8", is_new=True),
+    "one item for its neighbour, in int8": Change(
+        of_outputs(lambda each: torch.cat([each[:1], each[:-1]])), (), "int8", is_new=True
+    ),
+    "largest to infinity, in float16": Change(
+        of_outputs(floats(lambda each: torch.where(each == each.max(), float("inf"), each))),
+        WITH_FLOATS,
+        "float16",
+        is_new=True,
+    ),
+    "half of the outputs' size, in int8": Change(
+        of_outputs(floats(lambda each: each / 2)), WITH_FLOATS, "int8", is_new=True
+    ),
+    "two classes swapped, in int8": Change(
+        of_outputs(lambda each: each[:, [1, 0, *range(2, each.shape[1])]]),
+        ("classifier",),
+        "int8",
+        is_new=True,
+    ),
+    "scaled by 1.04 in bfloat16": Change(
+        of_outputs(floats(lambda each: each * 1.04)), ("classifier", "text"), "bfloat16", is_new=True
+    ),
+    "one class of ten never told, in int8": Change(
+        of_outputs(lambda each: torch.cat([each[:, :9], each[:, 9:] - 0.3 * each.std()], 1)),
+        ("classifier",),
+        "int8",
+        is_new=True,
+    ),
+}
+
+
+def _in_double(module: Any) -> Model:
+    double = module.double()
+
+    def call(*given: Tensor) -> Any:
+        made = double(*(each.double() if each.is_floating_point() else each for each in given))
+        return mapped(floats(Tensor.float), made)
+
+    return call
+
+
+def _autocast(dtype: torch.dtype) -> Callable[[Any], Model]:
+    def make(module: Any) -> Model:
+        def call(*given: Tensor) -> Any:
+            with torch.autocast("cpu", dtype):
+                return mapped(floats(Tensor.float), module(*given))
+
+        return call
+
+    return make
+
+
+def _one_by_one(module: Any) -> Model:
+    def call(*given: Tensor) -> Any:
+        parts = [module(*(each[at : at + 1] for each in given)) for at in range(len(given[0]))]
+        if isinstance(parts[0], dict):
+            return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
+        if isinstance(parts[0], tuple):
+            return tuple(map(torch.cat, zip(*parts, strict=True)))
+        return torch.cat(parts)
+
+    return call
+
+
+def _filled_batch(module: Any) -> Model:
+    """Batches of eight, the last item repeated."""
+
+    def call(*given: Tensor) -> Any:
+        size = len(given[0])
+        full = [torch.cat([each, each[-1:].expand(max(0, 8 - size), *each.shape[1:])]) for each in given]
+        return mapped(lambda each: each[:size].clone(), module(*full))
+
+    return call
+
+
+def _without_onednn(module: Any) -> Model:
+    def call(*given: Tensor) -> Any:
+        with torch.backends.mkldnn.flags(enabled=False):
+            return module(*given)
+
+    return call
+
+
+def _exported(module: Any) -> Model:
+    graphs: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        shapes = tuple(each.shape for each in given)
+        if shapes not in graphs:
+            graphs[shapes] = torch.export.export(module, given).module()
+        return graphs[shapes](*given)
+
+    return call
+
+
+def _frozen(module: Any) -> Model:
+    traced: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        shapes = tuple(each.shape for each in given)
+        if shapes not in traced:
+            traced[shapes] = torch.jit.freeze(torch.jit.trace(module, given, strict=False))
+        return traced[shapes](*given)
+
+    return call
+
+
+def _in_int8(module: Any) -> Model:
+    """Weights with a scale for each output channel, as runtimes narrow them."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Conv1d | nn.Conv2d):
+            scale = part.weight.detach().flatten(1).abs().amax(1).clamp(min=1e-9).div(127)
+            scale = scale.view(-1, *[1] * (part.weight.ndim - 1))
+            part.weight.data = (part.weight.data / scale).round() * scale
+    return module
+
+
+def _inference(module: Any) -> Model:
+    def call(*given: Tensor) -> Any:
+        with torch.inference_mode():
+            return module(*given)
+
+    return call
+
+
+SOUND: dict[str, Change] = {
+    "the model itself": Change(lambda module: module),
+    "inference mode": Change(_inference),
+    "in double precision": Change(_in_double),
+    "item by item": Change(_one_by_one),
+    "batches filled up": Change(_filled_batch),
+    "without oneDNN": Change(_without_onednn),
+    "a graph of torch.export": Change(_exported),
+    "TorchScript, frozen": Change(
+        _frozen, ("classifier", "text", "detector", "audio", "siamese", "segmenter")
+    ),
+    "channels last": Change(
+        lambda module: (
+            lambda *x: module.to(memory_format=torch.channels_last)(
+                *(each.contiguous(memory_format=torch.channels_last) for each in x)
+            )
+        ),
+        IMAGES,
+    ),
+    "keys in another order": Change(
+        lambda module: lambda *x: dict(reversed(module(*x).items())), ("decoder", "detector")
+    ),
+    "autocast to bfloat16": Change(_autocast(torch.bfloat16), NOT_LABELS, "bfloat16"),
+    "autocast to float16": Change(_autocast(torch.float16), NOT_LABELS, "float16"),
+    "weights in int8": Change(_in_int8, NOT_LABELS, "int8"),
+}
+
+
+def main(asked: Namespace, figures: Figures) -> int:
+    """Print both tables; 1 when a harm passed that should not, or a sound change failed."""
+    kinds = asked.kinds.split(",")
+    rows: dict[str, dict[str, str]] = {}
+    for name, change in {**HARMS, **SOUND}.items():
+        of = [each for each in change.kinds or models.KINDS if each in kinds]
+        for kind in of if asked.harms in name else ():
+            told = gate(kind, change)
+            word = told.word
+            if name in HARMS and word == "passed" and not shows(kind, change):
+                word = "shows in nothing"
+            first = next((each.name for each in told.checks if str(each.outcome) == "broken"), "")
+            rows.setdefault(name, {})[kind] = f"{word}: {first}" if first else word
+            if asked.verbose:
+                print(f"{name}, {kind}: {word}: {told.reason}", flush=True)
+    figures["answers"] = rows
+    return int(not shown(rows))
+
+
+def shown(rows: dict[str, dict[str, str]]) -> bool:
+    """Print what was found; whether it is as it should be."""
+    counts = [_counted(rows, HARMS, new=False), _counted(rows, HARMS, new=True), _counted(rows, SOUND)]
+    titles = ("harms", "harms written after the checks", "sound changes")
+    table(
+        ("", "kinds of change", "changes of a model", "failed", "undecided", "passed"),
+        [(title, *each) for title, each in zip(titles, counts, strict=True)],
+    )
+    wrong = [
+        f"{name}, {kind}: {word}"
+        for name, by_kind in rows.items()
+        for kind, word in by_kind.items()
+        if (word == "passed" and name in HARMS and name not in OUT_OF_REACH)
+        or (word.startswith("failed") and name in SOUND)
+    ]
+    for line in wrong:
+        print(f"\nwrong: {line}")
+    passed = [name for name in OUT_OF_REACH if "passed" in rows.get(name, {}).values()]
+    for name in passed:
+        print(f"\nout of reach: {name}: {OUT_OF_REACH[name]}")
+    return not wrong
+
+
+def _counted(
+    rows: dict[str, dict[str, str]], changes: dict[str, Change], *, new: bool | None = None
+) -> tuple[int, ...]:
+    asked = {
+        name: [word.split(":")[0] for word in rows[name].values() if word != "shows in nothing"]
+        for name, change in changes.items()
+        if name in rows and name not in OUT_OF_REACH and new in (None, change.is_new)
+    }
+    words = [word for each in asked.values() for word in each]
+    return len(asked), len(words), *(words.count(each) for each in ("failed", "undecided", "passed"))
+
+
+if __name__ == "__main__":
+    run(
+        main,
+        "Harm done to models",
+        option("--kinds", default=",".join(models.KINDS), help="kinds of model"),
+        option("--harms", default="", metavar="TEXT", help="those whose name holds it"),
+        option("--verbose", action="store_true", help="each answer with its reason"),
+    )

@@ -1,0 +1,70 @@
+"""A selection of `benchmarks/model_harms.py`: harm to models of nine kinds is refused, sound changes are not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from laptime.tuning.inference import arm_process
+
+pytestmark = pytest.mark.torch
+sys.path.append(str(Path(__file__).resolve().parents[4] / "benchmarks"))
+import model_harms  # noqa: E402
+
+HARMS = [
+    ("classifier", "GELU by tanh", "outputs"),
+    ("classifier", "rows for columns", "outputs"),
+    ("classifier", "int32 or float64", "types"),
+    ("text", "mask ignored", "held_out_inputs"),
+    ("text", "tokens above 150 unknown", "held_out_inputs"),
+    ("text", "padding has a meaning", "held_out_inputs"),
+    ("decoder", "the future seen", "outputs"),
+    ("decoder", "filled up to the first length", "held_out_inputs"),
+    ("detector", "scores of other boxes", "outputs"),
+    ("detector", "keys renamed", "names"),
+    ("tagger", "lengths ignored", "held_out_inputs"),
+    ("tagger", "a tensor for a tuple's", "names"),
+    ("recommender", "counts no larger than 100", ""),
+    ("audio", "quiet sounds lost", "outputs"),
+    ("siamese", "sides swapped", "outputs"),
+    ("segmenter", "corners aligned", "outputs"),
+    ("segmenter", "39 of 100 labels wrong, in int8", ""),
+]
+"""By kind and harm, the check that names it; "": it is undecided, and a metric decides."""
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arm_process, "CALLS", 8)
+
+
+def _broken(gate: Any) -> list[str]:
+    return [each.name for each in gate.checks if str(each.outcome) == "broken"]
+
+
+@pytest.mark.parametrize(("kind", "harm", "check"), HARMS)
+def test_harm_to_a_model_of_its_kind_is_refused_by_name(kind: str, harm: str, check: str) -> None:
+    gate = model_harms.gate(kind, model_harms.HARMS[harm], threads=0)
+    assert (gate.word, _broken(gate)[:1]) == (("failed", [check]) if check else ("undecided", [])), gate
+
+
+@pytest.mark.parametrize("name", ["in double precision", "item by item", "a graph of torch.export"])
+@pytest.mark.parametrize("kind", ["text", "tagger", "detector"])
+def test_sound_changes_of_a_model_pass(kind: str, name: str) -> None:
+    gate = model_harms.gate(kind, model_harms.SOUND[name], threads=0)
+    assert gate.word == "passed", gate
+
+
+def test_what_passes_without_being_out_of_reach_fails_the_benchmark(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert model_harms.shown({"zeros": {"text": "failed: outputs"}})
+    assert not model_harms.shown({"zeros": {"text": "passed"}})
+    assert model_harms.shown({"NaN in, zeros out": {"audio": "passed"}})
+    assert not model_harms.shown({"in double precision": {"text": "failed: outputs"}})
+    assert "out of reach: NaN in, zeros out" in capsys.readouterr().out
