@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -62,6 +62,7 @@ def survey(
         recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
         every = (each.ordered(reference.keywords) for each in chain((first, second), drawn))
+        plan: Iterable[tuple[int, list[Callable[[], list[Array]]]]]
         plan = ((_items(reference, each), [partial(list, each.arrays)]) for each in every)
         recorded = record_calls(run, plan, strict=True)
         held = len(recorded.calls)

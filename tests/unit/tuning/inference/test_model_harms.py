@@ -1,4 +1,4 @@
-"""A selection of `benchmarks/model_harms.py`: harm to models of nine kinds is refused, sound changes are not."""
+"""Harm to models of nine kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
 
 from __future__ import annotations
 
