@@ -39,6 +39,7 @@ OUT_OF_REACH = {
     "scaled by 1.04 in bfloat16": "in lower precision, errors within its limits: --metric",
     "one class of ten never told, in int8": "in lower precision, errors within its limits: --metric",
     "NaN in, zeros out": "inputs that are not finite",
+    "weights in float16": "errors below 5e-5 of the outputs, as where a model dampens those of its weights",
 }
 """Harms that may pass, with the line of docs/gates.md that says so."""
 
@@ -352,7 +353,7 @@ def _lose_a_weight(module: nn.Module) -> None:
 
 def _swap_rows(module: nn.Module) -> None:
     weights = _last_parameter(module)
-    weights[[0, 1]] = weights[[1, 0]].clone()
+    weights[:2] = weights[:2].roll(1, 0 if len(weights) > 1 else 1).clone()
 
 
 def _in_float16(module: nn.Module) -> None:
@@ -370,8 +371,20 @@ def _set(kinds: type, **values: Any) -> Callable[[nn.Module], None]:
     return change
 
 
+def _no_window(module: nn.Module) -> None:
+    module.state_dict()["window"].fill_(1.0)
+
+
+def _mean_padding(module: nn.Module) -> None:
+    weights = module.state_dict()["table.weight"]
+    weights[0] = weights[1]
+
+
 def _scaled(name: str, by: float) -> Callable[[nn.Module], None]:
-    return lambda module: module.get_buffer(name).mul_(by) and None
+    def change(module: nn.Module) -> None:
+        module.state_dict()[name].mul_(by)
+
+    return change
 
 
 def _wrong_labels(share: float) -> Callable[[Any], Model]:
@@ -525,9 +538,7 @@ HARMS: dict[str, Change] = {
     "scores not scaled": Change(with_values(scale=1.01), ("text",), is_new=True),
     "softmax over queries": Change(with_values(axis=-2), ("text",), is_new=True),
     "a head lost": Change(with_values(heads=1), ("text",), is_new=True),
-    "padding has a meaning": Change(
-        of_weights(lambda module: module.table.weight[0].fill_(1.0) and None), ("text",), is_new=True
-    ),
+    "padding has a meaning": Change(of_weights(_mean_padding), ("text",), is_new=True),
     "tokens above 150 unknown": Change(
         of_inputs(lambda x, m: [torch.where(x > 150, 1, x), m]), ("text",), is_new=True
     ),
@@ -550,7 +561,7 @@ HARMS: dict[str, Change] = {
         is_new=True,
     ),
     # of others
-    "counts no larger than 100": Change(with_values(most=100.0), ("recommender",), is_new=True),
+    "counts no larger than 50": Change(with_values(most=50.0), ("recommender",), is_new=True),
     "places beyond 500 unknown": Change(
         of_inputs(lambda x, c: [torch.where(x > 500, 0, x), c]), ("recommender",), is_new=True
     ),
@@ -560,9 +571,7 @@ HARMS: dict[str, Change] = {
         is_new=True,
     ),
     "logits for shares": Change(of_outputs(torch.logit), ("recommender",), is_new=True),
-    "no window": Change(
-        of_weights(lambda module: module.window.fill_(1.0) and None), ("audio",), is_new=True
-    ),
+    "no window": Change(of_weights(_no_window), ("audio",), is_new=True),
     "amplitude for power": Change(with_values(power=1), ("audio",), is_new=True),
     "another floor of the logarithm": Change(with_values(floor=1e-3), ("audio",), is_new=True),
     "a frame late": Change(of_outputs(lambda each: each.roll(1, -1)), ("audio",), is_new=True),
@@ -755,7 +764,7 @@ def shown(rows: dict[str, dict[str, str]]) -> bool:
     titles = ("harms", "harms written after the checks", "sound changes")
     table(
         ("", "kinds of change", "changes of a model", "failed", "undecided", "passed"),
-        [(title, *each) for title, each in zip(titles, counts, strict=True)],
+        [(title, *map(str, each)) for title, each in zip(titles, counts, strict=True)],
     )
     wrong = [
         f"{name}, {kind}: {word}"

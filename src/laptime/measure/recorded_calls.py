@@ -108,8 +108,8 @@ def record(
     """
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
-    varied = (partial(lambda size, seed: variation(inputs_of(size), seed), *each) for each in plan)
-    alike = ((batch, [make]) for (batch, _), make in zip(plan, varied, strict=True))
+    varied = lambda size, seed, axis: variation(inputs_of(size), seed, axis)  # noqa: E731
+    alike = ((size, [partial(varied, size, seed, axis) for axis in (None, 0)]) for size, seed in plan)
     return record_calls(run, chain(alike, beyond(lambda: inputs_of(own), own, tables)))
 
 
@@ -177,15 +177,15 @@ def _nudged(array: Array) -> Array:
     return np.asarray(array * (1 + 2 * np.finfo(array.dtype).eps * signs), array.dtype)
 
 
-def variation(given: Sequence[Array], seed: int) -> list[Array]:
-    """Other inputs of the same shapes and dtypes; the same values in another order, where they differ.
-    seed: 0 leaves them as they are."""
+def variation(given: Sequence[Array], seed: int, axis: int | None = None) -> list[Array]:
+    """Other inputs of the same shapes and dtypes: the same values in another order, where they differ.
+    seed: 0 leaves them. axis: along which they change places, so that columns keep theirs; None: anywhere."""
     generator = np.random.default_rng(seed)
-    return [_varied(array, generator) if seed else array for array in given]
+    return [_varied(array, generator, axis) if seed else array for array in given]
 
 
-def _varied(array: Array, generator: np.random.Generator) -> Array:
-    shuffled: Array = generator.permutation(array.ravel()).reshape(array.shape)
+def _varied(array: Array, generator: np.random.Generator, axis: int | None) -> Array:
+    shuffled: Array = generator.permuted(array, axis=axis) if array.ndim else array
     if array.dtype.kind != "f" or not np.array_equal(shuffled, array, equal_nan=True):
         return shuffled
     # Constants keep their sign and never grow: a logarithm, a root and a probability take them.
