@@ -1,9 +1,18 @@
-"""For every test: `make test` draws the same examples each time, `make test-all` looks for new ones."""
+"""For every test: `make test` draws the same examples each time, `make test-all` looks for new ones.
 
+`make test` runs two workers. Tests in `REAL` start programs and read real clocks, so each of them runs alone.
+"""
+
+import fcntl
 import gc
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+REAL = ("advice", "contract", "e2e", "honesty")
 
 settings.register_profile("same examples", derandomize=True)
 settings.register_profile("new examples", derandomize=False)
@@ -23,3 +32,22 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Else libraries would tell of leaks at the end of the interpreter."""
     gc.unfreeze()
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Between two workers, a test in `REAL` runs alone; folders are the locks, so nothing is left behind."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    tests = Path(__file__).parent
+    alone = item.path.relative_to(tests).parts[0] in REAL
+    gate, lock = os.open(tests / "e2e", os.O_RDONLY), os.open(tests, os.O_RDONLY)
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # who waits for the lock keeps newcomers out: nobody waits forever
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+    finally:
+        os.close(lock)
+        os.close(gate)
