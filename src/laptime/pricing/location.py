@@ -38,11 +38,8 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
         UsageError: none has this name (the nearest are told), or a flexible shape is not sold in this size.
     """
     name, _, region = text.strip().partition("@")
-    parts = name.split(":")
-    stem = ":".join(parts[:2]).lower()
-    shape = next((each for each in table.flex if each.name.lower() == stem), None)
-    if shape is not None:
-        return _sized(shape, parts[2:], environment)
+    if (shape := table.flexible(name)) is not None:
+        return table.contracted(_sized(shape, name.split(":")[2:], environment))
     rows = [row for row in table.machines if row.name.lower() == name.lower()]
     here = [row for row in rows if not region or row.region.lower() == region.lower()]
     if here:
@@ -80,16 +77,19 @@ def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) 
 
 def _unknown(text: str, table: Table) -> UsageError:
     names = {row.name for row in table.machines} | {shape.name for shape in table.flex}
-    by_lower = {name.lower(): name for name in names} | {
-        name.lower().partition(":")[2]: name for name in names
-    }
+    by_lower = {each: name for name in names for each in (name.lower(), name.lower().partition(":")[2])}
     wanted = text.partition("@")[0].lower()
-    near = list(
-        dict.fromkeys(by_lower[each] for each in get_close_matches(wanted, by_lower, n=6, cutoff=0.5))
-    )[:3]
+    alike = get_close_matches(wanted, by_lower, n=6, cutoff=0.5)
+    near = list(dict.fromkeys(by_lower[each] for each in alike))[:3]
+    left_out = next((each for each in table.refused if each.name.lower() in ("", wanted)), None)
+    why = f"{len(names):,} are known, as PROVIDER:SHAPE"
+    if left_out is not None:
+        why = f"{left_out.file}, line {left_out.line} was left out: {left_out.reason}"
+    elif near:
+        why = f"nearest: {', '.join(near)}"
     return UsageError(
         f"no machine is called {text!r}",
-        why=f"nearest: {', '.join(near)}" if near else f"{len(names):,} are known, as PROVIDER:SHAPE",
+        why=why,
         next=f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4",
     )
 

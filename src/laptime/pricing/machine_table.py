@@ -14,10 +14,11 @@ demand; the price of a machine without its GPU; rows twice with two prices.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -35,58 +36,48 @@ from laptime.store import cache, folder
 CHEAPEST, DEAREST = 0.05, 60.0
 """USD per hour of one whole accelerator: beyond, the price is that of something else."""
 
-_MEMORY_OFF = 0.15
+DEAREST_VCPU = 2.0
+"""The same of a vCPU of a machine without accelerators."""
+
+MEMORY_OFF = 0.15
+"""Share by which a card's memory may differ from what its maker says: drivers and ECC keep some."""
 
 R = TypeVar("R")
 
 
 def reason(machine: Machine, today: date) -> str:
     """Why a machine's row cannot be right; "" where nothing speaks against it."""
-    checks = (
-        _price(machine),
-        _spot(machine),
-        _date(machine.seen, today),
-        _sizes(machine),
-        _accelerator(machine),
-    )
-    return next((each for each in checks if each), "")
-
-
-def without_duplicates(rows: Iterable[tuple[int, R]], key: str) -> tuple[list[R], list[tuple[int, R]]]:
-    """Rows by line, the first of each key; and those that come again."""
-    first: dict[object, R] = {}
-    again = []
-    for line, row in rows:
-        if (of_row := getattr(row, key)) in first:
-            again.append((line, row))
-        else:
-            first[of_row] = row
-    return list(first.values()), again
+    return _price(machine) or _date(machine, today) or _sizes(machine) or _accelerator(machine)
 
 
 def _price(machine: Machine) -> str:
-    price = machine.usd_per_hour
-    if not math.isfinite(price) or price <= 0:
-        return f"a price of {price:g} USD/h cannot be"
+    price, spot = machine.usd_per_hour, machine.spot_usd_per_hour
+    for name, each in (("price", price), ("spot price", price if spot is None else spot)):
+        if not 0 < each < math.inf:
+            return f"a {name} of {each:g} USD/h cannot be"
+    if spot is not None and spot > price:
+        return f"its spot price {spot:g} is above the one on demand, {price:g}"
+    if (
+        machine.vcpus
+        and machine.vcpus > 0
+        and not machine.accelerator
+        and price / machine.vcpus > DEAREST_VCPU
+    ):
+        return f"{price / machine.vcpus:.3g} USD/h for one vCPU is no price of an hour: is it one of a month?"
     return ""
 
 
-def _spot(machine: Machine) -> str:
-    spot = machine.spot_usd_per_hour
-    if spot is None:
-        return ""
-    if not math.isfinite(spot) or spot <= 0:
-        return f"a spot price of {spot:g} USD/h cannot be"
-    if spot > machine.usd_per_hour:
-        return f"its spot price {spot:g} is above the one on demand, {machine.usd_per_hour:g}"
+def _date(machine: Machine, today: date) -> str:
+    if not machine.seen:
+        return "it does not say when the price was seen"
+    for seen in filter(None, (machine.seen, machine.spot_seen)):
+        seen_on = first_day(seen)
+        # A year is as old as its first day; a contract can say more.
+        if seen_on is None or (machine.origin == "local" and len(seen) == len("2026")):
+            return f"{seen!r} is no date (2026-11-22)"
+        if seen_on > today:
+            return f"it was seen in the future: {seen}"
     return ""
-
-
-def _date(seen: str, today: date) -> str:
-    seen_on = first_day(seen)
-    if seen_on is None:
-        return f"{seen!r} is no date (2026-11-22)" if seen else "it does not say when the price was seen"
-    return f"it was seen in the future: {seen}" if seen_on > today else ""
 
 
 def _sizes(machine: Machine) -> str:
@@ -117,7 +108,7 @@ def _accelerator(machine: Machine) -> str:
         return ""  # one whose peak nobody knows here, a TPU say: it has a price, but no bound
     whole = memory * min(1.0, machine.accelerators)
     told = machine.accelerator_memory
-    if told is not None and abs(told / whole - 1) > _MEMORY_OFF:
+    if told is not None and abs(told / whole - 1) > MEMORY_OFF:
         return f"{told:g} GiB is not the memory of one {machine.accelerator}, {whole:g} is"
     return ""
 
@@ -129,7 +120,8 @@ MACHINES, FLEX = "machines.csv", "flex_shapes.csv"
 NEEDED = ("provider", "shape", "usd_per_hour", "seen")
 COLUMNS = (
     *("provider", "region", "shape", "vcpus", "cores", "cpu", "memory_gib", "accelerator", "accelerators"),
-    *("accelerator_memory_gib", "usd_per_hour", "spot_usd_per_hour", "seen", "source"),
+    *("accelerator_memory_gib", "usd_per_hour", "spot_usd_per_hour", "seen", "spot_seen"),
+    "source",
 )
 FLEX_COLUMNS = (
     *("provider", "shape", "usd_per_ocpu_hour", "usd_per_gb_hour", "vcpus_per_ocpu", "cores_per_ocpu"),
@@ -144,7 +136,6 @@ _FIELDS = {
     "max_gb_per_ocpu": "max_gb",
 }
 """Fields of the records whose columns have another name: units stand in the heads of files."""
-_LONGEST = 1 << 24
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -153,6 +144,15 @@ class Table(Struct, frozen=True, kw_only=True):
     machines: list[Machine]
     flex: list[FlexShape]
     refused: list[Refused] = []
+
+    def flexible(self, name: str) -> FlexShape | None:
+        """The flexible shape of this name, with sizes or without."""
+        stem = ":".join(name.lower().split(":")[:2])
+        return next((each for each in self.flex if each.name.lower() == stem), None)
+
+    def contracted(self, machine: Machine) -> Machine:
+        """A machine of a flexible shape as a contract has it; else as it is."""
+        return next((each for each in self.machines if each.name == machine.name), machine)
 
 
 def load(*, today: date | None = None, local: Path | None = None, only_own: bool = False) -> Table:
@@ -186,13 +186,11 @@ def load(*, today: date | None = None, local: Path | None = None, only_own: bool
             shapes, faults = read_flex(data, origin=origin)
             flex.update({each.name: each for each in shapes})
         else:
-            rows, faults = read_machines(data, name=name, origin=origin, today=today)
-            if origin == "local":  # a contract holds wherever the table has the shape
-                machines = {
-                    k: v
-                    for k, v in machines.items()
-                    if k[:2] not in {r.key[:2] for r in rows if not r.region}
-                }
+            known = Table(machines=[*machines.values()], flex=[*flex.values()]) if origin == "local" else None
+            rows, faults = read_machines(data, name=name, origin=origin, today=today, known=known)
+            # A contract holds wherever the table has the shape.
+            everywhere = {row.key[:2] for row in rows if origin == "local" and not row.region}
+            machines = {key: row for key, row in machines.items() if key[:2] not in everywhere}
             machines.update({each.key: each for each in rows})
         refused += faults
     return Table(machines=list(machines.values()), flex=list(flex.values()), refused=refused)
@@ -217,42 +215,47 @@ def _bytes(path: Path, *, needed: bool = False) -> bytes | None:
 
 
 def read_machines(
-    data: bytes, *, name: str = MACHINES, origin: Origin = "builtin", today: date
+    data: bytes, *, name: str = MACHINES, origin: Origin = "builtin", today: date, known: Table | None = None
 ) -> tuple[list[Machine], list[Refused]]:
-    """The machines of a file, and its rows that cannot be right."""
-    refused: list[Refused] = []
-    good: list[tuple[int, Machine]] = []
-    for line, row in _rows(data, NEEDED, refused, name):
-        try:
-            machine = _machine(row, origin)
-            why = reason(machine, today)
-        except ValueError as error:
-            machine, why = None, str(error)
-        if machine is None or why:
-            refused.append(Refused(file=name, line=line, name=_name(row), reason=why))
-        else:
-            good.append((line, machine))
-    kept, again = without_duplicates(good, "key")
-    for line, machine in again:
-        refused.append(Refused(file=name, line=line, name=machine.name, reason="it stands there twice"))
-    return kept, refused
+    """The machines of a file, and its rows that cannot be right. known: has what contracts leave out."""
+
+    def read(row: dict[str, str]) -> Machine:
+        machine = _machine(row, origin)
+        machine = machine if known is None else _filled(machine, known)
+        if why := reason(machine, today):
+            raise ValueError(why)
+        return machine
+
+    return _read(data, NEEDED, name, read, lambda machine: machine.key)
 
 
 def read_flex(
     data: bytes, *, name: str = FLEX, origin: Origin = "builtin"
 ) -> tuple[list[FlexShape], list[Refused]]:
     """The same of flexible shapes."""
+    needed = ("provider", "shape", "seen")
+    return _read(data, needed, name, lambda row: _flex(row, origin), lambda shape: shape.name)
+
+
+def _read(
+    data: bytes,
+    needed: Sequence[str],
+    name: str,
+    read: Callable[[dict[str, str]], R],
+    key: Callable[[R], object],
+) -> tuple[list[R], list[Refused]]:
+    """What `read` makes of each row, the first of each key; it raises ValueError for a row that cannot be."""
     refused: list[Refused] = []
-    good: list[tuple[int, FlexShape]] = []
-    for line, row in _rows(data, ("provider", "shape", "seen"), refused, name):
+    good: dict[object, R] = {}
+    for line, row in _rows(data, needed, refused, name):
         try:
-            good.append((line, _flex(row, origin)))
+            made = read(row)
+            if key(made) in good:
+                raise ValueError("it stands there twice")
+            good[key(made)] = made
         except ValueError as error:
             refused.append(Refused(file=name, line=line, name=_name(row), reason=str(error)))
-    kept, again = without_duplicates(good, "name")
-    for line, shape in again:
-        refused.append(Refused(file=name, line=line, name=shape.name, reason="it stands there twice"))
-    return kept, refused
+    return [*good.values()], refused
 
 
 def _name(row: dict[str, str]) -> str:
@@ -262,32 +265,38 @@ def _name(row: dict[str, str]) -> str:
 def _rows(
     data: bytes, needed: Sequence[str], refused: list[Refused], name: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows with the line each ends on. A cut row, a NUL or a wrong byte costs its own row only."""
+    """Rows with their lines. A cut row, an open quote, a NUL or a wrong byte costs its own row only."""
     text = data.decode("utf-8-sig", errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    csv.field_size_limit(_LONGEST)
-    reader = csv.reader(io.StringIO(text, newline=""))
     head: list[str] | None = None
-    while True:
+    for number, line in enumerate(text.splitlines(), start=1):
+        row: dict[str, str] = {}
         try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            refused.append(Refused(file=name, line=reader.line_num, name="", reason=f"it is no CSV: {error}"))
-            continue
-        if cells is None:
-            return
-        if head is None:
-            head = [cell.strip() for cell in cells]
-            missing = [column for column in needed if column not in head]
-            if missing:
-                why = f"its head lacks {', '.join(missing)}"
-                refused.append(Refused(file=name, line=reader.line_num, name="", reason=why))
+            cells = next(csv.reader([line], strict=True), [])
+            if head is None:
+                head = _head(cells, needed, data)
+            elif any(cell.strip() for cell in cells) and not cells[0].startswith("#"):
+                row = dict(zip(head, (cell.strip() for cell in cells), strict=False))
+                if why := _damage(row, cells, head, needed):
+                    raise ValueError(why)
+                yield number, row
+        except (csv.Error, ValueError) as error:
+            why = f"it is no CSV: {error}" if isinstance(error, csv.Error) else str(error)
+            refused.append(Refused(file=name, line=number, name=_name(row) if row else "", reason=why))
+            if head is None:
                 return
-        elif any(cell.strip() for cell in cells) and not cells[0].startswith("#"):
-            row = dict(zip(head, (cell.strip() for cell in cells), strict=False))
-            if why := _damage(row, cells, head, needed):
-                refused.append(Refused(file=name, line=reader.line_num, name=_name(row), reason=why))
-            else:
-                yield reader.line_num, row
+
+
+def _head(cells: list[str], needed: Sequence[str], data: bytes) -> list[str]:
+    """The names of the columns. Raises ValueError: needed ones are missing, so that nothing can be read."""
+    head = [cell.strip() for cell in cells]
+    missing = ", ".join(column for column in needed if column not in head)
+    if not missing:
+        return head
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise ValueError("it is written in UTF-16; save it as UTF-8")
+    if len(head) == 1 and ";" in head[0]:
+        raise ValueError("its cells stand between semicolons; it takes commas, and points in numbers")
+    raise ValueError(f"its head lacks {missing}")
 
 
 def _damage(row: dict[str, str], cells: Sequence[str], head: Sequence[str], needed: Sequence[str]) -> str:
@@ -296,9 +305,8 @@ def _damage(row: dict[str, str], cells: Sequence[str], head: Sequence[str], need
         return f"it lacks {', '.join(missing)}"
     if len(cells) > len(head):
         return f"it has {len(cells)} cells, its head {len(head)}"
-    return (
-        "it has bytes that are no text" if any("\N{REPLACEMENT CHARACTER}" in cell for cell in cells) else ""
-    )
+    is_text = all("\N{REPLACEMENT CHARACTER}" not in cell for cell in cells)
+    return "" if is_text else "it has bytes that are no text"
 
 
 def _number(row: dict[str, str], column: str) -> float | None:
@@ -326,10 +334,32 @@ def _machine(row: dict[str, str], origin: Origin) -> Machine:
         accelerators=_number(row, "accelerators") or (1.0 if row.get("accelerator") else 0.0),
         usd_per_hour=_number(row, "usd_per_hour") or 0.0,
         seen=row["seen"],
+        spot_seen=row.get("spot_seen", ""),
         source=row.get("source", ""),
         origin=origin,
         **{_FIELDS.get(column, column): _number(row, column) for column in numbers},
     )
+
+
+_SIZES = ("vcpus", "cores", "ocpus", "cpu", "memory", "accelerator", "accelerators", "accelerator_memory")
+
+
+def _filled(contract: Machine, known: Table) -> Machine:
+    """A contract with what is known of its machine, where it leaves that out.
+    Raises ValueError: it names a flexible shape without sizes, or with some that are not sold.
+    """
+    shape = known.flexible(contract.name)
+    machine = known.contracted(contract)
+    if shape is not None:
+        sizes = contract.shape.split(":")[1:]
+        if len(sizes) != 2 or not all(size.replace(".", "", 1).isdigit() for size in sizes):
+            raise ValueError(f"it is rented by OCPU and GB: name both, {shape.shape}:16:32")
+        ocpus, memory = (float(size) for size in sizes)
+        if why := shape.why_not(ocpus, memory):
+            raise ValueError(why)
+        machine = shape.sized(ocpus, memory)
+    filled = {name: getattr(contract, name) or getattr(machine, name) for name in _SIZES}
+    return structs.replace(contract, shape=machine.shape, **filled)
 
 
 def _flex(row: dict[str, str], origin: Origin) -> FlexShape:

@@ -24,11 +24,10 @@ from laptime.analysis.promises import ONE_BY_ONE, Promise, calls_judged, level_j
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
-from laptime.kit.text import count
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
 from laptime.records.cost import Excluded, Speed, Unit
-from laptime.records.load import AT_SLO, Level
+from laptime.records.load import AT_SLO
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.records.tuning import Measured, Tuning
@@ -61,12 +60,16 @@ def speeds(run: Run, *, wanted: Sequence[Promise] = (), samples_per_step: float 
         NoCost: all that it has is invalid, or none of it is shown to keep the promise.
         UsageError: it has no throughput.
     """
-    if run.tuning is not None:
-        made = _of_tuning(run, run.tuning, samples_per_step)
-    elif run.profile is not None:
-        made = _of_profile(run, samples_per_step)
-    else:
+    word, target = verdict(run), run.subjects[0].target if run.subjects else run.name or run.id
+    if run.tuning is None and run.profile is None:
         made = _of_cases(run, wanted)
+    elif word == "invalid":
+        why = next((check.sentence for check in run.checks if check.outcome == "fail"), "its checks failed")
+        made = Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
+    elif run.tuning is not None:
+        made = _of_tuning(run, run.tuning, target, word, samples_per_step)
+    else:
+        made = _of_profile(run, target, word, samples_per_step)
     if not made.speeds:
         raise _nothing(run, made.excluded, wanted)
     return made
@@ -106,10 +109,7 @@ def _of_cases(run: Run, wanted: Sequence[Promise]) -> Speeds:
     made: list[Speed] = []
     excluded: list[Excluded] = []
     for case in run.cases:
-        reason = _unusable(case)
-        speed = None
-        if not reason:
-            speed, reason = _of_case(run, case, wanted)
+        speed, reason = _of_case(run, case, wanted)
         if speed is None:
             excluded.append(Excluded(case=case.key, reason=reason))
         else:
@@ -131,17 +131,15 @@ def _unusable(case: Case) -> str:
 
 def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | None, str]:
     """The speed of one case, or why it has none."""
+    if reason := _unusable(case):
+        return None, reason
     stats = summarize(case, run.constants)
     if (held := stats.get(AT_SLO)) is not None:
         if held.value is None or held.value <= 0:
             return None, f"no rate held {case.details.slo or 'its promise'}"
         return _speed(run, case, stats, held, at=case.details.slo or "its promise"), ""
     if case.details.load is not None:
-        level, reason = answered(case, wanted)
-        if level is None:
-            return None, reason
-        speed = _speed(run, case, stats, level.rate, at=level.at, tail=level.tail, median=level.median)
-        return structs.replace(speed, unit=level.unit), ""
+        return _of_level(run, case, stats, wanted)
     if wanted:
         return _keeping(run, case, stats, wanted)
     rate = main_throughput(case, run.constants)
@@ -230,13 +228,9 @@ def _label(case: Case, run: Run) -> str:
 # Training runs.
 
 
-def _of_tuning(run: Run, tuning: Tuning, samples_per_step: float | None) -> Speeds:
+def _of_tuning(run: Run, tuning: Tuning, target: str, word: Trust, samples_per_step: float | None) -> Speeds:
     outcome = tuned.outcome(run)
-    target = run.subjects[0].target if run.subjects else run.name or run.id
-    word: Trust = "noisy" if outcome in ("unclear", "gate undecided") else verdict(run)
-    if word == "invalid":
-        why = next((check.sentence for check in run.checks if check.outcome == "fail"), outcome)
-        return Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
+    word = "noisy" if outcome in ("unclear", "gate undecided") else word
     made, excluded = [], []
     for label, measured in (("as it is", tuning.baseline), ("tuned", tuning.final)):
         if measured is None or measured.step <= 0:
@@ -266,14 +260,9 @@ def _of_steps(
     )
 
 
-def _of_profile(run: Run, samples_per_step: float | None) -> Speeds:
+def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | None) -> Speeds:
     profile = run.profile
     assert profile is not None
-    target = run.subjects[0].target if run.subjects else run.name or run.id
-    word = verdict(run)
-    if word == "invalid":
-        why = next((check.sentence for check in run.checks if check.outcome == "fail"), "")
-        return Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
     known = profile.reconciled
     if known is not None and known.untraced_ns > 0:
         label, step = "untraced step", Quantity.of(known.untraced_ns, known.untraced_ci95_ns)
@@ -331,54 +320,33 @@ def _step_speed(
     )
 
 
-def described(excluded: list[Excluded]) -> str:
-    """`2 cases have no cost: ...`."""
-    reasons = "; ".join(dict.fromkeys(each.reason for each in excluded))
-    return f"{count(len(excluded), 'case')} without a cost: {reasons}" if excluded else ""
-
-
 # Levels of load.
 
 
-class Answered(NamedTuple):
-    """Units per second, and the conditions under which they were answered, as in `Speed`."""
-
-    rate: Stat
-    unit: Unit
-    at: str
-    median: Stat
-    tail: float | None = None
-
-
-def answered(case: Case, wanted: Sequence[Promise]) -> tuple[Answered | None, str]:
-    """What a level answered; else why that has no price. wanted: promises that have to be kept; none takes
-    any level."""
+def _of_level(
+    run: Run, case: Case, stats: dict[str, Stat], wanted: Sequence[Promise]
+) -> tuple[Speed | None, str]:
+    """What a level answered, where it kept the promises; else why that has no price."""
     level = level_stats(case)
     if level is None or not level.answered.value:
         return None, "no request was answered"
-    median = level.latency["median"]
+    users, tail = level.facts.concurrency, None
+    at = f"{users} user{'' if users == 1 else 's'}" if level.facts.kind == "closed" else "a given rate"
+    at = "saturation" if level.balance.grows else at
+    if wanted:
+        judged = level_judged(wanted, level)
+        if judged.word != "kept":
+            return None, judged.sentence
+        at, tail = text(wanted), judged.value
     rate, unit = _rate(level)
-    if not wanted:
-        return Answered(rate, unit, _at(level), median), ""
-    judged = level_judged(wanted, level)
-    if judged.word != "kept":
-        return None, judged.sentence
-    return Answered(rate, unit, text(wanted), median, judged.value), ""
+    speed = _speed(run, case, stats, rate, at=at, tail=tail, median=level.latency["median"])
+    return structs.replace(speed, unit=unit), ""
 
 
 def _rate(level: LevelStats) -> tuple[Stat, Unit]:
+    """Units per second of a level: of answered requests, or of the tokens in them where all were counted."""
     per_answer = level.tokens.per_answer if level.tokens else None
     if level.answered.quantity is None or per_answer is None or not per_answer.value:
         return level.answered, "request"
     rate = level.answered.quantity.divided(per_answer.inverted(), "1/s")
     return structs.replace(level.answered, quantity=rate), "token"
-
-
-def _at(level: LevelStats) -> str:
-    if level.balance.grows:
-        return "saturation"
-    return _users(level.facts) if level.facts.kind == "closed" else "a given rate"
-
-
-def _users(facts: Level) -> str:
-    return f"{facts.concurrency} user" + ("" if facts.concurrency == 1 else "s")

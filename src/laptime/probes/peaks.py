@@ -11,6 +11,7 @@ structure. Both say which they are. A measured peak is a better yardstick for sp
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -150,6 +151,41 @@ def accelerator_name(model: str, memory: int | None = None) -> str:
     """The table's name of an accelerator that a driver calls `model`; "" where it is not in the table."""
     row = _row(model, memory)
     return "" if row is None else row["name"]
+
+
+_SLICE = re.compile(r"\s*\bMIG (\d+)g\.(\d+)gb", re.IGNORECASE)
+
+
+def slice_of(model: str, memory: int | None = None) -> tuple[str, float]:
+    """The table's name of an accelerator, or of the one that a MIG slice is part of, and the share of it that
+    is used up: of its seven units or of its memory, whichever is larger.
+
+    Source: NVIDIA MIG User Guide, supported MIG profiles.
+    """
+    match = _SLICE.search(model)
+    if match is None:
+        return accelerator_name(model, memory), 1.0
+    units, gigabytes = int(match[1]), int(match[2])
+    name = accelerator_name(model[: match.start()])
+    return name, min(1.0, max(units / 7, gigabytes / accelerators().get(name, math.inf)))
+
+
+_EPYC = re.compile(r"EPYC \w{3}(\d)")
+
+
+def cores_of(brand: str, isa: Sequence[str]) -> list[str]:
+    """Microarchitectures in the table that a CPU may have, by its name for itself and its instruction sets;
+    none where nothing tells. The last digit of an EPYC's number is its generation."""
+    rows = [row for row in _table("cpus.csv") if row["vendor"] and row["needs"] in isa]
+    epyc = _EPYC.search(brand)
+    for are_meant in (
+        lambda row: row["name"] in brand,
+        lambda row: epyc is not None and row["name"] == f"Zen {epyc[1]}",
+        lambda row: {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}.get(row["vendor"], "\0") in brand,
+    ):
+        if names := [row["name"] for row in rows if are_meant(row)]:
+            return names
+    return [row["name"] for row in rows]
 
 
 class Ceiling(Struct, frozen=True, kw_only=True):

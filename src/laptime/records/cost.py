@@ -30,15 +30,14 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     Attributes:
         provider: aws, azure, gcp, oci, ...; "" where only a price is known.
-        region: where the price holds.
-        shape: the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`.
+        region: where the price holds. shape: the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`.
         vcpus, cores, ocpus: see above.
         cpu: microarchitectures that it may have, names of `data/cpus.csv`.
         memory: GiB (OCI's GB are GiB).
         accelerator: name in `data/accelerators.csv`. accelerators: how many; a share of one below 1.
         accelerator_memory: GiB of each.
         usd_per_hour: on demand. spot_usd_per_hour: interruptible.
-        seen: when the price was seen: YYYY, YYYY-MM or YYYY-MM-DD.
+        seen, spot_seen: when the prices were seen: YYYY, YYYY-MM or YYYY-MM-DD; spot_seen "": the same day.
         source: who said so.
         origin: builtin (laptime's own file), updated (by `laptime cost update`), local
             (`machines.local.csv`), flag (typed).
@@ -58,6 +57,7 @@ class Machine(Struct, frozen=True, kw_only=True):
     usd_per_hour: float
     spot_usd_per_hour: float | None = None
     seen: str = ""
+    spot_seen: str = ""
     source: str = ""
     origin: Origin = "builtin"
 
@@ -276,14 +276,15 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
         word: ruled out (its best case costs more than what was measured, or breaks the promise), open,
             does not fit (in its memory), unknown (no peaks are known).
         rate: units per second; of a bound, no more than this. latency: seconds, no less than this.
-        usd_per_million: of a bound, no less than this. ci95: of a prediction.
-        limit: what the bound comes from: compute or memory.
+        usd_per_million: the same, no less. ci95: of a prediction.
+        limit: what the bound comes from: compute or memory. is_old: its price may not hold any more.
     """
 
     kind: Literal["bounded", "predicted"]
     word: Literal["ruled out", "open", "does not fit", "unknown", "estimate"]
     machine: Machine
     age: str = ""
+    is_old: bool = False
     rate: float | None = None
     latency: float | None = None
     usd_per_million: float | None = None
@@ -296,8 +297,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
     """How predictions were made, and how wrong they are on the machines that were measured.
 
     Attributes:
-        machines: measured ones. error: of leaving one out, as a factor (1.2 is 20 %), the geometric mean;
-            worst: the largest. why_not: why nothing is predicted.
+        machines: measured ones. why_not: why nothing is predicted.
+        error, worst: of leaving one out, as a factor (1.2 is 20 %): the geometric mean, and the largest.
     """
 
     machines: list[str]
@@ -361,8 +362,7 @@ class Work(Struct, frozen=True, kw_only=True):
     """What a call cannot do without, whoever computes it: what bounds rest on.
 
     Attributes:
-        flops: by dtype. weights: bytes of parameters that are read.
-        source: where it comes from, in words.
+        flops: by dtype. weights: bytes of parameters that are read. source: where it comes from, in words.
     """
 
     flops: dict[str, float]

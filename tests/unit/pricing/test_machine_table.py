@@ -190,3 +190,64 @@ def test_what_is_written_can_be_read_again() -> None:
     assert (again, refused) == (table.machines, [])
     shapes, faults = machine_table.read_flex(machine_table.written(table.flex, machine_table.FLEX_COLUMNS))
     assert (shapes, faults) == (table.flex, [])
+
+
+def local(tmp_path: Path, *rows: str) -> machine_table.Table:
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(["provider,shape,usd_per_hour,seen", *rows]) + "\n")
+    return machine_table.load(today=TODAY, local=path)
+
+
+def test_a_contract_for_a_size_of_a_flexible_shape_is_its_price_and_no_other_size_s(tmp_path: Path) -> None:
+    table = local(tmp_path, "oci,VM.Standard.E3.Flex:16.0:32,0.30,2026-11-01")
+    machine = find("oci:vm.standard.e3.flex:16:32", table)
+    assert (machine.usd_per_hour, machine.origin, machine.ocpus, machine.cpu) == (0.3, "local", 16, ["Zen 2"])
+    assert find("oci:VM.Standard.E3.Flex:16:64", table).usd_per_hour == pytest.approx(0.496)
+
+
+@pytest.mark.parametrize("sizes", ["", ":16", ":16:8", ":a:b", ":nan:32"])
+def test_a_contract_without_sizes_that_are_sold_is_refused(tmp_path: Path, sizes: str) -> None:
+    table = local(tmp_path, f"oci,VM.Standard.E3.Flex{sizes},0.20,2026-11-01", "mine,a,1,2026-11-01")
+    (refused,) = table.refused
+    assert "name both" in refused.reason or "has 16 to 1024 GB" in refused.reason
+    assert find("mine:a", table).usd_per_hour == 1
+    assert find("oci:VM.Standard.E3.Flex:16:32", table).usd_per_hour == pytest.approx(0.448)  # the list's
+
+
+def test_a_contract_keeps_what_the_table_knows_of_the_machine_but_no_price(tmp_path: Path) -> None:
+    machine = find("aws:g5.xlarge", local(tmp_path, "aws,g5.xlarge,0.50,2026-11-01"))
+    assert (machine.vcpus, machine.accelerator, machine.memory) == (4, "A10G", 16)
+    assert (machine.usd_per_hour, machine.spot_usd_per_hour, machine.source) == (0.5, None, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"provider;shape;usd_per_hour;seen\nmine;good;1,00;2026-11-01\n", "semicolons"),
+        ("provider,shape,usd_per_hour,seen\nmine,good,1,2026-11-01\n".encode("utf-16"), "UTF-16"),
+        (b"mine,good,1.00,2026-11-01\n", "its head lacks provider"),
+        (b'provider,shape,usd_per_hour,seen\nmine,good,"1,2026-11-01\n', "no CSV"),
+        (b"provider,shape,usd_per_hour,seen\nmine,good,1,2026\n", "'2026' is no date"),
+        (b"provider,shape,usd_per_hour,seen,vcpus\nmine,good,588,2026-11-01,32\n", "for one vCPU"),
+    ],
+)
+def test_what_was_left_out_is_said_where_its_machine_is_not_found(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
+    path = tmp_path / "own.csv"
+    path.write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        find("mine:good", machine_table.load(today=TODAY, local=path))
+    assert reason in caught.value.why
+    assert "own.csv, line " in caught.value.why
+
+
+def test_an_open_quote_costs_its_own_row_only(tmp_path: Path) -> None:
+    table = local(tmp_path, 'mine,bad,"2,2026-11-01', "mine,good,1.00,2026-11-01")
+    assert find("mine:good", table).usd_per_hour == 1.0
+    assert [each.line for each in table.refused] == [2]
+
+
+def test_an_estimate_of_a_spot_price_has_its_own_day() -> None:
+    machine = find("aws:c5.large", machine_table.load(today=TODAY))
+    assert (machine.seen, machine.spot_seen) == ("2026-07-20", "2025-06")

@@ -138,7 +138,7 @@ def test_a_failed_run_is_refused() -> None:
     ("options", "said"),
     [
         ({"machines": ["aws:m5.8xlrge"]}, "no machine is called"),
-        ({"machines": [OCI, OCI, OCI]}, "3 machines for 1 runs"),
+        ({"machines": [OCI, OCI, OCI]}, "3 machines for 1 run"),
         ({"usd_per_hour": 0.0}, "--usd-per-hour 0 is impossible"),
         ({"usd_per_hour": float("nan")}, "is impossible"),
         ({"rate": -1.0}, "--rate -1 is impossible"),
@@ -195,6 +195,107 @@ def test_an_accelerator_of_another_kind_is_refused_and_one_of_eight_costs_an_eig
         ask(made, machines=["aws:m5.8xlarge"])
     (line,) = ask(made, machines=["aws:p5.48xlarge"]).lines
     assert (line.share, line.usd_per_hour) == (0.125, pytest.approx(6.88))
+
+
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
+
+
+@pytest.mark.parametrize(
+    ("model", "gib", "machine"),
+    [
+        ("NVIDIA H100 NVL", 93.1, "aws:p5.48xlarge"),  # 94 GB on 80 GB
+        (H100, 79.1, "azure:Standard_NC40ads_H100_v5"),
+        (A100, 39.5, "aws:p4de.24xlarge"),  # 40 GB on 80 GB
+        (f"{A100} MIG 3g.20gb", 19.5, "aws:p4de.24xlarge"),
+        (f"{H100} MIG 1g.10gb", 9.75, "lambda:gpu_1x_gh200"),
+        ("NVIDIA GH200 480GB", 95.0, "aws:p5.48xlarge"),
+        ("NVIDIA GH200 144G HBM3e", 140.0, "aws:p5.48xlarge"),
+        ("NVIDIA Foo 9000", 48.0, "aws:p5.48xlarge"),
+        ("NVIDIA A10", 23.0, "aws:g5.xlarge"),  # A10G
+        ("Tesla T4", 14.6, "aws:g5g.xlarge"),  # T4g
+        ("NVIDIA GeForce RTX 4090", 24.0, "aws:g7e.2xlarge"),
+    ],
+)
+def test_another_accelerator_is_refused_whatever_its_name_begins_with(
+    model: str, gib: float, machine: str
+) -> None:
+    made = costs.on_gpu(model, int(gib * 2**30), 0.001)
+    with pytest.raises(UsageError, match="was not measured on"):
+        ask(made, machines=[machine])
+
+
+@pytest.mark.parametrize(
+    ("model", "gib", "machine", "share"),
+    [
+        (f"{H100} MIG 1g.10gb", 9.75, "aws:p5.48xlarge", 1 / 7 / 8),
+        (f"{H100} MIG 1g.20gb", 19.6, "aws:p5.48xlarge", 1 / 4 / 8),  # four of these, by memory
+        (f"{A100} MIG 3g.20gb", 19.5, "aws:p4d.24xlarge", 1 / 2 / 8),
+        ("NVIDIA H100 NVL MIG 2g.24gb+me", 23.0, "azure:Standard_NC40ads_H100_v5", 2 / 7),
+    ],
+)
+def test_a_slice_pays_its_share_of_the_card_and_is_told(
+    model: str, gib: float, machine: str, share: float
+) -> None:
+    made = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[machine])
+    assert made.lines[0].share == pytest.approx(share)
+    assert any("used a MIG slice of" in each for each in made.warnings)
+    typed = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[], usd_per_hour=1.0)
+    assert typed.lines[0].usd_per_hour == 1.0
+    assert any("1 USD/h is taken for the price of the slice" in each for each in typed.warnings)
+
+
+@pytest.mark.parametrize(
+    ("model", "gib", "machine"),
+    [
+        ("NVIDIA H100 PCIe", 79.1, "aws:p5.48xlarge"),
+        ("NVIDIA A100 80GB PCIe", 79.2, "aws:p4de.24xlarge"),
+    ],
+)
+def test_an_accelerator_that_may_be_another_one_gets_a_word(model: str, gib: float, machine: str) -> None:
+    told = ask(costs.on_gpu(model, int(gib * 2**30), 0.001), machines=[machine]).warnings
+    assert any("whether they are the same is not known" in each for each in told)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "isa", "machine", "is_said"),
+    [
+        ("AMD EPYC 7742 64-Core Processor", ["avx2"], "aws:m5.8xlarge", True),
+        ("AMD EPYC 7742 64-Core Processor", ["avx2"], OCI, False),
+        ("AMD EPYC 7J13 64-Core Processor", ["avx2"], OCI, True),  # Zen 3
+        ("AMD EPYC 9R14", ["avx2", "avx512f"], "aws:c7a.4xlarge", False),
+        ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", ["avx2", "avx512f"], "aws:c6i.8xlarge", False),
+        ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", ["avx2", "avx512f"], "aws:c6a.8xlarge", True),
+        ("Intel(R) Xeon(R) CPU E5-2686 v4", ["avx2"], "aws:c7i.8xlarge", True),  # no AMX
+        ("", [], "aws:m5.8xlarge", False),
+    ],
+)
+def test_a_cpu_that_the_machine_does_not_have_gets_a_word(
+    cpu: str, isa: list[str], machine: str, is_said: bool
+) -> None:
+    made = ask(run(case(0.025), environment=costs.environment(cpu=cpu, isa=isa)), machines=[machine])
+    assert any("it was not measured there" in each for each in made.warnings) is is_said
+
+
+def test_a_contract_counts_wherever_its_machine_is_priced(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("provider,shape,usd_per_hour,seen\noci,VM.Standard.E3.Flex:16:32,0.30,2026-11-01\n")
+    made = ask(
+        run(case(0.025, flops={"float32": 8e9})), prices=path, machines=["aws:c5a.8xlarge"], where=True
+    )
+    assert ask(run(case(0.025)), prices=path).lines[0].usd_per_hour == 0.30
+    (row,) = [each for each in made.elsewhere if each.machine.name == OCI]
+    assert row.machine.usd_per_hour == 0.30
+
+
+def test_prices_beyond_their_age_stand_behind_and_are_marked() -> None:
+    made = ask(run(case(0.025, flops={"float32": 8e9})), machines=["aws:m5.8xlarge"], where=True)
+    open_rows = [each for each in made.elsewhere if each.word == "open"]
+    assert [each.is_old for each in open_rows] == sorted(each.is_old for each in open_rows)
+    assert open_rows[0].is_old is False
+    assert open_rows[-1].is_old is True
+    assert all(each.is_old for each in made.elsewhere if each.machine.seen == "2026")
+    spot = ask(run(case(0.025)), machines=["aws:c5a.8xlarge"], spot=True)
+    assert spot.machines[0].age.startswith("seen 2025-06, up to")
 
 
 def test_old_prices_are_said_by_their_own_age() -> None:

@@ -63,6 +63,7 @@ def parse(lines: Iterable[str], rows: Iterable[Machine], today: date) -> list[Ma
                 usd_per_hour=price,
                 spot_usd_per_hour=None,
                 seen=today.isoformat(),
+                spot_seen="",
                 source="AWS bulk price list",
                 origin="updated",
             )

@@ -58,6 +58,7 @@ def parse(items: Iterable[Mapping[str, Any]], rows: Iterable[Machine], today: da
             usd_per_hour=price,
             spot_usd_per_hour=spot.get(shape),
             seen=today.isoformat(),
+            spot_seen="",
             source="Azure retail prices API",
             origin="updated",
         )

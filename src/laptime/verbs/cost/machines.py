@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import NamedTuple
@@ -22,11 +23,11 @@ from laptime.pricing.bounds import Bound, Reached, bound, devices, fits, may_low
 from laptime.pricing.bounds import quality as quality_of
 from laptime.pricing.formulas import memory_needed, sized_down
 from laptime.pricing.location import find
-from laptime.pricing.machine_table import Table
+from laptime.pricing.machine_table import MEMORY_OFF, Table
 from laptime.probes.machine import cloud
-from laptime.probes.peaks import accelerator_name
+from laptime.probes.peaks import accelerators, cores_of, slice_of
 from laptime.records.cost import Elsewhere, Line, Machine, Prediction, Speed, Work
-from laptime.records.environment import Environment
+from laptime.records.environment import Device
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
@@ -45,25 +46,16 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     """The machine of the run at this place of the command line.
     Raises UsageError: nobody says which, or at what price.
     """
-    named = _named(at, request.machines)
-    if named:
-        known = Known(find(named, table, run.environment), "machine")
+    if names := request.machines:
+        known = Known(find(names[at if len(names) > 1 else 0], table, run.environment), "machine")
     elif request.usd_per_hour is not None:
         return Known(_own(run, request.usd_per_hour), "flag")
     else:
         known = _recorded(run, request, table)
-    if request.usd_per_hour is not None:
-        own = structs.replace(
-            known.machine, usd_per_hour=request.usd_per_hour, origin="flag", source="typed", seen=""
-        )
-        return Known(own, "flag")
-    if request.spot:
-        return Known(_spot(known.machine), known.by)
-    return known
-
-
-def _named(at: int, names: Sequence[str]) -> str:
-    return "" if not names else names[at if len(names) > 1 else 0]
+    if (price := request.usd_per_hour) is not None:
+        typed = structs.replace(known.machine, usd_per_hour=price, origin="flag", source="typed", seen="")
+        return Known(typed, "flag")
+    return Known(_spot(known.machine), known.by) if request.spot else known
 
 
 def _own(run: Run, price: float) -> Machine:
@@ -88,7 +80,8 @@ def _spot(machine: Machine) -> Machine:
             why=f"its row has none ({machine.source})",
             next="--usd-per-hour 1.2",
         )
-    return structs.replace(machine, usd_per_hour=machine.spot_usd_per_hour)
+    seen = machine.spot_seen or machine.seen
+    return structs.replace(machine, usd_per_hour=machine.spot_usd_per_hour, seen=seen)
 
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
@@ -131,38 +124,47 @@ def _refuse_distant(run: Run) -> None:
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
     """Raise where a run cannot have been measured on this machine.
-    Raises UsageError: another accelerator, none, or another kind of CPU.
+    Raises UsageError: another accelerator, none, or a CPU of another architecture.
     """
-    on_cpu = speed.device.startswith("cpu")
     if machine.origin == "flag" and not machine.provider:
         return
-    other = f"laptime cost {run.id} --usd-per-hour 4 --where   what it cannot beat"
-    if not on_cpu and not machine.accelerator:
+    environment, why = run.environment, ""
+    if not speed.device.startswith("cpu"):
+        why = _other_accelerator(_device(run, speed), machine)
+    is_arm = "asimd" in environment.isa
+    if not why and machine.cpu and environment.isa and bool(_ARM & {*machine.cpu}) is not is_arm:
+        why = f"it ran on {environment.cpu or 'another kind'}, that machine has {machine.cpu[0]}"
+    if why:
         raise UsageError(
             f"run {run.id} was not measured on {machine.name}",
-            why=f"it ran on {speed.device}, and that machine has no accelerator",
-            next=other,
-        )
-    model = _accelerator(run.environment, speed.device)
-    if model and machine.accelerator and model.partition("-")[0] != machine.accelerator.partition("-")[0]:
-        raise UsageError(
-            f"run {run.id} was not measured on {machine.name}",
-            why=f"it ran on {model}, and that machine has {machine.accelerator}",
-            next=other,
-        )
-    is_arm = "asimd" in run.environment.isa
-    if machine.cpu and run.environment.isa and bool(_ARM & {*machine.cpu}) is not is_arm:
-        raise UsageError(
-            f"run {run.id} was not measured on {machine.name}",
-            why=f"it ran on {run.environment.cpu or 'another kind'}, that machine has {machine.cpu[0]}",
-            next=other,
+            why=why,
+            next=f"laptime cost {run.id} --usd-per-hour 4 --where   what it cannot beat",
         )
 
 
-def _accelerator(environment: Environment, device: str) -> str:
-    """The table's name of the accelerator that was used; "" on CPUs and where it is not known."""
-    used = next((each for each in environment.devices if each.name == device and each.name != "cpu"), None)
-    return accelerator_name(used.model, used.memory) if used else ""
+def _device(run: Run, speed: Speed) -> Device:
+    """The accelerator that a speed comes from."""
+    known = (each for each in run.environment.devices if each.name == speed.device)
+    return next(known, Device(name=speed.device, model=speed.device))
+
+
+_FORM = re.compile(r"-(SXM\d?|PCIe|NVL)")
+
+
+def _other_accelerator(device: Device, machine: Machine) -> str:
+    """Why the machine's accelerator cannot be the one that a run used; "" where it may be."""
+    name, there = slice_of(device.model, device.memory)[0], machine.accelerator
+    if not there:
+        return f"it ran on {name or device.model}, and that machine has no accelerator"
+    sizes, words = accelerators(), {*re.split(r"[-\s]", f"{device.model} {name}".lower())}
+    needed = {there.lower().partition("-")[0]} if there in sizes else {*re.split(r"[-\s]", there.lower())}
+    if name in sizes and there in sizes:
+        fits = _FORM.sub("", name) == _FORM.sub("", there) and sizes[name] == sizes[there]
+    else:
+        memory = machine.accelerator_memory or sizes.get(there, 0.0) * min(1.0, machine.accelerators)
+        told = sizes.get(name, (device.memory or 0) / 2**30)
+        fits = needed <= words and not (memory and told and abs(told / memory - 1) > MEMORY_OFF)
+    return "" if fits else f"it ran on {name or device.model}, and that machine has {there}"
 
 
 def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
@@ -173,6 +175,24 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
         found.append(
             f"run {run.id} used the CPU alone: the price of {machine.name} has "
             f"{machine.accelerators:g} {machine.accelerator} in it that did nothing"
+        )
+    if not on_cpu:
+        device = _device(run, speed)
+        name, part = slice_of(device.model, device.memory)
+        if machine.accelerator and name != machine.accelerator:
+            found.append(
+                f"run {run.id} ran on {device.model}, {machine.name} has {machine.accelerator}: "
+                "whether they are the same is not known"
+            )
+        if part < 1:
+            typed = f"{machine.usd_per_hour:g} USD/h is taken for the price of the slice"
+            paid = f"the cost is that of {part:.3g} of the card" if machine.accelerator else typed
+            found.append(f"run {run.id} used a MIG slice of {name or 'a card'}, {device.model}: {paid}")
+    ran = cores_of(environment.cpu, environment.isa)
+    if machine.cpu and ran and not {*ran} & {*machine.cpu}:
+        found.append(
+            f"run {run.id} ran on {environment.cpu or ' or '.join(ran)}, {machine.name} has "
+            f"{' or '.join(machine.cpu)}: it was not measured there"
         )
     if environment.vcpus and machine.vcpus and machine.provider and machine.vcpus != environment.vcpus:
         found.append(
@@ -187,12 +207,13 @@ def doubts(run: Run, speed: Speed, machine: Machine) -> list[str]:
     return found
 
 
-def share_of(speed: Speed, machine: Machine) -> float:
-    """Share of a machine with several accelerators that a speed needs; 1 for CPUs."""
-    if speed.device.startswith("cpu") or machine.accelerators <= 1:
+def share_of(run: Run, speed: Speed, machine: Machine) -> float:
+    """Share of a machine with accelerators that a speed needs; 1 for CPUs."""
+    if speed.device.startswith("cpu") or not machine.accelerators:
         return 1.0
+    device = _device(run, speed)
     used = speed.instances if speed.at == "training" else 1
-    return min(1.0, used / machine.accelerators)
+    return min(1.0, used * slice_of(device.model, device.memory)[1] / machine.accelerators)
 
 
 # Elsewhere.
@@ -244,16 +265,14 @@ def question(
             "(laptime bench counts them, without --timing-only)"
         )
     backend = str(speed.axes.get("backend", "torch"))
-    device = speed.device_memory if not speed.device.startswith("cpu") else work.weights or None
+    on_cpu = speed.device.startswith("cpu")
     return Question(
         work=work,
         batch=speed.batch,
         reference=cheapest.line,
         loose=may_lower(run.environment.knobs, backend),
-        host=memory_needed(speed.host_memory)
-        if speed.device.startswith("cpu") and speed.host_memory
-        else None,
-        device=device,
+        host=memory_needed(speed.host_memory) if on_cpu and speed.host_memory else None,
+        device=work.weights or None if on_cpu else speed.device_memory,
         utilization=utilization,
         wanted=wanted,
         today=today,
@@ -267,26 +286,25 @@ def elsewhere(
     reached = list(_reached(asked, measured))
     quality = quality_of(reached)
     names = {each.machine.name for each in measured}
-    rows = [_row(machine, asked, reached, quality) for machine in _machines(asked, measured, table)]
-    kept = [row for row in rows if row.machine.name not in names]
+    others = (each for each in _machines(asked, measured, table) if each.name not in names)
+    kept = [_row(machine, asked, reached, quality) for machine in others]
     order = {"estimate": 0, "open": 0, "ruled out": 1, "does not fit": 2, "unknown": 3}
-    kept.sort(key=lambda row: (order[row.word], row.usd_per_million or math.inf, row.machine.name))
+    kept.sort(
+        key=lambda row: (order[row.word], row.is_old, row.usd_per_million or math.inf, row.machine.name)
+    )
     return kept, quality
 
 
 def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> Iterator[Machine]:
     """The table's machines, each in its cheapest region; flexible shapes with the cores of the reference."""
-    cheapest: dict[str, Machine] = {}
-    for machine in table.machines:
-        known = cheapest.get(machine.name)
-        if known is None or machine.usd_per_hour < known.usd_per_hour:
-            cheapest[machine.name] = machine
+    dearest_first = sorted(table.machines, key=lambda each: each.usd_per_hour, reverse=True)
+    cheapest = {machine.name: machine for machine in dearest_first}
     yield from cheapest.values()
     reference = next((each for each in measured if each.line is asked.reference), measured[0])
     cores = reference.machine.cores or reference.run.environment.physical_cores or _CORES
     for shape in table.flex:
         size = sized_down(shape, cores, reference.line.speed.host_memory)
-        if size is not None:
+        if size is not None and size.name not in cheapest:  # there it stands at a contract's price
             yield size
 
 
@@ -295,7 +313,8 @@ def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]
     seen = set()
     for each in measured:
         speed = each.line.speed
-        alike = speed.target == asked.reference.speed.target and speed.axes == _axes(asked, speed.device)
+        axes = {**asked.reference.speed.axes, "device": speed.device}
+        alike = speed.target == asked.reference.speed.target and speed.axes == axes
         best = bound(asked.work, each.machine, is_loose=asked.loose) if alike else None
         if best is not None and each.machine.name not in seen:
             seen.add(each.machine.name)
@@ -303,45 +322,44 @@ def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]
             yield Reached(each.machine, min(speed.rate / speed.batch, limit), limit)
 
 
-def _axes(asked: Question, device: str) -> dict[str, object]:
-    """The axes of the reference on another device."""
-    return {**asked.reference.speed.axes, "device": device}
-
-
 def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality: Prediction) -> Elsewhere:
-    age = formulas.age_text(machine, asked.today)
+    row = Elsewhere(
+        kind="bounded",
+        word="unknown",
+        machine=machine,
+        age=formulas.age_text(machine, asked.today),
+        is_old=bool(formulas.age_warning(machine, asked.today)),
+    )
     if why := fits(machine, host=asked.host, device=asked.device):
-        return Elsewhere(kind="bounded", word="does not fit", machine=machine, age=age, reason=why)
+        return structs.replace(row, word="does not fit", reason=why)
     best = bound(asked.work, machine, is_loose=asked.loose)
     if best is None:
         what = machine.accelerator or "|".join(machine.cpu) or "its CPU"
         why = f"no peak of {what} is known for {' and '.join(asked.work.flops)}"
-        return Elsewhere(kind="bounded", word="unknown", machine=machine, age=age, reason=why)
-    if not quality.why_not:
-        number = devices(machine)
-        told = predict(reached, machine, best.rate / number)
-        if not isinstance(told, str):
-            rate = told.scaled(asked.batch * number)
-            cost = formulas.per_million(machine.usd_per_hour, rate, asked.utilization)
-            return Elsewhere(
-                kind="predicted",
-                word="estimate",
-                machine=machine,
-                age=age,
-                rate=rate.value,
-                usd_per_million=cost.value,
-                ci95=cost.interval,
-                limit=best.limit,
-                reason=f"{told.value * number / best.rate:.0%} of its bound, as on {len(reached)} machines",
-            )
-    return _bounded(machine, asked, best, age)
+        return structs.replace(row, reason=why)
+    number = devices(machine)
+    told = "" if quality.why_not else predict(reached, machine, best.rate / number)
+    if isinstance(told, str):
+        return _bounded(row, asked, best)
+    rate = told.scaled(asked.batch * number)
+    cost = formulas.per_million(machine.usd_per_hour, rate, asked.utilization)
+    return structs.replace(
+        row,
+        kind="predicted",
+        word="estimate",
+        rate=rate.value,
+        usd_per_million=cost.value,
+        ci95=cost.interval,
+        limit=best.limit,
+        reason=f"{told.value * number / best.rate:.0%} of its bound, as on {len(reached)} machines",
+    )
 
 
-def _bounded(machine: Machine, asked: Question, best: Bound, age: str) -> Elsewhere:
+def _bounded(row: Elsewhere, asked: Question, best: Bound) -> Elsewhere:
     """The best case of a machine, and whether it is good enough to try."""
     rate = best.rate * asked.batch
     bounded = Quantity(rate, unit="1/s", exact=True)
-    least = formulas.per_million(machine.usd_per_hour, bounded, asked.utilization).value
+    least = formulas.per_million(row.machine.usd_per_hour, bounded, asked.utilization).value
     reference = asked.reference
     dearest = reference.usd_per_million if reference.cost.high is None else reference.cost.high
     late = next((each for each in asked.wanted if best.seconds > each.limit), None)
@@ -350,11 +368,9 @@ def _bounded(machine: Machine, asked: Question, best: Bound, age: str) -> Elsewh
         what = f"no call is faster than {show(best.seconds, 's')}, which breaks {late.text}"
     elif least > dearest:
         what += f"; {usd(reference.usd_per_million)} was measured on {reference.machine}"
-    return Elsewhere(
-        kind="bounded",
+    return structs.replace(
+        row,
         word="ruled out" if late or least > dearest else "open",
-        machine=machine,
-        age=age,
         rate=rate,
         latency=best.seconds,
         usd_per_million=least,

@@ -12,6 +12,7 @@ from msgspec import Struct
 from laptime.analysis.promises import promises
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
+from laptime.kit.text import count
 from laptime.kit.units import share
 from laptime.records.plan import Origin
 
@@ -95,7 +96,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
         promises(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(
-                f"{len(self.machines)} machines for {runs} runs",
+                f"{count(len(self.machines), 'machine')} for {count(runs, 'run')}",
                 why="--machine is given once for all runs, or once a run, in their order",
                 next="laptime cost RUN RUN --machine aws:g5.xlarge --machine aws:g6.xlarge",
             )

@@ -21,7 +21,6 @@ from laptime.records.cost import (
     Cost,
     Elsewhere,
     Excluded,
-    FlexShape,
     Line,
     Machine,
     Prediction,
@@ -76,7 +75,10 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
         today=today.isoformat(),
         utilization=request.utilization,
         slo=text(wanted),
-        runs=[_facts(run) for run in runs],
+        runs=[
+            RunFacts(id=run.id, name=run.name, verb=run.verb, started=run.started, verdict=verdict(run))
+            for run in runs
+        ],
         machines=[_priced(each, today) for each in known],
         lines=lines,
         savings=[] if request.where and len(runs) > 2 else savings(runs, lines),
@@ -103,7 +105,7 @@ def _measured(
         known = machine_of(run, at, request, table)
         for speed in made.speeds:
             refuse_mismatch(run, speed, known.machine)
-            measured.append(Measured(run, line(speed, known.machine, request), known.machine))
+            measured.append(Measured(run, line(run, speed, known.machine, request), known.machine))
         excluded += made.excluded
         if not any(known.machine == each.machine for each in machines):
             machines.append(known)
@@ -119,10 +121,6 @@ def _measured(
     return measured, excluded, scaled, machines
 
 
-def _facts(run: Run) -> RunFacts:
-    return RunFacts(id=run.id, name=run.name, verb=run.verb, started=run.started, verdict=verdict(run))
-
-
 def _priced(known: Known, today: date) -> Priced:
     machine = known.machine
     return Priced(
@@ -136,10 +134,10 @@ def _priced(known: Known, today: date) -> Priced:
 def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:
     """What does not fit together, and prices that are too old."""
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
-    old = [formulas.age_warning(each.machine, today) for each in known]
+    told += [formulas.age_warning(each.machine, today) for each in known]
     hosts = {each.run.id for each in measured if each.line.speed.unit == "step"}
-    steps = [f"run {run} does not tell how many samples a step has: --batch N" for run in sorted(hosts)]
-    return list(dict.fromkeys([*told, *filter(None, old), *steps]))
+    told += [f"run {run} does not tell how many samples a step has: --batch N" for run in sorted(hosts)]
+    return list(filter(None, dict.fromkeys(told)))
 
 
 # A line a measured speed, and one line against another.
@@ -147,9 +145,9 @@ def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date)
 _TRAINS = ("sample", "step", "item", "call")
 
 
-def line(speed: Speed, machine: Machine, request: CostRequest) -> Line:
+def line(run: Run, speed: Speed, machine: Machine, request: CostRequest) -> Line:
     """What a speed costs on its machine."""
-    share = share_of(speed, machine)
+    share = share_of(run, speed, machine)
     price = machine.usd_per_hour * share
     training = None
     if request.samples is not None and speed.unit in _TRAINS:
@@ -172,12 +170,9 @@ def line(speed: Speed, machine: Machine, request: CostRequest) -> Line:
 
 def with_cheapest(lines: Sequence[Line]) -> list[Line]:
     """The same lines, the cheapest of each run marked."""
-    best: dict[str, Line] = {}
-    for each in lines:
-        run = each.speed.run
-        if run not in best or each.usd_per_million < best[run].usd_per_million:
-            best[run] = each
-    return [structs.replace(each, cheapest=any(each is other for other in best.values())) for each in lines]
+    by_price = sorted(lines, key=lambda each: each.usd_per_million)
+    best = {each.speed.run: each for each in reversed(by_price)}
+    return [structs.replace(each, cheapest=each is best[each.speed.run]) for each in lines]
 
 
 def savings(runs: Sequence[Run], lines: Sequence[Line]) -> list[Saving]:
@@ -245,32 +240,25 @@ def cores(
     """The rows of a run that varied them; none for another. The cheapest that keeps the promise is marked.
     kept: speeds that keep the promise, or all without one (`asked` is then false)."""
     by_case = {speed.case: speed for speed in kept}
-    shape = next((each for each in table.flex if each.name == _stem(machine)), None)
     rows = []
     for scaled in scaling(run.cases, run.constants, _cores_of(run, machine)):
         speed = by_case.get(scaled.case)
-        rows.append(_row(scaled, speed, shape, machine, utilization=utilization, asked=asked))
+        rows.append(_row(scaled, speed, table, machine, utilization=utilization, asked=asked))
     priced = [row for row in rows if row.usd_per_million is not None and row.holds is not False]
     best = min(priced, key=lambda row: row.usd_per_million or 0.0, default=None)
     return [structs.replace(row, cheapest=row is best) for row in rows]
 
 
-def _stem(machine: Machine) -> str:
-    return ":".join(machine.name.split(":")[:2])
-
-
 def _cores_of(run: Run, machine: Machine) -> float | None:
     """Physical cores: as the machine tells; else as its shape is known to have."""
-    told = run.environment.physical_cores
-    if told is not None:
-        return float(told)
-    return machine.cores if machine.vcpus == run.environment.vcpus else None
+    listed = machine.cores if machine.vcpus == run.environment.vcpus else None
+    return run.environment.physical_cores or listed
 
 
 def _row(
     scaled: Scaled,
     speed: Speed | None,
-    shape: FlexShape | None,
+    table: Table,
     machine: Machine,
     *,
     utilization: float,
@@ -288,17 +276,11 @@ def _row(
         siblings=scaled.siblings,
         holds=speed is not None if asked else None,
     )
-    if speed is None:
-        return row
     sized: Machine | None = machine
-    if shape is not None and scaled.cores is not None:
+    if speed and scaled.cores and (shape := table.flexible(machine.name)):
         sized = sized_down(shape, scaled.cores, speed.host_memory)
-    if sized is None:
+    if speed is None or sized is None:
         return row
-    price = sized.usd_per_hour
-    return structs.replace(
-        row,
-        machine=sized.name,
-        usd_per_hour=price,
-        usd_per_million=formulas.per_million(price, rate, utilization).value,
-    )
+    sized = table.contracted(sized)
+    usd = formulas.per_million(sized.usd_per_hour, rate, utilization).value
+    return structs.replace(row, machine=sized.name, usd_per_hour=sized.usd_per_hour, usd_per_million=usd)

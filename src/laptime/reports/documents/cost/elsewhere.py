@@ -42,19 +42,16 @@ def _facts(cost: Cost) -> list[tuple[str, str]]:
     best = words.best(cost)
     price = f"{words.price(best.cost).text} USD per 1 M {words.units(cost)}"
     measured = f"{price} measured on {best.machine}"
-    rows = []
-    if number := words_of["ruled out"]:
-        rows.append(
-            ("ruled out", f"{count(number, 'machine')}: even their best case costs more than {measured}")
-        )
-    if number := words_of["open"]:
-        rows.append(("open", f"{count(number, 'machine')} could cost less: their bound is below {measured}"))
-    if number := words_of["estimate"]:
-        rows.append(("predicted", f"{count(number, 'machine')}, between those that were measured"))
-    if number := words_of["does not fit"]:
-        rows.append(("memory", f"{count(number, 'machine')} too small for it"))
-    if number := words_of["unknown"]:
-        rows.append(("unknown", f"{count(number, 'machine')} whose peak is not known"))
+    words_of["old"] = sum(row.is_old for row in cost.elsewhere)
+    topics = (
+        ("ruled out", "ruled out", f": even their best case costs more than {measured}"),
+        ("open", "open", f" could cost less: their bound is below {measured}"),
+        ("estimate", "predicted", ", between those that were measured"),
+        ("does not fit", "memory", " too small for it"),
+        ("unknown", "unknown", " whose peak is not known"),
+        ("old", "old", " with a price older than prices of its seller stay true: these stand last"),
+    )
+    rows = [(topic, count(words_of[key], "machine") + text) for key, topic, text in topics if words_of[key]]
     if cost.work is not None:
         flops = " + ".join(f"{show(number, 'FLOP')} in {dtype}" for dtype, number in cost.work.flops.items())
         rows.append(("bound", f"a call needs at least {flops}: {cost.work.source}"))
@@ -81,7 +78,7 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
         Field("a call", _call, "number", priority=2),
         Field("limit", lambda row: row.limit or "-", priority=3),
         Field("USD/h", words.money("machine.usd_per_hour"), "number"),
-        Field("price seen", lambda row: row.machine.seen or "-", priority=1),
+        Field("price seen", _seen, priority=1),
         Field("what is in it", lambda row: words.machine(row.machine) or "-", detail="page"),
         Field("why", lambda row: row.reason or "-", detail="page"),
         Field("source", lambda row: row.machine.source or "-", detail="page"),
@@ -89,6 +86,11 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
     first = {id(row) for row in rows[:brief]}
     detail = lambda row: {"detail": "brief" if id(row) in first else "page"}  # noqa: E731
     return listed(name, fields, rows, row=detail, title=title, total=len(rows), most=_MOST)
+
+
+def _seen(row: Elsewhere) -> doc.Cell:
+    old = " (old)" if row.is_old else ""
+    return doc.Cell(text=(row.machine.seen or "-") + old, tone="unclear" if old else "")
 
 
 def _kind(row: Elsewhere) -> doc.Cell:
