@@ -74,6 +74,12 @@ def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: floa
     return _scheduled(patient, name, [0.0] * count, 0.0, axes, None if own else limit, None)
 
 
+def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
+    """A level of users who wait for each answer."""
+    seconds = LONGEST if request.requests and not request.duration else _seconds(request)
+    return _scheduled(request, name, [], seconds, {"concurrency": users, **own}, users, None)
+
+
 def _scheduled(
     request: LoadRequest,
     name: str,
@@ -83,16 +89,17 @@ def _scheduled(
     limit: int | None,
     rate: float | None,
 ) -> Planned:
+    """A level of requests that are due at these times; without any, of `limit` users."""
     if limit is not None:
         axes["concurrency"] = limit
     facts = Level(
-        kind="open",
+        kind="open" if due else "closed",
         asked=_asked(request),
         scenario=request.scenario,
         slo=request.slo,
         usd_per_hour=request.usd_per_hour,
         rate=rate,
-        arrivals=str(axes.get("arrivals", "trace")),
+        arrivals=str(axes.get("arrivals", "trace")) if due else "",
         concurrency=limit,
         scheduled=len(due) * request.turns,
         turns=request.turns,
@@ -103,32 +110,9 @@ def _scheduled(
         end=window,
         due=list(due),
         index=list(range(len(due))),
-        limit=limit,
-        turns=request.turns,
-        patience=request.timeout + 1,
-    )
-    return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
-
-
-def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
-    """A level of users who wait for each answer."""
-    axes: dict[str, Axis] = {"concurrency": users, **own}
-    seconds = LONGEST if request.requests and not request.duration else _seconds(request)
-    facts = Level(
-        kind="closed",
-        asked=_asked(request),
-        scenario=request.scenario,
-        slo=request.slo,
-        usd_per_hour=request.usd_per_hour,
-        concurrency=users,
-        turns=request.turns,
-        window=seconds,
-    )
-    order = Order(
-        begin=0.0,
-        end=seconds,
-        users=users,
-        requests=_conversations(request),
+        users=0 if due else limit or 0,
+        requests=None if due else _conversations(request),
+        limit=limit if due else None,
         turns=request.turns,
         patience=request.timeout + 1,
     )

@@ -235,15 +235,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 def _check_address(address: str, *, confirmed: bool) -> None:
     try:
         url = urlsplit(address)
-        host, _ = url.hostname, url.port
+        host, why = url.hostname if url.port != 0 else "", "it names no host, or port 0"
     except ValueError as error:
-        raise UsageError(
-            f"{shown(address)} is no address", why=str(error), next="http://127.0.0.1:8000"
-        ) from None
+        host, why = "", str(error)
     if not host:
-        raise UsageError(
-            f"{shown(address)} is no address", why="it names no host", next="http://127.0.0.1:8000"
-        )
+        raise UsageError(f"{shown(address)} is no address", why=why, next="http://127.0.0.1:8000")
     if not confirmed and not typed.is_loopback(host):
         raise UsageError(
             f"{host} is not this machine",

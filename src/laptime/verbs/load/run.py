@@ -13,13 +13,13 @@ from msgspec import structs
 
 from laptime.analysis.promises import promises
 from laptime.kit.clock import SystemClock
-from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.probes import machine
-from laptime.records.case import Axis, Case, Failure
+from laptime.records.case import Axis, Case
 from laptime.records.check import Finding
 from laptime.records.event import CaseChanged, FindingAdded, Listener, ignore
 from laptime.records.load import AT_SLO_RATE, Level
@@ -37,28 +37,20 @@ if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
 RECORDED = (
-    "rates",
-    "concurrency",
-    "arrivals",
-    "duration",
-    "auto",
-    "requests",
-    "seed",
-    "scenario",
-    "slo",
-    "find_peak",
-    "budget",
-    "usd_per_hour",
-    "model",
-    "prompt",
-    "output",
-    "shared_prefix",
-    "tokenizer",
-    "turns",
-    "method",
-    "timeout",
-    "senders",
-    "save",
+    *(
+        "rates",
+        "concurrency",
+        "arrivals",
+        "duration",
+        "auto",
+        "requests",
+        "seed",
+        "scenario",
+        "slo",
+        "find_peak",
+    ),
+    *("budget", "usd_per_hour", "model", "prompt", "output", "shared_prefix", "tokenizer", "turns", "method"),
+    *("timeout", "senders", "save"),
 )
 
 
@@ -183,13 +175,17 @@ class _Levels:
 
 
 def _finding(peak: Peak, request: LoadRequest) -> Finding:
-    evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo}
-    if peak.rate is None:
-        sentence = f"no rate was proven to keep {request.slo}: {peak.sentence}"
-        advice = peak.advice or f"--budget {2 * request.budget:.0f}s"
-        return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
+    middle, low, high = peak.about or (None, None, None)
+    evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo, "about": middle}
+    about = f"the peak at {request.slo} is about {middle:.2g}/s [{low:.2g}, {high:.2g}]" if peak.about else ""
     above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
-    sentence = f"peak {peak.rate:.3g} requests/s at {request.slo}: {peak.sentence}{above}"
+    if peak.rate is None:
+        told = f"{about}, not proven" if about else f"no rate was proven to keep {request.slo}"
+        advice = peak.advice or f"--budget {2 * request.budget:.0f}s"
+        sentence = f"{told}: {peak.sentence}{above}"
+        return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
+    told = f"; {about}" if about else ""
+    sentence = f"{peak.rate:.3g} requests/s keep {request.slo}: {peak.sentence}{above}{told}"
     cases = [peak.case.key] if peak.case else []
     return Finding(kind="load/peak", sentence=sentence, evidence=evidence, cases=cases)
 
@@ -203,27 +199,20 @@ def _opened(target: object, count: int) -> Senders:
     try:
         senders = Senders(target, count if isinstance(target, Endpoint) else 1)  # type: ignore[arg-type]
     except CommandFailed as error:
-        raise _raised(error.failure) from None
+        failure = error.failure
+        kind = UsageError if failure.kind in ("usage", "target", "unavailable") else UserCodeError
+        raise kind(failure.what, why=failure.why, next=failure.next) from None
     if fault := str(senders.facts.get("error", "")):
+        from laptime.loadgen.endpoint import advice  # it needs h11
+
         senders.close()
-        raise _no_answer(target, fault, str(senders.facts.get("detail", "")))  # type: ignore[arg-type]
+        detail, address = str(senders.facts.get("detail", "")), target.url.partition("?")[0]  # type: ignore[attr-defined]
+        raise UsageError(
+            f"{address} did not answer a first request: {fault}",
+            why=detail or "it said nothing about it",
+            next=advice(fault, detail, address),
+        )
     return senders
-
-
-def _no_answer(target: Endpoint, fault: str, detail: str) -> UsageError:
-    from laptime.loadgen.endpoint import advice  # it needs h11
-
-    address = target.url.partition("?")[0]
-    return UsageError(
-        f"{address} did not answer a first request: {fault}",
-        why=detail or "it said nothing about it",
-        next=advice(fault, detail, address),
-    )
-
-
-def _raised(failure: Failure) -> LaptimeError:
-    kind = UsageError if failure.kind in ("usage", "target", "unavailable") else UserCodeError
-    return kind(failure.what, why=failure.why, next=failure.next)
 
 
 def _settings(request: LoadRequest, target: object) -> dict[str, Setting]:
@@ -236,9 +225,6 @@ def _settings(request: LoadRequest, target: object) -> dict[str, Setting]:
     if request.is_language_model and isinstance(target, Endpoint):
         values["path"] = urlsplit(target.url).path
     values["body"] = [len(body) for body in request.bodies]
-    return {
-        name: Setting(
-            value=value if value not in ("", [], {}) else None, origin=request.origins.get(name, "default")
-        )
-        for name, value in values.items()
-    }
+    values = {name: value if value not in ("", [], {}) else None for name, value in values.items()}
+    origins = {name: request.origins.get(name, "default") for name in values}
+    return {name: Setting(value=value, origin=origins[name]) for name, value in values.items()}

@@ -36,7 +36,12 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
         UsageError: there is no such target.
     """
     if request.is_endpoint:
-        _require("h11")
+        if find_spec("h11") is None:
+            raise Unavailable(
+                "h11 is not installed",
+                why="load on an address is sent over HTTP by it",
+                next="pip install 'laptime[load]'",
+            )
         endpoint = _endpoint(request)
         if request.is_language_model:
             endpoint = _language_model(request, endpoint)
@@ -74,15 +79,6 @@ def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
     asked = structs.replace(endpoint, headers=[*endpoint.headers, *json])
     asked, prompts = settled(f"{base}/v1", asked, prompts)
     return structs.replace(asked, bodies=bodies(prompts, BODIES), turns=prompts.turns, later=later(prompts))
-
-
-def _require(library: str) -> None:
-    if find_spec(library) is None:
-        raise Unavailable(
-            f"{library} is not installed",
-            why="load on an address is sent over HTTP by it",
-            next="pip install 'laptime[load]'",
-        )
 
 
 def _endpoint(request: LoadRequest) -> Endpoint:

@@ -38,7 +38,7 @@ def section(cost: Cost) -> doc.Section:
 
 
 def _facts(cost: Cost) -> list[tuple[str, str]]:
-    words_of = Counter(row.word for row in cost.elsewhere)
+    words_of: Counter[str] = Counter(row.word for row in cost.elsewhere)
     best = words.best(cost)
     price = f"{words.price(best.cost).text} USD per 1 M {words.units(cost)}"
     measured = f"{price} measured on {best.machine}"
