@@ -217,15 +217,15 @@ class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         path: of the .patch file, "" when nothing could be edited. text: the unified diff.
         hunks: names of the optimizations in it. left_out: names with the reason.
-        applies: `git apply --check` says yes. speedup: of the patched script against the user's, both
-            without recipe.
+        applies: `git apply` says yes. speedup: of the patched script against the user's, without recipe.
         same_losses: its losses are those of the recipe's run; None when they could not be compared.
         contradictions: what the raced changes do at run time and the patched script does not.
-        suggestions: unified diff of what is only suggested.
+        suggestions: unified diff of what is only suggested. command: the script with its own switches.
     """
 
     path: str = ""
     text: str = ""
+    command: str = ""
     hunks: list[str] = []
     left_out: dict[str, str] = {}
     applies: bool | None = None

@@ -40,12 +40,18 @@ class Change:
     name: str
     options: Options = field(default_factory=dict)
 
+    @property
+    def arguments(self) -> list[str]:
+        """Words behind the script's own that make it do the change itself; without any it is attached."""
+        return [str(word) for word in self.options.get("arguments", ())]
+
     def __str__(self) -> str:
         """As people write it: `channels_last`, `num_workers=2`, `compile mode=reduce-overhead`."""
-        values = list(self.options.items())
+        values = [(key, value) for key, value in self.options.items() if key != "arguments"]
+        by = [f"by {' '.join(self.arguments)}"] if self.arguments else []
         if len(values) == 1 and values[0][0] in (self.name, "value"):
-            return f"{self.name}={values[0][1]}"
-        return " ".join([self.name, *(f"{key}={value}" for key, value in values)])
+            return " ".join([f"{self.name}={values[0][1]}", *by])
+        return " ".join([self.name, *(f"{key}={value}" for key, value in values), *by])
 
     def __hash__(self) -> int:
         return hash(json.dumps([self.name, self.options], sort_keys=True))
@@ -145,6 +151,8 @@ class Optimization(Declaration):
         read_at_start: it is an environment variable that torch reads when it is imported.
         goal: "memory" saves memory instead of time, and is tried only if that is the goal.
         suggests: it is never applied, only shown as a diff that its `edit` makes.
+        switch: a regular expression of the names that scripts' own options for it have, such as `(use_)?tf32`
+            for --tf32 and --use-tf32. switch_values: what such an option is set to that is no yes or no.
     """
 
     saves: Mapping[str, float] | Callable[[LoopProfile, Options], float]
@@ -160,6 +168,8 @@ class Optimization(Declaration):
     read_at_start: bool = False
     goal: str = "throughput"
     suggests: bool = False
+    switch: str = ""
+    switch_values: tuple[str, ...] = ()
 
     def bound(self, loop_profile: LoopProfile, options: Options) -> float:
         """Seconds of a step that it can save at most."""

@@ -52,6 +52,7 @@ OPTIMIZATION = Optimization(
     why_not=lambda loop_profile: (
         "" if {"blocks", "hf_model"} & loop_profile.facts else FACT_SENTENCES["blocks"][1]
     ),
+    switch=r"(use_)?(grad(ient)?_|activation_)?checkpointing|checkpoint_activations",
     apply=apply,
     edit=edit,
 )

@@ -7,9 +7,9 @@ losses): then the casts are all that is added.
 
 from typing import Any
 
-from laptime.tuning.catalogue import _bounds
+from laptime.tuning.catalogue import _bounds, _inserted
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -25,6 +25,21 @@ def apply(loop: Any, options: Options) -> None:
     loop.forward(lambda: torch.autocast(loop.device or "cpu", dtype=torch.bfloat16))
 
 
+def edit(script: Any, options: Options) -> None:
+    """An argument of a trainer; else a block around the forward part; else the model's own forward pass."""
+    if by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'}):
+        return
+    try:
+        script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")
+    except CannotEdit as reason:
+        _inserted.define(script, "in_bfloat16")
+        device = "next({model}.parameters()).device.type"
+        try:
+            script.after_model("{model}.forward = in_bfloat16({model}.forward, " + device + ")")
+        except CannotEdit:
+            raise reason from None
+
+
 OPTIMIZATION = Optimization(
     title="mixed precision in bfloat16",
     numerics="precision",
@@ -33,9 +48,8 @@ OPTIMIZATION = Optimization(
     needs=frozenset({"bf16", "!autocast"}),
     gives=frozenset({"autocast"}),
     prior=0.6,
+    switch=r"((use|enable)_)?(amp|bf16|bfloat16|autocast|mixed_precision|(amp_)?dtype|precision)",
+    switch_values=("bfloat16", "bf16", "bf16-mixed"),
     apply=apply,
-    edit=lambda script, options: (
-        by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'})
-        or script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")
-    ),
+    edit=edit,
 )

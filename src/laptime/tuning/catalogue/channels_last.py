@@ -65,6 +65,8 @@ OPTIMIZATION = Optimization(
     saves={"forward": 0.5, "backward": 0.5},
     live=True,
     needs=frozenset({"conv", "!channels_last"}),
+    switch=r"(use_)?channels_last|memory_format",
+    switch_values=("channels_last",),
     apply=apply,
     edit=lambda script, options: script.after_model("{model}.to(memory_format=torch.channels_last)"),
 )

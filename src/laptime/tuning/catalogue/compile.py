@@ -47,6 +47,7 @@ OPTIMIZATION = Optimization(
     compiles=True,
     # Sizes dynamic from the start where they are known to vary: else it compiles twice to find that out.
     propose=lambda loop_profile: [{"dynamic": True}] if "varying_shapes" in loop_profile.facts else [{}],
+    switch=r"(use_)?(torch_?)?compile(_model)?",
     apply=apply,
     edit=edit,
 )

@@ -24,6 +24,7 @@ OPTIMIZATION = Optimization(
     needs=frozenset({"cuda", "conv", "!cudnn_benchmark_on", "!varying_shapes"}),
     gives=frozenset({"cudnn_benchmark_on"}),
     prior=0.2,
+    switch=r"(use_)?cudnn_benchmark",
     apply=apply,
     edit=lambda script, options: (
         by_trainer(script, lightning={"benchmark": "True"})

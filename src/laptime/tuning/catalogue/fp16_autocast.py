@@ -41,7 +41,9 @@ def edit(script: Any, options: Options) -> None:
             "scaler.unscale_(optimizer) is to be put before the clipping by hand: not every backward "
             "call is followed by it"
         )
-    script.define_on_device("scaler = torch.amp.GradScaler({device!r})", "cuda")
+    # One that is on elsewhere, too: the patch has to be right on another machine.
+    scaler = 'scaler = torch.amp.GradScaler("cuda" if torch.cuda.is_available() else "cpu")'
+    script.define(scaler, "import torch")
     script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.float16):")
     unscale = "\nscaler.unscale_({optimizer})" if options.get("clips") else ""
     script.replace_backward("scaler.scale({loss}).backward()" + unscale)
@@ -146,6 +148,8 @@ OPTIMIZATION = Optimization(
     needs=frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"}),
     gives=frozenset({"autocast", "grad_scaler"}),
     propose=propose,
+    switch=r"((use|enable)_)?(amp|fp16|float16|half|mixed_precision|(amp_)?dtype|precision)",
+    switch_values=("float16", "fp16", "16-mixed"),
     apply=apply,
     edit=edit,
 )

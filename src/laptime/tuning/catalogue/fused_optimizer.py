@@ -97,6 +97,8 @@ OPTIMIZATION = Optimization(
     conflicts=frozenset({"foreach_optimizer"}),
     prior=0.7,
     why_not=why_not,
+    switch=r"(use_)?fused(_adamw?|_optim(izer)?)?|optim",
+    switch_values=("adamw_torch_fused",),
     apply=apply,
     edit=edit,
 )

@@ -88,6 +88,7 @@ OPTIMIZATION = Optimization(
     prior=0.7,
     propose=propose,
     why_not=why_not,
+    switch=r"((data_?)?loader_)?(num_?|n_?)?(data_?)?(loader_)?workers?|n_cpu|j",
     apply=apply,
     edit=lambda script, options: _loader.set_argument(script, "num_workers", str(int(options["value"]))),
 )

@@ -32,6 +32,7 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"persistent"}),
     # Without a length there may be no second epoch.
     why_not=lambda loop_profile: "" if loop_profile.dataset_length else "the length of an epoch is not known",
+    switch=r"(dataloader_|use_)?persistent_workers",
     apply=lambda loop, options: _loader.change_workers(loop, persistent_workers=True),
     edit=lambda script, options: _loader.set_argument(script, "persistent_workers", "True"),
 )

@@ -54,6 +54,7 @@ OPTIMIZATION = Optimization(
     needs=frozenset({"loader", "cuda", "!pinned"}),
     gives=frozenset({"pinned"}),
     prior=0.6,
+    switch=r"(dataloader_|use_)?pin_mem(ory)?",
     apply=apply,
     edit=edit,
 )

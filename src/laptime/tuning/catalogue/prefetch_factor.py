@@ -32,6 +32,7 @@ OPTIMIZATION = Optimization(
     prior=0.2,
     propose=propose,
     why_not=why_not,
+    switch=r"(dataloader_)?prefetch_factor",
     apply=lambda loop, options: _loader.change_workers(loop, prefetch_factor=int(options["value"])),
     edit=lambda script, options: _loader.set_argument(script, "prefetch_factor", str(int(options["value"]))),
 )

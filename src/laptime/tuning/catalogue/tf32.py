@@ -38,6 +38,7 @@ OPTIMIZATION = Optimization(
     gives=frozenset({"tf32_on"}),
     prior=0.6,
     why_not=why_not,
+    switch=r"((allow|use|enable)_)?tf32",
     apply=apply,
     edit=lambda script, options: (
         by_trainer(script, hf={"tf32": "True"})

@@ -17,7 +17,6 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import arguments, batches, forward, models, statements, top_level
-from laptime.tuning.patch import forward as on_device
 from laptime.tuning.patch import sites as log_statements
 from laptime.tuning.patch.calls import has_keyword, partial_of
 from laptime.tuning.patch.files import File
@@ -117,20 +116,6 @@ class Editor:
     def define(self, code: str, *imports: str) -> None:
         """A function, class or variable at the top level of every file whose edits use it."""
         self._definitions.append((code.strip("\n"), imports))
-
-    def define_on_device(self, code: str, seen: str) -> None:
-        """A variable that needs the kind of device ({device!r}): by the script's own name for it, so that the
-        patch is right on another machine, too; at the top level and for the device that was seen, where the
-        name is not bound in sight."""
-        plain = statements.fill(code, device=self._located.device or seen)
-        for file in {id(place.file): place.file for place in self._places("backward")}.values():
-            if on_device.has(file, code):
-                continue
-            self._refuse_taken(file, top_level.bound_by(plain))
-            mark = on_device.put(self._located, file, code)
-            if mark is None:
-                self.define(plain)
-            self._note(file, mark, code)
 
     def after_model(self, statement: str) -> None:
         """A statement for each trained model ({model}), once a run: behind the statement that makes its

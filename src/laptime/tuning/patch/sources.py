@@ -12,15 +12,17 @@ stays valid however many lines were put above it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch import diff
+from laptime.tuning.patch import diff, mends
 from laptime.tuning.patch.diff import Hunk
 from laptime.tuning.patch.editor import Editor
 from laptime.tuning.patch.files import BOM, File
+from laptime.tuning.patch.mends import Mend
 from laptime.tuning.patch.sites import LocatedSites
 
 
@@ -50,19 +52,31 @@ class Sources(LocatedSites):
         """
         if change in self.applied:
             return []
-        snapshots = {path: file.snapshot() for path, file in self.files.items()}
-        try:
+
+        def edit() -> None:
             editor = self.editor(comment)
             optimization.load(change.name).edit(editor, change.options)
             editor.finish()
+
+        touched = self._edited(edit, str(change), change.name)
+        self.applied.append(change)
+        return touched
+
+    def mend(self, wanted: Mend, name: str) -> None:
+        """Mend a line that the optimization of this name makes crash. Raises CannotEdit, as `apply`."""
+        self._edited(lambda: mends.mend(self.file(Path(wanted.file)), wanted), f"the mend for {name}", name)
+
+    def _edited(self, edit: Callable[[], None], label: str, name: str) -> list[str]:
+        """Edit the files, or leave all as they are; paths of those that were changed."""
+        snapshots = {path: file.snapshot() for path, file in self.files.items()}
+        try:
+            edit()
             before = {path: snapshot[0] for path, snapshot in snapshots.items()}
-            touched = self._settle(before, str(change), change.name)
+            return self._settle(before, label, name)
         except BaseException:
             for path, snapshot in snapshots.items():
                 self.files[path].restore(snapshot)
             raise
-        self.applied.append(change)
-        return touched
 
     def diff(self, strip: Path | None = None) -> str:
         """One unified diff of all files; its paths are relative to `strip`, else to `root`."""
@@ -78,6 +92,13 @@ class Sources(LocatedSites):
     def hunks(self) -> list[tuple[str, Hunk]]:
         """Every hunk of the diff with its file's path as in the diff; a hunk knows its changes' names."""
         return [(file.shown, hunk) for file, hunks in self._hunks() for hunk in hunks]
+
+    def patched(self, into: Path) -> dict[str, str]:
+        """Copies of the changed files as the diff makes them, below a folder; see `diff.patched`.
+        Raises DoesNotApply: it makes something else of them.
+        """
+        texts = {file.path: file.text for file in self.files.values() if file.text != file.original}
+        return diff.patched(self.diff(), texts, self.root, into)
 
     def _hunks(self) -> list[tuple[File, list[Hunk]]]:
         files = sorted(self.files.values(), key=lambda file: file.shown)

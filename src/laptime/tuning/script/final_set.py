@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -24,11 +25,11 @@ from laptime.tuning.candidates import suggested
 from laptime.tuning.gates import verdict
 from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change, Recipe
-from laptime.tuning.patch import diff as patch_check
+from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.script.request import TuneRequest
-from laptime.tuning.script.trial_evaluator import TrialEvaluator
+from laptime.tuning.script.trial_evaluator import TrialEvaluator, main_file
 from laptime.tuning.script.trial_runner import (
     SETTLED,
     START,
@@ -136,16 +137,6 @@ def contradicted(pair: TrialPair, recipe: TimedTrial) -> list[str]:
 UNTIMED = "the patched script was not timed: it does not run, or the budget was spent"
 
 
-def main_file(evaluator: TrialEvaluator) -> str:
-    """The script's main file. Behind a command such as torchrun, and for a module, the file with the loop."""
-    source = evaluator.runner.program.subject.source
-    if source.endswith(".py") and Path(source).is_file():
-        return str(Path(source).resolve())
-    sites = evaluator.loop_profile.sites if evaluator.loop_profile else ()
-    kinds = ("fetch", "step", "backward", "forward", "optimizer")
-    return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
-
-
 class PatchWriter:
     """The patch and the recipe file of one session: written, checked, run, timed."""
 
@@ -164,17 +155,25 @@ class PatchWriter:
         sources, hunks, left_out = self.edited()
         text = sources.diff()
         left_out |= self._record.tuning.patch.left_out
-        self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out)
+        self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out, command=self._command())
         if not text:
             return {}
-        self._record.set_part("patch", applies=patch_check.applies(text, sources.root))
+        copies: dict[str, str] = {}
+        # What runs is the very diff that the user gets; one that does not apply cannot run.
+        with suppress(DoesNotApply):
+            copies = sources.patched(self._evaluator.runner.folder / "patched")
+        self._record.set_part("patch", applies=bool(copies))
         path = self._patch_path()
         if self._is_written(path, text.encode()):
             self._record.set_part("patch", path=from_here(path))
-        # What runs is the very diff that the user gets; one that does not apply cannot run.
-        with suppress(patch_check.DoesNotApply):
-            return patch_check.patched(text, sources.root, self._evaluator.runner.folder / "patched")
-        return {}
+        return copies
+
+    def _command(self) -> str:
+        """What runs the script with its own switches for what is left to them; "" without any."""
+        words = [word for change in self._search.recipe for word in change.arguments]
+        request = self._request
+        start = ["python", *(["-m"] if request.module else []), request.program, *request.arguments]
+        return shlex.join([*start, *words]) if words else ""
 
     def write_recipe(self) -> None:
         """Write the file for `laptime verify` and `laptime.apply` beside the patch."""
@@ -209,7 +208,12 @@ class PatchWriter:
         sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
         hunks, left_out = [], {}
         kept = {(rung.name, str(rung.options)): rung for rung in self._search.ladder if rung.kept}
+        for mend, names in self._evaluator.mends.items():
+            for name in sorted(names & set(self._search.recipe.names))[:1]:
+                sources.mend(mend, name)
         for change in self._search.recipe:
+            if change.arguments:
+                continue
             try:
                 sources.apply(change, _comment(str(change), kept.get((change.name, str(change.options)))))
                 hunks.append(change.name)
@@ -236,7 +240,9 @@ class PatchWriter:
             self._patch_path().unlink(missing_ok=True)
         why = f" without {', '.join(patch.left_out)}" if patch.left_out else ""
         sentence = f"no patch is handed back: what it would hold{why} was not shown to be faster by itself"
-        self._record.set_part("patch", path="", text="", hunks=[], sentence=sentence, speedup=measured)
+        self._record.set_part(
+            "patch", path="", text="", command="", hunks=[], sentence=sentence, speedup=measured
+        )
         return True
 
     def verify(self, pairs: list[TrialPair], *, is_time: bool) -> None:
@@ -331,8 +337,8 @@ def _tried(
         for change in changes:
             sources.apply(change, f"suggested, {optimization.load(change.name).title}")
         diff = sources.diff()
-        copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
-    except (CannotEdit, patch_check.DoesNotApply) as error:
+        copies = sources.patched(runner.folder / f"suggested-{len(changes)}-{changes[-1].name}")
+    except (CannotEdit, DoesNotApply) as error:
         return str(error), ""
     seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step, end)
     if runner.elapsed() + seconds > end:

@@ -336,9 +336,15 @@ class AppliedChanges:
     """
 
     def __init__(self, changes: list[dict[str, Any]]) -> None:
-        self._hooks = LoopHooks(TrialPlan(folder="", base=changes))
+        by_script = {
+            change["name"]: words for change in changes if (words := change["options"].get("arguments"))
+        }
+        attached = [change for change in changes if change["name"] not in by_script]
+        self._hooks = LoopHooks(TrialPlan(folder="", base=attached))
         self._import_hook = WhenImported("torch", self._hooks.install)
         self.refused = self._hooks.refused
+        for name, words in by_script.items():
+            self.refused.append({"name": name, "why": f"the script has it: run it with {' '.join(words)}"})
         self.left = self._hooks.result.left
 
     def open(self) -> None:

@@ -215,8 +215,11 @@ class ScriptSubject(Subject):
         self._runner.race_until = math.inf
         if self._runner.program.subject.source == IN_MEMORY or not len(search.recipe):
             return search
+        cost, until = self.cost(search.recipe, search.after.step), self.request.budget
+        recipe = self.evaluator.by_switches(search.recipe, until - 2 * (cost.bare + cost.check))
+        search = dataclasses.replace(search, recipe=recipe)
         _, hunks, left_out = PatchWriter(self.request, self.evaluator, search, record).edited()
-        if not hunks or not left_out:
+        if not left_out or not (hunks or any(change.arguments for change in recipe)):
             return search
         rest = Recipe(tuple(change for change in search.recipe if change.name not in left_out))
         record.set_part("patch", left_out=left_out)
@@ -246,7 +249,8 @@ class ScriptSubject(Subject):
     def pair(self, recipe: Recipe, number: int) -> Pair:
         with self._runner.accounting.spent_on("measure"):
             seconds, sources = timed_seconds(self.request.budget), self._sources
-            final = Recipe() if sources else recipe
+            by_script = Recipe(tuple(change for change in recipe if change.arguments))
+            final = by_script if sources else recipe
             pair = self._runner.pair(Recipe(), final, number, sources=sources, seconds=seconds)
         self._pairs.append(pair)
         return visited(pair.baseline), visited(pair.final)
@@ -262,8 +266,8 @@ class ScriptSubject(Subject):
         if self._sources:
             record.say("running the patched script")
             self._patch.verify(self._pairs, is_time=record.elapsed() + cost.check <= budget)
-            if self._patch.is_withdrawn():
-                return
+        if (self._sources or record.tuning.patch.command) and self._patch.is_withdrawn():
+            return
         self._patch.write_recipe()
 
     def finish(self, record: Record, search: SearchResult) -> None:

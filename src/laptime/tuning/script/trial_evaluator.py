@@ -1,53 +1,37 @@
-"""The `Evaluator` of a search that runs trials: diagnoses, races and gates of the user's own script.
-
-In a gate the numerics of the script with a recipe are compared with those of the script as it is, run twice,
-and in double precision or with rounded activations where the class of the recipe asks for it. Every run of
-the script as it is happens once a session, when it is first needed.
-"""
+"""The `Evaluator` of a search that runs trials: diagnoses, races and gates of the user's own script."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
 
+from laptime.records.run import IN_MEMORY
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
 from laptime.tuning.candidates import COMPILING, Choice, Costs, find_candidates, numerics_of
-from laptime.tuning.gates.verdict import judge
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
+from laptime.tuning.loop_profile import FACTS, LoopProfile
+from laptime.tuning.optimization import CannotEdit, Change, Recipe
+from laptime.tuning.patch import mends
+from laptime.tuning.patch.diff import DoesNotApply
+from laptime.tuning.patch.mends import Mend
+from laptime.tuning.patch.sources import Sources
+from laptime.tuning.script import switches
+from laptime.tuning.script.gate_runner import GateRunner
+from laptime.tuning.script.switches import Switch
 from laptime.tuning.script.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
-from laptime.tuning.trial.messages import Block, CapturePlan, NumericsComparison
+from laptime.tuning.trial.messages import Block
 
 DIAGNOSIS, DIAGNOSIS_SHARE = 20.0, 1 / 12
 """Seconds of timed steps in a diagnosis, and their share of the budget, at most."""
 LONGEST_RACE = 60
 """Rounds of a race in one process."""
-Rounding = Literal["bfloat16", "float16", "last_bits"]
-"""What activations and their gradients are rounded to."""
-
-DRAWS = 3
-"""Simulations of rounding by which a gate is judged before it fails."""
-STEPS, SLOW_STEPS = 3, 2
-"""Captured steps, of a quick and of a slow script."""
-SLOW = 1.5
-"""Seconds of a step above which a script is slow."""
-QUICK = 0.5
-"""Seconds that a captured step should take; larger batches are cut."""
-FEWEST_SAMPLES = 4
-"""Samples below which no batch is cut."""
-BATCHES = 64
-"""Batches of the loader that are compared for a change of data, at most."""
-LONGEST_DATA = 30.0
-"""Seconds that loading these batches may take."""
-_OF_DATA = frozenset({"loader", "map_dataset", "iterable_dataset", "accumulation"})
+MOST_MENDS = 8
+"""Lines of a script that are mended at most."""
 
 
 class TrialEvaluator:
@@ -58,6 +42,7 @@ class TrialEvaluator:
         budget: seconds of the session.
         loop_profile: of the script as it is; None before it was diagnosed.
         profiles: loop profile of each diagnosed recipe, in the order of the diagnoses. gates: by recipe.
+        mends: what is mended, with the names of the changes that may need it.
     """
 
     def __init__(self, runner: TrialRunner, choice: Choice, budget: float = math.inf) -> None:
@@ -66,10 +51,58 @@ class TrialEvaluator:
         self.loop_profile: LoopProfile | None = None
         self.profiles: dict[Recipe, LoopProfile] = {}
         self.gates: dict[Recipe, Gate] = {}
+        self.mends: dict[Mend, set[str]] = {}
+        self._by_script: dict[Change, Change] = {}
 
     def elapsed(self) -> float:
         """Seconds since the session began."""
         return self.runner.elapsed()
+
+    @cached_property
+    def switches(self) -> list[Switch]:
+        """The script's own switches; a loop in memory has none."""
+        if self.runner.program.subject.source == IN_MEMORY:
+            return []
+        return switches.read(main_file(self), [Path.cwd()])
+
+    def by_switches(self, recipe: Recipe, until: float) -> Recipe:
+        """The recipe, with those changes left to the script's own switches that these do as well.
+
+        They are on at run time then, and the gate of the whole does not fail. until: second of the session
+        after which no switch is tried.
+        """
+        wanted = [change for change in recipe if _switched(change, self.switches) != change]
+        tries = [wanted, *([change] for change in wanted if len(wanted) > 1)]
+        realized = recipe
+        for changes in tries if wanted else ():
+            if self.elapsed() > until:
+                break
+            other = Recipe(
+                tuple(_switched(each, self.switches) if each in changes else each for each in realized)
+            )
+            if self._is_done(other):
+                realized = other
+            if changes is wanted and realized == other:
+                break
+        if recipe in self.profiles:
+            self.profiles[realized] = self.profiles[recipe]
+        return realized
+
+    def _is_done(self, recipe: Recipe) -> bool:
+        """Whether the switches of a recipe do what their changes would, and the gate is kept."""
+        by_script = [change for change in recipe if change.arguments]
+        try:
+            with self.accounting.spent_on("patch"):
+                trial = self.runner.timed(recipe, 0)
+            numerics = numerics_of(recipe, self.loop_profile or LoopProfile())
+            is_same = self.gate(Recipe(), recipe, numerics).word != "failed"
+        except TrialFailed:
+            return False
+        for change in by_script:
+            if trial.result.compile_seconds and optimization.load(change.name).compiles:
+                self.accounting.add_compile(str(change), trial.result.compile_seconds)
+        given = set[str]().union(*(optimization.load(change.name).given_facts for change in by_script))
+        return is_same and given & FACTS <= set(trial.result.effects)
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The loop profile under a recipe: one process that leaves parts of the step out, in turns.
@@ -87,7 +120,7 @@ class TrialEvaluator:
     def _diagnosed(self, recipe: Recipe) -> LoopProfile:
         began = self.elapsed()
         seconds = min(DIAGNOSIS, DIAGNOSIS_SHARE * self.budget)
-        started = self.runner.start(recipe, mode="diagnose", seconds=seconds)
+        started = self.runner.start(self._as_run(recipe), mode="diagnose", seconds=seconds)
         with self.runner.accounting.spent_on("diagnose"), started as running:
             running.wait()
             result = self.runner.finish(running)
@@ -121,9 +154,13 @@ class TrialEvaluator:
         Raises:
             TrialFailed: the candidate does not run.
         """
-        if candidate not in self.gates:
-            with self.runner.accounting.spent_on("gate"):
-                self.gates[candidate] = self._gate_runner.gate(candidate, numerics)
+        while candidate not in self.gates:
+            try:
+                with self.runner.accounting.spent_on("gate"):
+                    self.gates[candidate] = self._gate_runner.gate(self._as_run(candidate), numerics)
+            except TrialFailed as failed:
+                if not self._is_mended([*candidate], failed):
+                    raise
         return self.gates[candidate]
 
     @cached_property
@@ -133,9 +170,55 @@ class TrialEvaluator:
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Rounds in one process if every difference can be switched there, else in alternating fresh ones.
 
+        A line of the script that crashes is mended, where that is known; else the changes are left to the
+        script's own switches, if it has any.
+
         Raises:
             TrialFailed: the candidate does not run.
         """
+        new = [change for change in candidate if change not in incumbent]
+        while True:
+            try:
+                yield from self._rounds(self._as_run(incumbent), self._as_run(candidate), fresh=fresh)
+            except TrialFailed as failed:
+                if self._is_mended(new, failed) or self._is_left_to_script(new, failed):
+                    continue
+                raise
+            return
+
+    def _is_mended(self, new: list[Change], failed: TrialFailed) -> bool:
+        """Whether the line that has crashed is mended from now on, with any of a recipe's new changes."""
+        result = self.runner.newest
+        wanted = mends.needed(result.error, result.traceback) if failed.kind == "crashed" else None
+        if wanted is None or len(self.mends) >= MOST_MENDS:
+            return False
+        names, sources = {change.name for change in new}, Sources((), main_file(self))
+        try:
+            for each in (*self.mends, wanted):
+                sources.mend(each, "")
+            self.runner.mended = sources.patched(self.runner.folder / f"mended-{len(self.mends)}")
+        except (CannotEdit, DoesNotApply):
+            return False
+        self.mends[wanted] = names
+        self.runner.needs_mending |= names
+        return True
+
+    def _as_run(self, recipe: Recipe) -> Recipe:
+        """The recipe as trials apply it."""
+        return Recipe(tuple(self._by_script.get(change, change) for change in recipe))
+
+    def _is_left_to_script(self, new: list[Change], failed: TrialFailed) -> bool:
+        """Whether any of the new changes of a recipe that does not run is left to the script from now on."""
+        if failed.kind not in ("crashed", "refused", "no_steps"):
+            return False
+        by_script = {
+            change: _switched(change, self.switches) for change in new if change not in self._by_script
+        }
+        by_script = {change: other for change, other in by_script.items() if other != change}
+        self._by_script |= by_script
+        return bool(by_script)
+
+    def _rounds(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool) -> Iterator[Round]:
         is_live = not fresh and self._is_live(incumbent, candidate)
         if is_live:
             yield from self._live_rounds(incumbent, candidate)
@@ -154,7 +237,7 @@ class TrialEvaluator:
         if self.choice.goal == "memory":  # peaks are those of processes
             return False
         differing = set(incumbent.changes) ^ set(candidate.changes)
-        is_live = all(optimization.load(change.name).live for change in differing)
+        is_live = all(optimization.load(each.name).live and not each.arguments for each in differing)
         return self.runner.newest.world <= 1 and is_live
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
@@ -198,165 +281,17 @@ class TrialEvaluator:
             raise failure
 
 
-class GateRunner:
-    """Runs the gates of a session, with the results of the script as it is as its cache."""
-
-    def __init__(self, runner: TrialRunner, loop_profile: LoopProfile) -> None:
-        self._runner, self._loop_profile = runner, loop_profile
-        self._home = runner.folder / "captures"
-        self._home.mkdir(exist_ok=True)
-        step = loop_profile.step
-        self._steps = SLOW_STEPS if step > SLOW else STEPS
-        # Double precision has no fast kernels: a large batch is cut, the same for all.
-        is_cut = step > QUICK and loop_profile.batch > FEWEST_SAMPLES
-        cut = max(FEWEST_SAMPLES, round(loop_profile.batch * QUICK / max(step, QUICK)))
-        self._most_samples = cut if is_cut else None
-        seconds = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
-        self._batches = max(4, min(BATCHES, int(LONGEST_DATA / seconds)))
-        self._rounded: dict[tuple[Rounding, int], NumericsComparison | None] = {}
-
-    def gate(self, recipe: Recipe, numerics: str) -> Gate:
-        """The gate of a recipe.
-
-        Args:
-            numerics: class of the newest change; the most far-reaching of the recipe's classes counts.
-
-        Raises:
-            TrialFailed: the recipe does not run, or the script as it is does not.
-        """
-        classes = {numerics, numerics_of(recipe, self._loop_profile)}
-        self._base()
-        reference = None
-        if "reassociated" in classes and "precision" not in classes:
-            reference = self._double
-        half = _half(recipe) if "precision" in classes else None
-        judged = partial(self._judged, recipe, classes, reference, half)
-        gate = judged()
-        if gate.word == "failed" and any(optimization.load(name).compiles for name in recipe.names):
-            # Compiled code draws other random numbers: asked with those of eager code where it can matter.
-            gate = judged(eager_draws=True)
-        return gate
-
-    def _judged(
-        self,
-        recipe: Recipe,
-        classes: set[str],
-        reference: str | None,
-        half: Rounding | None,
-        *,
-        eager_draws: bool = False,
-    ) -> Gate:
-        rounded = self._roundings(half, 1)
-        comparison = self._capture(
-            recipe, compare=self._file("base"), reference=reference, eager_draws=eager_draws
-        )
-        is_of_data = any(optimization.load(name).needs & _OF_DATA for name in recipe.names)
-        judged = partial(
-            judge,
-            classes,
-            comparison,
-            samples=self._samples(recipe) if is_of_data else None,
-            needs_samples=is_of_data,
-        )
-        gate = judged(rounded=rounded)
-        if gate.word != "passed":
-            # How the script differs from itself only ever grants something: run where that can matter.
-            samples_again = self._repeated_samples if is_of_data else None
-            judged = partial(judged, again=self._repeated, samples_again=samples_again)
-            gate = judged(rounded=rounded)
-        if gate.word == "failed" and half is not None:
-            # Draws of their own, run only where they can matter: one of them may have spared this tensor.
-            gate = judged(rounded=self._roundings(half, DRAWS))
-        for draws in (1, DRAWS):
-            if gate.word == "failed" and gate.numerics == "reassociated":
-                # As well: an activation near zero may have changed its sign, in one draw or in another.
-                gate = judged(perturbed=self._roundings("last_bits", draws))
-        return gate
-
-    # The script as it is.
-
-    def _base(self) -> None:
-        """Captures batches and the initial state, too."""
-        if not Path(self._file("base")).is_file():
-            self._capture(Recipe(), write=self._file("base"))
-
-    @cached_property
-    def _repeated(self) -> NumericsComparison | None:
-        """Against its first run: the script's own non-determinism."""
-        return self._capture(Recipe(), compare=self._file("base"))
-
-    @cached_property
-    def _double(self) -> str | None:
-        """The file of its numerics in double precision; None where it does not run so."""
-        with suppress(TrialFailed):
-            self._capture(Recipe(), write=self._file("double"), double=True)
-            return self._file("double") if Path(self._file("double")).is_file() else None
-        return None
-
-    def _roundings(self, rounding: Rounding | None, draws: int) -> tuple[NumericsComparison, ...]:
-        """The effect of rounded activations alone, a draw each; empty where it does not run so."""
-        if rounding is None:
-            return ()
-        simulated = (self._rounding(rounding, draw) for draw in range(draws))
-        return tuple(each for each in simulated if each is not None)
-
-    def _rounding(self, rounding: Rounding, draw: int = 0) -> NumericsComparison | None:
-        key = rounding, draw
-        if key not in self._rounded:
-            self._rounded[key] = None
-            with suppress(TrialFailed):
-                self._rounded[key] = self._capture(
-                    Recipe(), compare=self._file("base"), rounds=rounding, draw=draw
-                )
-        return self._rounded[key]
-
-    # The loader alone.
-
-    def _samples(self, recipe: Recipe) -> NumericsComparison | None:
-        """With the recipe, against the script's own."""
-        base = self._file("samples")
-        if not Path(base).is_file():
-            self._run(Recipe(), CapturePlan(write=base, samples=self._batches))
-        return self._run(recipe, CapturePlan(compare=base, samples=self._batches))
-
-    @cached_property
-    def _repeated_samples(self) -> NumericsComparison | None:
-        """The script's own, once more."""
-        return self._run(Recipe(), CapturePlan(compare=self._file("samples"), samples=self._batches))
-
-    # Trials.
-
-    def _file(self, name: str) -> str:
-        return str(self._home / f"{name}.pt")
-
-    def _capture(self, recipe: Recipe, **settings: Any) -> NumericsComparison | None:
-        """Capture steps on the captured batches; a comparison, where `compare` names a file.
-
-        Only what others are compared with is written: captures of large models are large.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
-        plan = CapturePlan(
-            batches=self._file("capture"),
-            steps=self._steps,
-            most=self._most_samples,
-            **settings,
-        )
-        return self._run(recipe, plan)
-
-    def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison | None:
-        began = self._runner.elapsed()
-        with self._runner.start(recipe, mode="gate", capture=capture, settle=1, seed=0) as running:
-            running.wait()
-            result = self._runner.finish(running)
-            comparison = running.document(NumericsComparison)
-        self._runner.accounting.gate_trial = self._runner.elapsed() - began
-        is_empty = comparison is None or not (comparison.steps or capture.samples)
-        if is_empty and (running.hung or result.ended in ("raised", "died", "memory")):
-            raise self._runner.failure(result, running)
-        return comparison
+def _switched(change: Change, known: list[Switch]) -> Change:
+    """The change as the script's own switch does it; itself where there is none."""
+    words = switches.arguments_of(change, known)
+    return replace(change, options={**change.options, "arguments": words}) if words else change
 
 
-def _half(recipe: Recipe) -> Rounding:
-    return "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
+def main_file(evaluator: TrialEvaluator) -> str:
+    """The script's main file. Behind a command such as torchrun, and for a module, the file with the loop."""
+    source = evaluator.runner.program.subject.source
+    if source.endswith(".py") and Path(source).is_file():
+        return str(Path(source).resolve())
+    sites = evaluator.loop_profile.sites if evaluator.loop_profile else ()
+    kinds = ("fetch", "step", "backward", "forward", "optimizer")
+    return next((site.file for kind in kinds for site in sites if site.kind == kind), "")

@@ -156,6 +156,7 @@ class TrialRunner:
         newest: account of the last trial that imported torch: device, versions, ranks.
         race_until: seconds of the session after which no race may run on, whatever it waits for.
         ends: seconds of the session after which no trial may run on: its budget.
+        mended, needs_mending: files in place of the user's, by path, and names of the changes that need them.
     """
 
     def __init__(
@@ -174,6 +175,8 @@ class TrialRunner:
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by
         self.race_until = self.ends = math.inf
+        self.mended: dict[str, str] = {}
+        self.needs_mending: set[str] = set()
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
         self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
@@ -206,6 +209,9 @@ class TrialRunner:
     def plan(self, recipe: Recipe, **settings: Any) -> TrialPlan:
         """The plan of the next trial."""
         folder = self.folder / f"trial-{next(self._numbers)}"
+        names = {each["name"] for part in (recipe.to_json(), *settings.get("arms", ())) for each in part}
+        mended = self.mended if names & self.needs_mending else {}
+        settings["sources"] = {**mended, **settings.get("sources", {})}
         return TrialPlan(
             folder=str(folder),
             base=recipe.to_json(),

@@ -20,6 +20,9 @@ def main() -> int:
     words = [word for word in sys.argv[1:2] if word != "-u"] + sys.argv[2:]
     if plan is None or not words:
         sys.exit("this is for `laptime tune SCRIPT`")
+    arguments = [word for change in plan.base for word in change.get("options", {}).get("arguments", ())]
+    if arguments and words[-len(arguments) :] != arguments:  # torchrun hands them on to its ranks
+        words += arguments
     is_module = words[0] == "-m"
     pid = os.getpid()
     process = TrialProcess(plan)

@@ -38,10 +38,6 @@ class Asked:
         ast.parse("\n".join([*imports, code]))
         self.asked.append(("define", code, *imports))
 
-    def define_on_device(self, code: str, seen: str) -> None:
-        ast.parse(code.format(device=seen))
-        self.asked.append(("define_on_device", code, seen))
-
     def after_model(self, statement: str) -> None:
         ast.parse(statement.replace("{model}", "net"))
         self.asked.append(("after_model", statement))

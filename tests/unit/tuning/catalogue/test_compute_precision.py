@@ -325,3 +325,21 @@ def test_convolutions_over_volumes_are_left_alone() -> None:
     optimization.load("channels_last").apply(loop, {})
     assert net[0].weight.is_contiguous()
     assert not net[1].weight.is_contiguous()
+
+
+def test_a_forward_pass_in_bfloat16_gives_float32_and_leaves_other_types_alone() -> None:
+    import torch
+
+    from laptime.tuning.catalogue._inserted.in_bfloat16 import in_bfloat16
+
+    net, seen = small(), []
+    net[0].register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    plain = net.forward
+    net.forward = in_bfloat16(lambda x: {"out": plain(x), "kept": x.long(), "name": "a"}, "cpu")
+    found = net(torch.ones(2, 6))
+    assert seen == [torch.bfloat16]
+    assert found["out"].dtype == torch.float32
+    assert found["kept"].dtype == torch.int64
+    assert found["name"] == "a"
+    found["out"].square().mean().backward()
+    assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in net.parameters())

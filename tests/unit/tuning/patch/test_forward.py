@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.sources import Sources
 
 AROUND = 'script.around_forward("with region():")'
@@ -305,3 +305,30 @@ def test_the_kind_of_device_is_written_or_asked_for(
     sources = loop(script, text)
     sources.device = ""
     assert "with region(next(model.parameters()).device.type):" in edited(sources, code)
+
+
+def test_where_the_call_has_no_statement_the_forward_pass_itself_is_in_bfloat16(
+    script: Callable[..., Sources],
+) -> None:
+    text = """
+        import torch
+        model = Net()
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            if x.size(0): criterion(model(x), y).backward()
+            opt.step()
+        """
+    sites = [
+        ("forward", "model(x)", {"expression": "model"}),
+        ("backward", "criterion(model(x), y).backward("),
+        ("optimizer", "torch.optim.SGD", {"detail": "SGD"}),
+        ("model", "opt = torch.optim", {"expression": "model"}),
+    ]
+    sources = script(text, *sites)
+    sources.apply(Change("bf16_autocast"))
+    (file,) = sources.files.values()
+    wanted = "model.forward = in_bfloat16(model.forward, next(model.parameters()).device.type)\n"
+    assert wanted in file.text
+    assert file.text.index("lr=0.1") < file.text.index(wanted) < file.text.index("for x, y")
+    assert "if x.size(0): criterion(model(x), y).backward()\n" in file.text
+    assert file.text.count("def in_bfloat16(") == file.text.count("import torch\n") == 1

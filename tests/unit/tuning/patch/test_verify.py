@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from laptime.tuning.patch import diff as verify
-from laptime.tuning.patch.diff import DoesNotApply, applies, hunks, lines, patched, unified
+from laptime.tuning.patch import diff
+from laptime.tuning.patch.diff import DoesNotApply, hunks, lines, patched, unified
 
 PAIRS = [
     ("a\nb\nc\n", "a\nB\nc\n"),
@@ -34,8 +35,7 @@ def test_what_was_diffed_applies_and_gives_the_new_text(tmp_path: Path, old: str
     (root / "dir").mkdir(parents=True)
     (root / "dir" / "a b.py").write_bytes(old.encode())
     text = diff_of(old, new)
-    assert applies(text, root)
-    written = patched(text, root, tmp_path / "into")
+    written = patched(text, {root / "dir" / "a b.py": new}, root, tmp_path / "into")
     assert written == {str(root / "dir" / "a b.py"): str(tmp_path / "into" / "dir" / "a b.py")}
     assert (tmp_path / "into" / "dir" / "a b.py").read_bytes() == new.encode()
     assert (root / "dir" / "a b.py").read_bytes() == old.encode()
@@ -60,34 +60,47 @@ def test_git_and_patch_agree(tmp_path: Path, old: str, new: str) -> None:
 
 def test_a_diff_of_another_text_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("other\n")
-    text = diff_of("a\n", "b\n", "a.py")
-    assert not applies(text, tmp_path)
-    with pytest.raises(DoesNotApply, match=r"a.py, line 1, is not `a`"):
-        patched(text, tmp_path, tmp_path / "into")
+    with pytest.raises(DoesNotApply, match=r"a\.py"):
+        patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
+
+
+def test_a_diff_that_makes_something_else_does_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a\n")
+    with pytest.raises(DoesNotApply, match="something else"):
+        patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "c\n"}, tmp_path, tmp_path / "into")
 
 
 def test_nothing_does_not_apply(tmp_path: Path) -> None:
-    assert not applies("", tmp_path)
-    assert not applies(diff_of("a\n", "b\n", "missing.py"), tmp_path)
+    with pytest.raises(DoesNotApply, match="nothing"):
+        patched("", {}, tmp_path, tmp_path / "into")
+    missing = {tmp_path / "missing.py": "b\n"}
+    with pytest.raises(DoesNotApply, match="nothing"):
+        patched(diff_of("a\n", "b\n", "missing.py"), missing, tmp_path, tmp_path / "into")
 
 
 def test_a_path_outside_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a\n")
     inner = tmp_path / "inner"
     inner.mkdir()
-    text = diff_of("a\n", "b\n", "../a.py")
-    assert not applies(text, inner)
-    with pytest.raises(DoesNotApply, match="outside"):
-        patched(text, inner, tmp_path / "into")
+    with pytest.raises(DoesNotApply):
+        patched(diff_of("a\n", "b\n", "../a.py"), {tmp_path / "a.py": "b\n"}, inner, tmp_path / "into")
+    assert (tmp_path / "a.py").read_text() == "a\n"
 
 
-def test_without_git_patch_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("there", [("git", "patch"), ("patch",), ()])
+def test_without_git_patch_is_asked_and_without_both_the_text_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[str, ...]
+) -> None:
     (tmp_path / "a.py").write_text("a\n")
     asked = []
-    real = verify._succeeds
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "git" else f"/usr/bin/{name}")
-    monkeypatch.setattr(
-        verify, "_succeeds", lambda command, folder: asked.append(command[0]) or real(command, folder)
-    )
-    assert applies(diff_of("a\n", "b\n", "a.py"), tmp_path)
-    assert asked == ["patch"]
+    real = subprocess.run
+
+    def run(command: list[str], **settings: Any) -> Any:
+        asked.append(command[0])
+        return real(command, **settings)
+
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in there else None)
+    monkeypatch.setattr(diff.subprocess, "run", run)
+    copies = patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
+    assert [Path(copy).read_text() for copy in copies.values()] == ["b\n"]
+    assert asked == list(there[:1])

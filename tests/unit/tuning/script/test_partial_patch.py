@@ -21,7 +21,7 @@ from laptime.tuning.script import subject
 from laptime.tuning.script.final_set import PatchWriter, contradicted
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_process import LONGEST_ERROR, crash
-from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
+from laptime.tuning.script.trial_runner import TimedTrial, TrialAccounting, TrialPair
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session.subject import Record
 from laptime.tuning.trial.messages import TrialResult
@@ -44,8 +44,10 @@ def searched(recipe: Recipe) -> SearchResult:
 
 def session(tmp_path: Path) -> tuple[subject.ScriptSubject, Record, Any]:
     program = SimpleNamespace(subject=RunSubject(target="train.py", source=str(tmp_path / "train.py")))
-    runner = SimpleNamespace(program=program, race_until=0.0)
-    evaluator: Any = SimpleNamespace(runner=runner, profiles={}, loop_profile=None)
+    runner = SimpleNamespace(program=program, race_until=0.0, accounting=TrialAccounting())
+    evaluator: Any = SimpleNamespace(
+        runner=runner, profiles={}, loop_profile=None, by_switches=lambda recipe, until: recipe
+    )
     request = TuneRequest(program="train.py", patch=tmp_path / "train.laptime.patch")
     record = Record(LiveRun("tune", ignore), request, lambda: 0.0)
     return subject.ScriptSubject(request, evaluator), record, evaluator

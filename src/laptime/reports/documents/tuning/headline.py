@@ -121,7 +121,7 @@ def _gain(tuning: Tuning) -> str:
 
 def _place(tuning: Tuning) -> str:
     """What has the changes that were kept, "" where nothing was handed back."""
-    if tuning.server is not None:
+    if tuning.server is not None or (tuning.patch.command and not tuning.patch.path):
         return "command line" if tuning.recipe else ""
     return "patch" if tuning.patch.path else "folder" if tuning.model and tuning.model.folder else ""
 
@@ -235,6 +235,7 @@ def _enough(tuning: Tuning, outcome: tuned.Outcome) -> str:
 def _found(run: Run, tuning: Tuning) -> list[str]:
     """What puts the final set to use, and what checks it again: of a session, not of such a check."""
     apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
+    apply += [_words.printable(tuning.patch.command)] if tuning.patch.command else []
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
     if tuning.server is not None:
         apply, verify = [_words.printable(tuning.server.command)], [f"laptime verify {run.id}"]

@@ -32,7 +32,7 @@ _MOST_SYNCS = 3
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
     """The gate, the patch, and what is only suggested."""
     rows = [("gate", text)] if (text := gate_result(tuning.gate)) else []
-    rows += [row for row in facts(tuning) if row[0] in ("patch", "left out")]
+    rows += [row for row in facts(tuning) if row[0] in ("patch", "run it as", "left out")]
     ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
     return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
 
@@ -78,6 +78,7 @@ def facts(tuning: Tuning) -> list[tuple[str, str]]:
     if made.path:
         hunks = ", ".join(made.hunks)
         rows.append(("patch", f"{made.path}: {count(len(made.hunks), 'change')}: {hunks}"))
+    rows += [("run it as", made.command)] if made.command else []
     rows += [("left out", f"{name}: {why}") for name, why in made.left_out.items()]
     if results := _trial_run(tuning):
         has_run = made.speedup is not None or made.same_losses is not None

@@ -49,7 +49,9 @@ class ActiveChanges:
             own = load(name)
             if live and not own.live:
                 loop.refuse("it can only be on from the start of a process")
-            own.apply(loop, dict(change.get("options") or {}))
+            options = dict(change.get("options") or {})
+            if not options.get("arguments"):  # else the script does it itself
+                own.apply(loop, options)
         except (CannotApply, LaptimeError) as refusal:
             self.refuse(loop, str(refusal))
             return None

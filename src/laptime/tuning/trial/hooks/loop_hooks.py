@@ -120,6 +120,7 @@ class LoopHooks(StepFinder):
         self._ended_steps = 0
         self._source = ""
         self._is_over = False
+        self._stop_looking: Callable[[], Any] = lambda: None
         self._is_grad_enabled: Callable[[], bool] = lambda: True
 
     def install(self) -> None:
@@ -135,6 +136,7 @@ class LoopHooks(StepFinder):
     def undo(self) -> None:
         """Give everything back; `result.left` says what could not be. Safe to call twice."""
         self._keep_still()
+        self._stop_looking()
         self.region.leave()
         self.take_off(list(self.changes.changes))
         self._torch_hooks.undo()
@@ -275,7 +277,23 @@ class LoopHooks(StepFinder):
         if is_trained and self._ended_steps >= self.plan.settle and not self.result.effects:
             seen = [facts.of_models(self.models), facts.of_optimizers(self.optimizers), facts.of_torch()]
             seen += [facts.of_loader(loader) for loader in self.loaders[-1:]]
-            self.result.effects = sorted(set().union(*seen, ["autocast"] * facts.is_autocast()))
+            self.result.effects = sorted(set().union(*seen))
+            self._look_inside(module)
+
+    def _look_inside(self, module: Any) -> None:
+        """Whether autocast is on where a leaf of the model computes: `forward` itself may enter it."""
+        leaves = (leaf for leaf in module.modules() if next(leaf.children(), None) is None)
+        leaf = next((leaf for leaf in leaves if leaf._parameters), None)
+
+        def look(*_: Any) -> None:
+            self._stop_looking()
+            if facts.is_autocast():
+                self.result.effects = sorted({*self.result.effects, "autocast"})
+
+        if leaf is None or "compiled" in self.result.effects:  # a hook would compile the model once more
+            look()
+        else:
+            self._stop_looking = leaf.register_forward_pre_hook(look).remove
 
     def _can_train(self, module: Any) -> bool:
         """Whether it has parameters to train: a transform, a loss and a frozen teacher begin no step."""

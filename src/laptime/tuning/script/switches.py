@@ -1,0 +1,287 @@
+"""A script's own switches: options of its command line that mean a change of the catalogue.
+
+They are read in the source, by their names; nothing of the script runs for it. Read are argparse and what is
+called like it, click, fire, dataclasses that become options, TrainingArguments of transformers, nanoGPT's
+configurator and the configuration files of Hydra. Whether a switch does what its name says shows in
+trials alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from laptime.tuning import optimization
+from laptime.tuning.optimization import Change, Optimization
+
+MOST_FILES = 60
+"""Files of the user that are read: the script and what it imports, breadth first."""
+OFF = (False, None, 0, "", "False", "false", "no", "none", "off")
+TRAINING_ARGUMENTS = {
+    "bf16": False, "fp16": False, "tf32": None, "torch_compile": False, "optim": "adamw_torch",
+    "dataloader_num_workers": 0, "dataloader_pin_memory": True, "dataloader_persistent_workers": False,
+    "dataloader_prefetch_factor": None, "gradient_checkpointing": False,
+}  # fmt: skip
+"""Options by default that transformers.TrainingArguments gives every script that parses it."""
+USED_AS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "fused")
+"""Arguments of loaders and optimizers that tell what a value is for that goes into them."""
+PARSED = re.compile(r"\b(HfArgumentParser|simple_parsing|tyro|Tap|pyrallis|datargs)\b")
+"""Libraries that make options of a dataclass."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """An option of the script's command line.
+
+    Attributes:
+        name: as it is typed: `--amp`, `trainer.precision`.
+        form: how a value is given: behind the name ("value"), behind "=", or not at all ("flag").
+        default: what it is where it is not given; `...` for what is computed. choices: values that it takes.
+        meaning: the name by which it is known where its own does not tell it.
+    """
+
+    name: str
+    form: str = "value"
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    meaning: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name by which it is known: `num_workers` of `--loader.num-workers`."""
+        return self.name.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
+
+    def words(self, value: str) -> list[str]:
+        """The words that give it this value."""
+        if self.form == "flag":
+            return [self.name]
+        return [f"{self.name}={value}"] if self.form == "=" else [self.name, value]
+
+    def value_for(self, own: Optimization, options: dict[str, Any]) -> str | None:
+        """The value that means a change; None where none does, or it has that one already."""
+        if "value" in options:
+            is_number = isinstance(self.default, int) and self.default is not True
+            value = str(options["value"])
+            return value if is_number and self.form != "flag" and value != str(self.default) else None
+        if self.form == "flag":
+            return "" if self.default in OFF else None
+        if named := [each for each in own.switch_values if each in map(str, self.choices)]:
+            return named[0] if named[0] != self.default else None
+        if self.choices and not set(self.choices) <= {0, 1, *OFF, "True", "true", "yes", "on"}:
+            return None
+        if self.default is ...:
+            return next(iter(own.switch_values), None)
+        if isinstance(self.default, str) and self.default not in OFF:
+            is_width = re.fullmatch(r"(float|fp|f)?(32|16)(-true)?", self.default)
+            start = _style(self.default) if is_width else f"{self.default}_"
+            alike = [each for each in own.switch_values if each.startswith(start)]
+            return alike[0] if alike and self.default not in own.switch_values else None
+        if self.default not in OFF:
+            return None
+        return "1" if type(self.default) is int else "true" if self.default == "false" else "True"
+
+
+def _style(default: str) -> str:
+    """How 16 bits of bfloat are written beside this name of 32 or 16 of float."""
+    return "bfloat" if default.startswith("float") else "bf16-" if default[:1].isdigit() else "bf16"
+
+
+def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
+    """The words that make the script do this change itself; none where no switch means it."""
+    own, known = optimization.load(change.name), list(switches)
+    if not own.switch or set(change.options) - {"value"}:
+        return []
+    for switch in known:
+        if re.fullmatch(own.switch, switch.meaning or switch.key):
+            value = switch.value_for(own, change.options)
+            if value is not None:
+                return switch.words(value) + _with_dtype(switch, own, known)
+    return []
+
+
+def _with_dtype(switch: Switch, own: Optimization, switches: list[Switch]) -> list[str]:
+    """Of a flag for mixed precision beside which another option has the type: that, too."""
+    other = next((each for each in switches if each.key == f"{switch.key}_dtype"), None)
+    value = other.value_for(own, {}) if other is not None and switch.form == "flag" else None
+    return other.words(value) if other is not None and value else []
+
+
+# Reading
+
+
+def read(main: str, folders: Iterable[Path] = ()) -> list[Switch]:
+    """Switches of a script and of the user's modules that it imports, the script's own first.
+
+    Args:
+        main: path of the script, "" where it is not known. folders: where its modules are looked for, beside
+            its own folder.
+    """
+    found: dict[str, Switch] = {}
+    uses: dict[str, str] = {}
+    for path, tree in _files(main, folders):
+        uses |= _uses(tree)
+        for switch in [*_declared(tree), *_of_functions(tree), *_of_classes(tree), *_configured(path, tree)]:
+            found.setdefault(switch.name, switch)
+    return [replace(switch, meaning=uses.get(switch.key, "")) for switch in found.values()]
+
+
+def _uses(tree: ast.Module) -> dict[str, str]:
+    """What options are for by where their values go: `threads` of `DataLoader(num_workers=opt.threads)`."""
+    uses = {}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        for given in call.keywords:
+            used = getattr(given.value, "attr", getattr(given.value, "id", ""))
+            is_autocast = given.arg == "enabled" and "autocast" in ast.unparse(call.func)
+            if used and (is_autocast or given.arg in USED_AS):
+                uses[used.lower()] = "amp" if is_autocast else str(given.arg)
+    return uses
+
+
+def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Module]]:
+    waiting = [Path(main)] if main.endswith(".py") else []
+    seen = set(waiting)
+    homes = [*(path.parent for path in waiting), *folders]
+    for path in waiting:  # grows meanwhile
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue
+        yield path, tree
+        for name in _imported(tree):
+            inner = Path(*name.split("."))
+            places = (
+                home / each
+                for home in (path.parent, *homes)
+                for each in (inner.with_suffix(".py"), inner / "__init__.py")
+            )
+            place = next((each for each in places if each.is_file()), None)
+            if place is not None and place not in seen and len(seen) < MOST_FILES:
+                seen.add(place)
+                waiting.append(place)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            lead = f"{node.module}." if node.module else ""
+            yield from (lead + alias.name for alias in node.names if alias.name != "*")
+            yield from [node.module] if node.module else []
+
+
+def _declared(tree: ast.Module) -> Iterator[Switch]:
+    """Calls that declare an option: add_argument and click.option with its name in front, absl's DEFINE_."""
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        names = [each for each in map(_literal, call.args) if isinstance(each, str)]
+        given = {each.arg: each.value for each in call.keywords if each.arg}
+        default, action = _literal(given.get("default")), _literal(given.get("action"))
+        options = [name for name in names if name.startswith("--")] or [
+            name for name in names if re.fullmatch(r"-\w+", name)
+        ]
+        if last in ("add_argument", "add", "add_arg", "option") and options:
+            name, _, negation = options[0].partition("/")
+            choices = _literal(given.get("choices"))
+            is_optional = _literal(given.get("nargs")) == "?" and "const" in given
+            is_switch = action == "store_true" or "BooleanOptionalAction" in ast.dump(
+                given.get("action", call.func)
+            )
+            is_flag = negation or _literal(given.get("is_flag")) is True or is_optional or is_switch
+            if isinstance(action, str) and action not in ("store_true", "store"):
+                continue  # store_false, count, append ... mean something else
+            kind = getattr(given.get("type"), "id", "")
+            if kind == "int" and isinstance(default, str) and default.isdigit():
+                default = int(default)
+            yield Switch(
+                name,
+                "flag" if is_flag else "value",
+                default,
+                tuple(choices) if isinstance(choices, list | tuple) else (),
+            )
+
+
+def _of_functions(tree: ast.Module) -> Iterator[Switch]:
+    """Parameters of a function that fire makes options of."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    fired = {ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func) in ("fire.Fire", "Fire")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name in fired:
+            arguments = [*node.args.posonlyargs, *node.args.args]
+            defaults = zip(arguments[::-1], node.args.defaults[::-1], strict=False)
+            for argument, value in [
+                *defaults,
+                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+            ]:
+                yield Switch(f"--{argument.arg}", "=", _literal(value))
+
+
+def _of_classes(tree: ast.Module) -> Iterator[Switch]:
+    """Fields of dataclasses that a library makes options of; TrainingArguments has fields of its own."""
+    source = ast.unparse(tree)
+    if not PARSED.search(source):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for field in node.body:
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                    given = {each.arg: each.value for each in getattr(field.value, "keywords", ())}
+                    default = _literal(given.get("default", field.value))
+                    yield Switch(f"--{field.target.id}", "flag" if default is False else "value", default)
+    if "HfArgumentParser" in source and "TrainingArguments" in source:
+        for name, default in TRAINING_ARGUMENTS.items():
+            yield Switch(f"--{name}", "flag" if default is False else "value", default)
+
+
+def _configured(path: Path, tree: ast.Module) -> Iterator[Switch]:
+    """Variables of a script that runs nanoGPT's configurator; keys of Hydra's configuration files."""
+    source = ast.unparse(tree)
+    if re.search(r"exec\(open\(.*configurator", source):
+        for variable in tree.body:
+            if isinstance(variable, ast.Assign) and isinstance(variable.targets[0], ast.Name):
+                yield Switch(f"--{variable.targets[0].id}", "=", _literal(variable.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+            given = {each.arg: _literal(each.value) for each in node.keywords}
+            folder, name = given.get("config_path"), given.get("config_name")
+            if isinstance(folder, str) and isinstance(name, str):
+                yield from _keys(path.parent / folder / f"{name.removesuffix('.yaml')}.yaml")
+
+
+def _keys(path: Path) -> Iterator[Switch]:
+    """Values of a YAML file by their dotted keys, those of the groups in its folder that it names as well."""
+    import yaml
+
+    def values(lead: str, node: Any) -> Iterator[Switch]:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield from values(f"{lead}.{key}" if lead else str(key), value)
+        elif lead and not isinstance(node, list):
+            yield Switch(lead, "=", node)
+
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except (OSError, yaml.YAMLError):
+        return
+    if not isinstance(document, dict):
+        return
+    for entry in document.pop("defaults", None) or ():
+        if isinstance(entry, dict):
+            for group, name in entry.items():
+                other = path.parent / str(group) / f"{name}.yaml"
+                yield from (Switch(f"{group}.{each.name}", "=", each.default) for each in _keys(other))
+    yield from values("", document)
+
+
+def _literal(node: ast.expr | None) -> Any:
+    """The value of a literal; `...` for what is computed, None where nothing is."""
+    if node is None:
+        return None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return ...
