@@ -269,3 +269,13 @@ def test_verify_exits_with_1_when_it_no_longer_holds(
     assert "train.py" in verdict + script + ended.out
     words = {0: "still holds: 2.31x", 1: "no longer holds: ", 3: "undecided  ", 130: "interrupted: "}
     assert verdict.startswith(words[code])
+
+
+def test_an_option_of_ours_behind_the_script_is_noted_unless_the_script_knows_it(
+    laptime: Laptime, fake: Any
+) -> None:
+    fake(tunings.full())
+    Path("train.py").write_text('parser.add_argument("--name")\n')
+    ended = laptime("tune", "--no-save", "train.py", "--name", "mine", "-o", "x.json", "--lr", "0.1")
+    assert ended.err.count("note: ") == 1
+    assert "note: -o goes to train.py, which does not know it" in ended.err

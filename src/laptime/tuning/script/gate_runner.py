@@ -19,7 +19,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
+from laptime.tuning.trial.messages import INCOMPLETE, CapturePlan, NumericsComparison
 
 Rounding = Literal["bfloat16", "float16", "last_bits"]
 """What activations and their gradients are rounded to."""
@@ -196,8 +196,11 @@ class GateRunner:
             comparison = running.document(NumericsComparison)
         self._runner.accounting.gate_trial = self._runner.elapsed() - began
         is_empty = comparison is None or not (comparison.steps or capture.samples)
-        if is_empty and (running.hung or result.ended in ("raised", "died", "memory")):
+        incomplete = next((note for note in result.notes if note.startswith(INCOMPLETE)), "")
+        if is_empty and (running.hung or result.error or result.ended in ("raised", "died", "memory")):
             raise self._runner.failure(result, running)
+        if is_empty and incomplete:
+            raise TrialFailed("crashed", f"no step was captured: {incomplete.removeprefix(INCOMPLETE)}")
         return comparison
 
 

@@ -129,6 +129,16 @@ def read(main: str, folders: Iterable[Path] = ()) -> list[Switch]:
     return [replace(switch, meaning=uses.get(switch.key, "")) for switch in found.values()]
 
 
+def words(main: str) -> set[str]:
+    """All texts of a script and of its modules: options that it does not know are not among them."""
+    return {
+        node.value
+        for _, tree in _files(main, [Path.cwd()])
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
 def _uses(tree: ast.Module) -> dict[str, str]:
     """What options are for by where their values go: `threads` of `DataLoader(num_workers=opt.threads)`."""
     uses = {}

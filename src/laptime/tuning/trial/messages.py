@@ -25,6 +25,8 @@ LIBRARIES = ("torch", "numpy", "torch._dynamo", "torchvision", "timm", "transfor
 """What a prepared interpreter imports before trials are forked, where the script has imported it; torch
 imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
+INCOMPLETE = "the result is incomplete: "
+"""How the note of a trial begins whose mode has failed."""
 _T = TypeVar("_T")
 
 

@@ -101,7 +101,7 @@ class TrialProcess:
         try:
             self._mode.finish()
         except Exception as error:  # the device may be what the script has failed with; the rest is written
-            self.result.notes.append(f"the result is incomplete: {type(error).__name__}: {error}")
+            self.result.notes.append(f"{messages.INCOMPLETE}{type(error).__name__}: {error}")
         if "torch" in sys.modules:
             self.result.torch = True
             self.result.imported = [name for name in messages.LIBRARIES if name in sys.modules]

@@ -235,13 +235,19 @@ def script(
     laptime tune script --only num_workers,channels_last train.py
     laptime tune script --dry-run train.py
     """
-    from laptime.tuning.script import subject  # not for `laptime tune --help`
+    from laptime.tuning.script import subject, switches  # not for `laptime tune --help`
 
     _refuse_tokens(context, outputs)
     request = requested(TuneRequest, context, given, program=program, arguments=[*arguments])
     request.check()
     if request.patch is not None:
         writable.file(request.patch, "--patch")
+    own = {flag for option in context.command.params for flag in option.opts if flag.startswith("-")}
+    known = switches.words(program)
+    for word in (word for word in arguments if word.partition("=")[0] in own - known):
+        (context.find_object(Voice) or Voice()).say(
+            f"note: {word} goes to {program}, which does not know it; options of laptime come before it"
+        )
     return carry_out(context, subject.tune, request, outputs, as_json=as_json)
 
 
