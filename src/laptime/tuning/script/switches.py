@@ -185,34 +185,23 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _declared(tree: ast.Module) -> Iterator[Switch]:
-    """Calls that declare an option: add_argument and click.option with its name in front, absl's DEFINE_."""
+    """Calls that declare an option, add_argument and click.option, with its name in front."""
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        names = [each for each in map(_literal, call.args) if isinstance(each, str)]
+        names = [each for each in map(_literal, call.args) if isinstance(each, str) and each[:1] == "-"]
+        if last not in ("add_argument", "add", "add_arg", "option") or not names:
+            continue
         given = {each.arg: each.value for each in call.keywords if each.arg}
-        default, action = _literal(given.get("default")), _literal(given.get("action"))
-        options = [name for name in names if name.startswith("--")] or [
-            name for name in names if re.fullmatch(r"-\w+", name)
-        ]
-        if last in ("add_argument", "add", "add_arg", "option") and options:
-            name, _, negation = options[0].partition("/")
-            choices = _literal(given.get("choices"))
-            is_optional = _literal(given.get("nargs")) == "?" and "const" in given
-            is_switch = action == "store_true" or "BooleanOptionalAction" in ast.dump(
-                given.get("action", call.func)
-            )
-            is_flag = negation or _literal(given.get("is_flag")) is True or is_optional or is_switch
-            if isinstance(action, str) and action not in ("store_true", "store"):
-                continue  # store_false, count, append ... mean something else
-            kind = getattr(given.get("type"), "id", "")
-            if kind == "int" and isinstance(default, str) and default.isdigit():
-                default = int(default)
-            yield Switch(
-                name,
-                "flag" if is_flag else "value",
-                default,
-                tuple(choices) if isinstance(choices, list | tuple) else (),
-            )
+        default, action, choices = (_literal(given.get(key)) for key in ("default", "action", "choices"))
+        if isinstance(action, str) and action not in ("store_true", "store"):
+            continue  # store_false, count, append ... mean something else
+        name, _, negation = next((each for each in names if each[:2] == "--"), names[0]).partition("/")
+        is_optional = _literal(given.get("nargs")) == "?" and "const" in given
+        is_switch = action is ... or action == "store_true" or _literal(given.get("is_flag")) is True
+        if getattr(given.get("type"), "id", "") == "int" and isinstance(default, str) and default.isdigit():
+            default = int(default)
+        form = "flag" if negation or is_optional or is_switch else "value"
+        yield Switch(name, form, default, tuple(choices) if isinstance(choices, list | tuple) else ())
 
 
 def _of_functions(tree: ast.Module) -> Iterator[Switch]:
@@ -222,11 +211,8 @@ def _of_functions(tree: ast.Module) -> Iterator[Switch]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name in fired:
             arguments = [*node.args.posonlyargs, *node.args.args]
-            defaults = zip(arguments[::-1], node.args.defaults[::-1], strict=False)
-            for argument, value in [
-                *defaults,
-                *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
-            ]:
+            pairs = [*zip(arguments[::-1], node.args.defaults[::-1], strict=False)]
+            for argument, value in [*pairs, *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]:
                 yield Switch(f"--{argument.arg}", "=", _literal(value))
 
 

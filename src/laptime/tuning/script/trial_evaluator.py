@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -65,25 +65,28 @@ class TrialEvaluator:
             return []
         return switches.read(main_file(self), [Path.cwd()])
 
+    def _switched(self, changes: Iterable[Change]) -> dict[Change, Change]:
+        """Changes as the script's own switches do them, of those that have one."""
+        found = {each: switches.arguments_of(each, self.switches) for each in changes}
+        return {
+            each: replace(each, options={**each.options, "arguments": words})
+            for each, words in found.items()
+            if words
+        }
+
     def by_switches(self, recipe: Recipe, until: float) -> Recipe:
         """The recipe, with those changes left to the script's own switches that these do as well.
 
         They are on at run time then, and the gate of the whole does not fail. until: second of the session
         after which no switch is tried.
         """
-        wanted = [change for change in recipe if _switched(change, self.switches) != change]
-        tries = [wanted, *([change] for change in wanted if len(wanted) > 1)]
-        realized = recipe
-        for changes in tries if wanted else ():
-            if self.elapsed() > until:
-                break
-            other = Recipe(
-                tuple(_switched(each, self.switches) if each in changes else each for each in realized)
-            )
-            if self._is_done(other):
+        realized = self._as_run(recipe)
+        wanted = self._switched(realized)
+        alone = [{change: other} for change, other in wanted.items()] if len(wanted) > 1 else []
+        for tried in [wanted, *alone] if wanted else []:
+            other = Recipe(tuple(tried.get(each, each) for each in realized))
+            if wanted.keys() & {*realized} and self.elapsed() <= until and self._is_done(other):
                 realized = other
-            if changes is wanted and realized == other:
-                break
         if recipe in self.profiles:
             self.profiles[realized] = self.profiles[recipe]
         return realized
@@ -211,12 +214,9 @@ class TrialEvaluator:
         """Whether any of the new changes of a recipe that does not run is left to the script from now on."""
         if failed.kind not in ("crashed", "refused", "no_steps"):
             return False
-        by_script = {
-            change: _switched(change, self.switches) for change in new if change not in self._by_script
-        }
-        by_script = {change: other for change, other in by_script.items() if other != change}
-        self._by_script |= by_script
-        return bool(by_script)
+        left = self._switched(change for change in new if change not in self._by_script)
+        self._by_script |= left
+        return bool(left)
 
     def _rounds(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool) -> Iterator[Round]:
         is_live = not fresh and self._is_live(incumbent, candidate)
@@ -279,12 +279,6 @@ class TrialEvaluator:
             rounds or (is_over and failure.kind in ("crashed", "no_steps"))
         ):
             raise failure
-
-
-def _switched(change: Change, known: list[Switch]) -> Change:
-    """The change as the script's own switch does it; itself where there is none."""
-    words = switches.arguments_of(change, known)
-    return replace(change, options={**change.options, "arguments": words}) if words else change
 
 
 def main_file(evaluator: TrialEvaluator) -> str:

@@ -13,7 +13,6 @@ import pytest
 
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch.diff import applies, patched
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.trial.messages import VARIABLE, Messages, TrialPlan
 from laptime.tuning.wire_format import encode
@@ -47,11 +46,13 @@ EXACT = ("threads", "set_to_none", "num_workers")
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_change_is_made_applies_and_leaves_python(shape: Callable[[str], Sources], name: str) -> None:
+def test_every_change_is_made_applies_and_leaves_python(
+    tmp_path: Path, shape: Callable[[str], Sources], name: str
+) -> None:
     sources = shape(name)
     for each in CHANGES:
         assert sources.apply(each, f"{each}, 1.10x [1.05, 1.15]"), each
-    assert applies(sources.diff(), sources.root)
+    assert sources.patched(tmp_path / "applied")
     for path, file in sources.files.items():
         compile(file.text.encode(), str(path), "exec")
         kept = iter(file.text.split("\n"))
@@ -81,7 +82,9 @@ def test_the_edited_script_is_edited_no_more(shape: Callable[[str], Sources], na
 
 
 @pytest.mark.parametrize("name", ["gan.py", "accumulation.py", "alias.py", "trainer.py", "progress.py"])
-def test_loss_scaling_is_put_into_the_loop(shape: Callable[[str], Sources], name: str) -> None:
+def test_loss_scaling_is_put_into_the_loop(
+    tmp_path: Path, shape: Callable[[str], Sources], name: str
+) -> None:
     sources = shape(name)
     sources.apply(Change("fp16_autocast", {"clips": True}), "fp16")
     text = sources.files[sources.main].text  # type: ignore[index]
@@ -93,7 +96,7 @@ def test_loss_scaling_is_put_into_the_loop(shape: Callable[[str], Sources], name
         == len(re.findall(r"(?i)opt\w*\.step\(\)", original))
     )
     assert text.count("scaler.unscale_(") == text.count("scaler.step(")
-    assert applies(sources.diff(), sources.root)
+    assert sources.patched(tmp_path / "applied")
 
 
 def test_a_region_of_each_backward_pass_of_a_gan(shape: Callable[[str], Sources]) -> None:
@@ -152,7 +155,7 @@ def test_the_patched_script_trains_the_same(
     for each in CHANGES:
         if each.name in exact:
             sources.apply(each, str(each))
-    for path, copy in patched(sources.diff(), sources.root, tmp_path / "into").items():
+    for path, copy in sources.patched(tmp_path / "into").items():
         Path(path).write_bytes(Path(copy).read_bytes())
     assert run(sources.main) == before
     rest = [each for each in CHANGES if each.name not in EXACT and name != "iterable.py"]

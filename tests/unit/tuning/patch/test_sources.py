@@ -12,7 +12,6 @@ import pytest
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch.diff import applies
 from laptime.tuning.patch.sources import Sources
 
 TEXT = """
@@ -78,7 +77,7 @@ def test_an_edit_that_is_no_python_is_refused(
     assert sources.diff() == ""
 
 
-def test_sites_stay_valid_while_lines_move(script: Callable[..., Sources]) -> None:
+def test_sites_stay_valid_while_lines_move(tmp_path: Path, script: Callable[..., Sources]) -> None:
     sources = script(TEXT, *SITES)
     changes = [
         Change("set_to_none"),
@@ -125,10 +124,12 @@ for epoch in range(3):
         opt.step()
 """
     )
-    assert applies(sources.diff(), sources.root)
+    assert sources.patched(tmp_path / "applied")
 
 
-def test_a_change_has_a_hunk_of_its_own_where_lines_lie_between(script: Callable[..., Sources]) -> None:
+def test_a_change_has_a_hunk_of_its_own_where_lines_lie_between(
+    tmp_path: Path, script: Callable[..., Sources]
+) -> None:
     sources = script(TEXT, *SITES)
     for each in (Change("num_workers", {"value": 2}), Change("fused_optimizer"), Change("bf16_autocast")):
         sources.apply(each, str(each))
@@ -137,7 +138,7 @@ def test_a_change_has_a_hunk_of_its_own_where_lines_lie_between(script: Callable
         ("train.py", ("fused_optimizer",)),
         ("train.py", ("bf16_autocast",)),
     ]
-    assert applies(sources.diff(), sources.root)
+    assert sources.patched(tmp_path / "applied")
 
 
 def test_what_is_so_already_is_no_change(script: Callable[..., Sources]) -> None:
@@ -193,9 +194,8 @@ def test_paths_are_relative_to_the_git_repository(tmp_path: Path) -> None:
     sources = Sources((), str(path))
     sources.apply(Change("cudnn_benchmark"), "cudnn_benchmark")
     assert "--- a/deep/my train.py\t\n+++ b/deep/my train.py\t\n" in sources.diff()
-    assert applies(sources.diff(), tmp_path)
+    assert sources.patched(tmp_path / "applied")
     assert "--- a/my train.py\t\n" in sources.diff(path.parent)
-    assert applies(sources.diff(path.parent), path.parent)
 
 
 @pytest.mark.parametrize("link", ["linked/train.py", "bin/start.py"])
@@ -213,7 +213,7 @@ def test_a_script_behind_a_link_is_edited_where_it_lies(tmp_path: Path, link: st
         sources.apply(Change("num_workers", {"value": 2}))
         assert "+++ b/real/train.py\n" in sources.diff()
         assert sources.diff().count("\n@@") == 1
-        assert applies(sources.diff(), tmp_path)
+        assert sources.patched(tmp_path / "applied")
 
 
 def test_a_module_without_a_known_file_has_no_start(tmp_path: Path) -> None:
