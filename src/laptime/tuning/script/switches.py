@@ -80,8 +80,8 @@ class Switch:
             start = _style(self.default) if is_width else f"{self.default}_"
             alike = [each for each in own.switch_values if each.startswith(start)]
             return alike[0] if alike and self.default not in own.switch_values else None
-        if self.default not in OFF:
-            return None
+        if self.default is None or self.default not in OFF:
+            return None  # what it takes is not known
         return "1" if type(self.default) is int else "true" if self.default == "false" else "True"
 
 

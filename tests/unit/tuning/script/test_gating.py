@@ -13,7 +13,7 @@ from fixtures.played_trials import LAST, WORKERS, PlayedRunner, PlayedTrial, eva
 from laptime.records.tuning import Gate
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.script import trial_evaluator
+from laptime.tuning.script import gate_runner
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.trial.messages import NumericsComparison, TrialPlan, TrialResult
 
@@ -27,7 +27,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         asked.append({"classes": classes, **given})
         return Gate(word="passed")
 
-    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    monkeypatch.setattr(gate_runner, "judge", judge)
     return asked
 
 
@@ -86,7 +86,7 @@ def test_the_script_runs_again_only_for_a_gate_that_has_not_passed(
     def judge(classes: set[str], document: Any, **given: Any) -> Gate:
         return Gate(word="passed" if given.get("again") and given.get("samples_again") else first)
 
-    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    monkeypatch.setattr(gate_runner, "judge", judge)
     runner = Capturing(tmp_path)
     assert evaluating(runner).gate(Recipe(), WORKERS, "exact").word == "passed"
     assert order(runner) == ["base", "candidate", "data", "data", "data", "again"]
@@ -109,9 +109,9 @@ def test_lower_precision_fails_only_after_all_draws_of_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def judge(classes: set[str], document: Any, **given: Any) -> Gate:
-        return Gate(word="passed" if len(given["rounded"]) == trial_evaluator.DRAWS else "failed")
+        return Gate(word="passed" if len(given["rounded"]) == gate_runner.DRAWS else "failed")
 
-    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    monkeypatch.setattr(gate_runner, "judge", judge)
     runner = Capturing(tmp_path)
     evaluator = evaluating(runner)
     bf16 = Recipe.from_json([{"name": "bf16_autocast"}])
@@ -129,12 +129,12 @@ def test_another_order_fails_only_after_all_draws_of_last_bits(
         word = "passed" if len(given.get("perturbed", ())) >= passing else "failed"
         return Gate(word=word, numerics="reassociated")
 
-    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    monkeypatch.setattr(gate_runner, "judge", judge)
     runner = Capturing(tmp_path)
     evaluator = evaluating(runner)
     assert evaluator.gate(Recipe(), LAST, "reassociated").word == "passed"
     assert order(runner) == ["base", "double", "candidate", "again", "last_bits"]
-    passing = trial_evaluator.DRAWS
+    passing = gate_runner.DRAWS
     fused = Recipe.from_json([{"name": "fused_optimizer"}])
     assert evaluator.gate(Recipe(), fused, "reassociated").word == "passed"
     assert order(runner)[5:] == ["candidate", "last_bits", "last_bits"]
@@ -194,7 +194,7 @@ def test_compiled_code_that_fails_is_asked_with_eager_draws(
     def judge(classes: set[str], document: Any, **given: Any) -> Gate:
         return Gate(word="passed" if runner.plans[-1].capture.eager_draws else "failed")
 
-    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    monkeypatch.setattr(gate_runner, "judge", judge)
     gate = evaluating(runner).gate(Recipe(), Recipe.from_json([{"name": name}]), "reassociated")
     captures = [plan.capture.eager_draws for plan in runner.plans if capture_of(plan) == "candidate"]
     assert captures == draws

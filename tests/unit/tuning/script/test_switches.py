@@ -74,6 +74,7 @@ def test_an_option_of_argparse_is_given_as_it_is_declared(
         ("'--amplitude', type=float, default=0.0", AMP),
         ("'workers', type=int", WORKERS),  # no option
         ("'--compile', action='append'", COMPILE),
+        ("'--optim', type=str, help='overwrite the optimizer'", FUSED),
     ],
 )
 def test_what_means_something_else_is_no_switch(tmp_path: Path, rest: str, change: Change) -> None:
