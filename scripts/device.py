@@ -35,6 +35,7 @@ NEEDED = {
     "pytest": "pytest",
     "pytest_timeout": "pytest-timeout",
     "rich": "rich",
+    "yaml": "pyyaml",
 }
 
 
