@@ -102,6 +102,13 @@ def _copied(value: Any) -> Any:
     return value.clone() if hasattr(value, "clone") else value.copy()
 
 
+def _strided(value: Any) -> Any:
+    """The same numbers, each second place of memory left out."""
+    if hasattr(value, "clone"):
+        return value.unsqueeze(-1).repeat(*[1] * value.ndim, 2)[..., 0]
+    return np.repeat(value[..., None], 2, -1)[..., 0]
+
+
 def untimed(call: float) -> int:
     """Calls of a block that do not count: what the other side's block left in caches is to be forgotten.
 
@@ -147,7 +154,8 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
     Returns:
         `counts`: arrays of each call, or what it raised. `names`: keys of a dict, [] of a tuple, else None;
         `types` of its arrays. `changed` inputs, `overwritten` outputs; `repeats`: the first inputs again, bit
-        for bit. `late`, `threads`: calls one after the other, and by several threads; what was wrong, or "".
+        for bit; `laid`: they give the same from memory with gaps. `late`, `threads`: calls one after the
+        other, and by several threads; what was wrong, or "".
     """
     held: dict[str, Array] = {}
     about: dict[str, Any] = {}
@@ -167,9 +175,11 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
         counts.append(len(made))
         kept = kept or [(output, made)]
     overwritten = any(not all(map(_equal, leaves(output), made)) for output, made in kept)
-    again = arrays(model(*map(_copied, calls[0]))) if isinstance(counts[0], int) else []
+    ran = isinstance(counts[0], int)
+    again = arrays(model(*map(_copied, calls[0]))) if ran else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
+    about["laid"] = not ran or all(map(_alike, leaves(model(*map(_strided, calls[0]))), first))
     np.savez(path, **held)  # type: ignore[arg-type]
     right = [
         (inputs, [held[f"{at}_{place}"] for place in range(count)])

@@ -81,16 +81,9 @@ def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[to
     from laptime.backends._onnx.exporting import call_of
 
     module, args, kwargs = call_of(model.workload(batch))
-    inputs = tensors([*args, *kwargs.values()])
+    inputs = [each.contiguous() for each in tensors([*args, *kwargs.values()])]
     is_plain = not kwargs and all(map(is_tensor, args))
     return (module if is_plain and _is_simple(module) else _wrapped(module, args, kwargs)), inputs
-
-
-def keywords(model: TorchModel, batch: int) -> list[str]:
-    """Names of the tensors that a target is called with, in the order of `by_position`."""
-    from laptime.backends._onnx.exporting import call_of
-
-    return list(call_of(model.workload(batch))[2])
 
 
 def _is_simple(module: Any) -> bool:

@@ -220,7 +220,8 @@ class ModelEvaluator(Sides):
         while True:
             with self.accounting.spent_on("race"), ExitStack() as stack:
                 recipes = (incumbent, candidate)
-                self.folders.write(list(map(self.as_raced, recipes)))  # no arm waits for the other one's
+                for each in map(self.as_raced, recipes):  # no arm waits for the other one's
+                    self.folders.written(each)
                 one, other = sides = [stack.push(each) for each in self._loading(recipes)]
                 for side in sides:
                     side.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,11 +101,6 @@ class Folders:
                 self._write(recipe, folder)
             self._folders[recipe] = folder
         return self._folders[recipe]
-
-    def write(self, recipes: Sequence[Recipe]) -> None:
-        """Write the folders that are missing. Raises TrialFailed: one cannot be written."""
-        for recipe in recipes:
-            self.written(recipe)
 
     def _write(self, recipe: Recipe, folder: Path) -> None:
         target, device = self._origin.target, self._origin.device

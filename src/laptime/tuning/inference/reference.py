@@ -24,7 +24,7 @@ from laptime.records.plan import Variant
 from laptime.tuning.catalogue import allocator, huge_pages
 from laptime.tuning.catalogue.flush_denormal import MATTERS, SMALLEST_NORMAL
 from laptime.tuning.inference.arm_process import types_of
-from laptime.tuning.inference.draft import by_position, keywords, opened, plain, structure_of
+from laptime.tuning.inference.draft import by_position, opened, plain, structure_of
 from laptime.tuning.inference.samples import Sample
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.trial.facts import by_capability
@@ -126,6 +126,8 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
     """
     import torch
 
+    from laptime.backends._onnx.exporting import call_of
+
     where = place.resolve(device_of(device))
     model = opened(target, sample, str(where))
     batch = batch or model.own_batch() or 1
@@ -148,7 +150,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         batch=batch,
         any_batch=any_batch,
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
-        keywords=keywords(model, batch),
+        keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
         tables=[_tables(module, each) for each in inputs],
         facts=(facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module))

@@ -73,8 +73,7 @@ def sameness(
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         _finite(recorded, made),
         *_outputs(agreement, recorded, made, numerics, precision, more),
-        _untouched(answer),
-        *_repeats(answer),
+        *_calls(answer),
         *more,
     ]
     gate = Gate(numerics=cast(Numerics, numerics), steps=len(recorded.calls))
@@ -209,19 +208,18 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
     return "held_out_inputs" if not is_right(same_size) else "other_batch_size"
 
 
-def _untouched(answer: dict[str, Any]) -> GateCheck:
-    if answer["changed"]:
-        return checked("inputs", BROKEN, "a call changes the tensors that it is given")
-    return checked("inputs", KEPT, "calls leave their inputs alone")
-
-
-def _repeats(answer: dict[str, Any]) -> Iterator[GateCheck]:
-    if answer.get("overwritten"):
-        yield checked("repeated", BROKEN, "a later call writes over the outputs of an earlier one")
-    elif not answer["repeats"]:
-        yield checked("repeated", BROKEN, "the first inputs give other outputs after other calls")
-    else:
-        yield checked("repeated", KEPT, "the first inputs give the same outputs again, bit for bit")
+def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
+    """What calls do to inputs and outputs, and to each other."""
+    is_kept, wrong = not answer.get("overwritten"), "a later call writes over the outputs of an earlier one"
+    if is_kept:
+        is_kept, wrong = answer["repeats"], "the first inputs give other outputs after other calls"
+    gaps, same = "from memory with gaps", "the first inputs give the same outputs"
+    for name, kept, right, text in (
+        ("inputs", not answer["changed"], "calls leave their inputs alone", "a call changes its inputs"),
+        ("layout", answer.get("laid", True), f"{same} {gaps}", f"inputs {gaps} give other outputs"),
+        ("repeated", is_kept, f"{same} again, bit for bit", wrong),
+    ):
+        yield checked(name, KEPT if kept else BROKEN, right if kept else text)
     for name, how in (("late", "one after the other"), ("threads", "by several threads at once")):
         made, wrong = answer.get(name, (0, ""))
         if made:

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Tuning
-from laptime.tuning.inference import changes, folder_file
+from laptime.tuning.inference import arm_process, changes, folder_file
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.recording.recordings import recorded
 from laptime.tuning.inference.request import ModelRequest
@@ -155,6 +155,24 @@ def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path)
     assert recorded(evaluator, recipe).rows
     place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
     assert folder_file.read(place / "recipe.json").python == f"{name}={python}"
+
+
+def test_a_compiled_folder_takes_inputs_of_any_layout_and_refuses_other_types(
+    evaluators: dict[str, ModelEvaluator],
+) -> None:
+    """A package reads memory as what it was compiled for: gaps and other types gave wrong numbers in silence."""
+    torch = pytest.importorskip("torch")
+    if "gcc" not in evaluators["build"].surveyed["facts"]:
+        pytest.skip("there is no C++ compiler")
+    evaluator = evaluators["build"]
+    model = arm_process.loaded(evaluator.folders.written(Recipe((Change("compiled"),))))
+    images = torch.randn(4, 3, 32, 32)
+    right = model(images)
+    laid = (images.to(memory_format=torch.channels_last), torch.stack([images, images], -1)[..., 0])
+    assert all(torch.equal(model(each), right) for each in laid)
+    for wrong in (images.double(), images.half(), images.int()):
+        with pytest.raises(ValueError, match=r"is not torch\.float32"):
+            model(wrong)
 
 
 def test_rounds_of_a_race_are_pairs_of_processes(evaluators: dict[str, ModelEvaluator]) -> None:

@@ -218,6 +218,11 @@ def _one_buffer(module: Any) -> Any:
     return call
 
 
+def _without_gaps(module: Any) -> Any:
+    """Reads memory as if inputs had no gaps, as a compiled package does."""
+    return lambda *given: module(*(x.as_strided(x.shape, torch.empty(x.shape).stride()) for x in given))
+
+
 GENERAL: dict[str, Callable[[Any], Any]] = {
     "zeros": _of_outputs(torch.zeros_like),
     "sign flipped": _of_outputs(torch.neg),
@@ -234,6 +239,7 @@ GENERAL: dict[str, Callable[[Any], Any]] = {
     "random": _of_outputs(torch.randn_like),
     "state between calls": _state,
     "outputs overwritten": _one_buffer,
+    "gaps in memory ignored": _without_gaps,
     "bfloat16 undeclared": _of_outputs(lambda each: each.bfloat16().float()),
 }
 SPECIAL: list[tuple[str, str, Callable[[Any], Any]]] = [
@@ -250,6 +256,7 @@ NAMES = {
     "right on the calibration inputs only": "held_out_inputs",
     "state between calls": "repeated",
     "outputs overwritten": "repeated",
+    "gaps in memory ignored": "layout",
     "overflow to inf": "finite",
     "NaN": "finite",
 }

@@ -21,7 +21,7 @@ def load() -> Any:
     if settings.get("threads"):
         torch.set_num_threads(settings["threads"])
     guard: Any = torch.no_grad
-    nhwc, last = settings.get("channels_last"), torch.channels_last
+    nhwc, last, first = settings.get("channels_last"), torch.channels_last, torch.contiguous_format
     if settings.get("packaged"):
         run: Any = torch._inductor.aoti_load_package(str(HERE / "compiled.pt2"))
     else:
@@ -29,12 +29,12 @@ def load() -> Any:
         guard = torch.inference_mode if settings.get("inference_mode") else guard
 
     def model(*inputs: Any) -> Any:
-        for x, sizes in zip(inputs, settings["takes"], strict=True):
-            if not all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0)):
-                raise ValueError(f"{list(x.shape)} does not fit {sizes}; None is any size but 0")
+        for x, sizes, kind in zip(inputs, settings["takes"], settings["types"], strict=True):
+            fit = all(n == m or (m is None and n) for n, m in zip_longest(x.shape, sizes, fillvalue=0))
+            if not fit or str(x.dtype) != kind:  # a package reads any memory as what it was compiled for
+                raise ValueError(f"{x.dtype}{list(x.shape)} is not {kind}{sizes}; None is any size but 0")
         with guard():
-            if nhwc:
-                inputs = tuple(x.contiguous(memory_format=last) if x.ndim == 4 else x for x in inputs)
-            return run(*inputs)
+            laid = (x.contiguous(memory_format=last if nhwc and x.ndim == 4 else first) for x in inputs)
+            return run(*laid)
 
     return model

@@ -8,12 +8,12 @@ from typing import Any
 def load() -> Any:
     import torch
 
-    here, captured = Path(__file__).resolve().parent, list[Any]()
+    here, captured, plain = Path(__file__).resolve().parent, list[Any](), torch.contiguous_format
     settings = json.loads((here / "recipe.json").read_text())["settings"]
     device, fixed = torch.device(settings["device"]), settings.get("cuda_graph")
     torch.set_float32_matmul_precision(settings.get("float32", "highest"))  # as it was compared
     guard = torch.inference_mode if settings.get("inference_mode") else torch.no_grad
-    layout = torch.channels_last if settings.get("channels_last") else torch.preserve_format
+    layout = torch.channels_last if settings.get("channels_last") else plain
     if settings.get("packaged"):
         run: Any = torch._inductor.aoti_load_package(str(here / "compiled.pt2"), bool(fixed), device.index)
     else:
@@ -29,7 +29,7 @@ def load() -> Any:
 
     def model(*inputs: Any) -> Any:
         with guard(), torch.cuda.device(device):
-            given = [x.to(device, memory_format=layout if x.ndim == 4 else None) for x in inputs]
+            given = [x.to(device).contiguous(memory_format=layout if x.ndim == 4 else plain) for x in inputs]
             if [[str(x.dtype), *x.shape] for x in given] != fixed:
                 return run(*given)
             captured[:] = captured or capture(*(x.clone() for x in given))

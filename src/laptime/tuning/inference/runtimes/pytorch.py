@@ -322,6 +322,7 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
         if lengths and any(map(any, draft.lengths)):
             return graph_of(draft, lengths=False)
         raise Refused(f"torch.export cannot trace it: {first_words(error)}") from error
+    draft.settings["types"] = [str(each.dtype) for each in draft.inputs]
     draft.settings["takes"] = [
         [None if at in named else size for at, size in enumerate(tensor.shape)]
         for tensor, named in zip(draft.inputs, sizes, strict=True)
