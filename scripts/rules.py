@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections import defaultdict
+from pathlib import Path
 
 import _pages
 
@@ -16,7 +19,9 @@ Every diagnosis that `laptime trace` and `laptime profile` can make: what it mea
 its thresholds come from, and what it says of a made-up profile with this fault. Written by `make docs` from
 the code.
 
-A rule speaks only where what it needs to know of the program holds (`NEEDS` in its file, listed under it).
+A rule speaks only where what it needs to know of the program holds (`NEEDS` in its file, listed under it), and
+not just below its thresholds: under "Silent" are the cases nearest to its fault in which it says nothing, each of
+them a test (`tests/unit/rules/test_silence.py`). No rule promises a gain in a file that lost events.
 A finding's gain is an upper bound per step of what its change can reach, computed from measured times; its
 evidence says how (`gain_is`). Time that two findings speak of is promised once (`gain_alone_s` in the
 evidence is what the finding would promise by itself), so all gains together are never more than the step.
@@ -70,9 +75,25 @@ FACTS = {
 }
 
 
+def _needs(module: object) -> list[str]:
+    """What a rule has to know, in words; the program's framework first, where it is asked for."""
+    frameworks = getattr(module, "FRAMEWORKS", ("torch",))
+    return [f"a program of {' or '.join(frameworks)}", *map(_fact, sorted(getattr(module, "NEEDS", ())))]
+
+
+def silences() -> dict[str, list[str]]:
+    """By rule: cases in which it is just silent, each of them a test."""
+    tests = Path(__file__).resolve().parent.parent / "tests"
+    sys.path[:0] = [str(tests), str(tests / "unit" / "rules")]
+    cases = defaultdict(list)
+    for name, why, _ in importlib.import_module("test_silence").JUST_NOT:
+        cases[name].append(why)
+    return cases
+
+
 def page() -> str:
     """The whole page."""
-    lines = [HEADER + measured()]
+    lines, quiet = [HEADER + measured()], silences()
     for name in names("rules"):
         module = load("rules", name)
         finding = module.rule(conformance.profiles()[f"fires {name}"])
@@ -82,8 +103,8 @@ def page() -> str:
             f"**Change:** `{finding.change}`" if "(" in finding.change else f"**Change:** {finding.change}"
         )
         lines[-1] += f" (optimization `{finding.optimization}`)\n" if finding.optimization else "\n"
-        if needs := sorted(getattr(module, "NEEDS", ())):
-            lines.append(f"**Needs:** {', '.join(map(_fact, needs))}\n")
+        lines.append(f"**Needs:** {'; '.join(_needs(module))}\n")
+        lines.append(f"**Silent:** {'; '.join(quiet[name])}\n")
         lines.append(f"**Lies when:** {section(module, 'Lies when:')}\n")
         lines.append(f"**Source:** {section(module, 'Source:')}\n")
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """The few functions of torch that are wrapped while a script is observed, and given back afterwards.
 
     DataLoader iterators    __next__            data; the wait for a batch
+    those with workers      __init__, shutdown  starting and ending workers, anew for each epoch
     Module                  __call__            forward; the outermost call does more than pass through
     torch.autograd          backward, grad      backward; Tensor.backward calls it
     Optimizer               step                through torch's own global hooks
@@ -21,6 +22,7 @@ import functools
 import math
 import sys
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 from laptime.instrument.importing import in_children
@@ -52,6 +54,8 @@ class Hooks:
         from torch.utils.data import dataloader
 
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
+        for name in ("__init__", "_shutdown_workers"):
+            self._replace(dataloader._MultiProcessingDataLoaderIter, name, self._workers)
         self._outermost = set()
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
@@ -161,6 +165,18 @@ class Hooks:
         owner = getattr(iterator, "_index_sampler", iterator)
         self._samplers.setdefault(id(owner), owner)
         return id(owner)
+
+    def _workers(self, original: Any) -> Any:
+        listener = self._listener
+
+        def timed(*args: Any, **kwargs: Any) -> None:
+            begun = perf_counter_ns()
+            try:
+                original(*args, **kwargs)
+            finally:
+                listener.workers_ns += perf_counter_ns() - begun
+
+        return timed
 
     def _call(self, original: Any) -> Any:
         import torch

@@ -111,7 +111,10 @@ class Observed:
         source: what steps were found by: optimizer, loader, forward; "" for none.
         seen: signals by kind.
         settled: steps before the timing.
-        untraced, traced: samples of steps without and with the profiler. outside: ns between untraced steps.
+        untraced, traced: samples of steps without and with the profiler.
+        outside: ns between untraced steps; outside_phases: of it in each phase, which evaluation has, too.
+        workers: ns of it in which loaders started and ended workers.
+        firsts: which of the untraced steps are the first after a pause: an epoch began with them.
         cycles: traces that were recorded whole; traces: their files in this folder.
         primitives: lines of oneDNN, added up, of one more step; None when not observed.
         clock: what `wall` was read from.
@@ -128,6 +131,9 @@ class Observed:
     untraced: list[Sample] = field(default_factory=list)
     traced: list[Sample] = field(default_factory=list)
     outside: int = 0
+    outside_phases: dict[str, int] = field(default_factory=dict)
+    workers: int = 0
+    firsts: list[int] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)
     primitives: list[dict[str, Any]] | None = None
     clock: str = "host"

@@ -79,6 +79,9 @@ class StepObserver(StepFinder):
         self._timed_since = self._look_at = perf_counter_ns()
         self._run = self._longest_run = self._attempts = 0
         self._has_paused = False
+        self._outside = [0, 0, 0, 0]
+        self._pauses: dict[int, tuple[int, list[int]]] = {}
+        self._workers_before = self.workers_ns
 
     def use(self, device: Any, recorder: Callable[..., Any]) -> None:
         """The device and recorder of another framework than torch, whose profiler hears of no phases."""
@@ -101,6 +104,8 @@ class StepObserver(StepFinder):
             return
         if cut & (Cut.ENDS | Cut.DROPS):
             step = self._step(moment)
+            if step is not None and not cut & Cut.ENDS:
+                self._is_outside(step[2])
             self._run += 1
             pauses = not cut & Cut.BEGINS
             self._ended(step if cut & Cut.ENDS else None, pauses=pauses)
@@ -108,7 +113,7 @@ class StepObserver(StepFinder):
                 self._longest_run = max(self._longest_run, self._run)
                 self._run, self._has_paused = 0, True
         else:
-            self.phases.cut()
+            self._is_outside(self.phases.cut())
         if cut & Cut.BEGINS and not self.is_done:
             self._begins()
             # While steps are timed one ends when the other begins; in a trace our own work lies between.
@@ -130,6 +135,12 @@ class StepObserver(StepFinder):
 
     def _moment(self) -> _Moment:
         return perf_counter_ns(), process_time_ns(), self._device.mark() if self._has_clock else None
+
+    def _is_outside(self, phases: list[int]) -> None:
+        """These phases ran in no step: the next one is the first after a pause."""
+        if self._state == "time" and self._timed:
+            self._outside = [so_far + more for so_far, more in zip(self._outside, phases, strict=True)]
+            self._pauses[len(self._timed)] = self.workers_ns, self._outside
 
     def _step(self, end: _Moment) -> _Step | None:
         begin, self._begun = self._begun, None
@@ -155,6 +166,7 @@ class StepObserver(StepFinder):
         self._state, self._timed_since = "time", perf_counter_ns()
         self._world = world()
         self._has_clock = self._device.name != "cpu"
+        self._workers_before = self.workers_ns
         self.on_settled()
         self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
 
@@ -308,6 +320,11 @@ class StepObserver(StepFinder):
         self.observed.untraced = self._by_device(self._timed)
         inside = sum(end[0] - begin[0] for begin, end, _ in self._timed)
         self.observed.outside = self._timed[-1][1][0] - self._timed[0][0][0] - inside
+        self.observed.firsts = [first for first in self._pauses if first < len(self._timed)]
+        if self.observed.firsts:
+            workers, phases = self._pauses[self.observed.firsts[-1]]
+            self.observed.outside_phases = dict(zip(NAMES, phases, strict=True))
+            self.observed.workers = min(self.observed.outside, workers - self._workers_before)
 
     def _note(self, text: str) -> None:
         if text not in self.observed.notes:

@@ -275,6 +275,11 @@ class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
         parts_ns: the untraced step in parts, by phase: data, forward, backward, optimizer, other. They
             sum to untraced_ns. Measured without the profiler.
         loader_wait_ns: mean wait for the loader per untraced step.
+        outside_ns: between untraced steps (epochs, evaluation, saving), mean per step.
+        pauses: how often one did not follow the other at once.
+        evaluation_ns: of outside_ns in calls of models and in loaders.
+        workers_ns: starting and ending a loader's workers, and what the first step of an epoch waits for
+            them beyond other steps; mean per step, of it workers_wait_ns inside steps.
         threads_busy: CPU time of the process / wall time, untraced: how many threads were busy.
         others: CPUs that other programs used meanwhile, on average; None where that is not known.
         note: what could not be reconciled, in words.
@@ -287,6 +292,11 @@ class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     slowdown: float
     parts_ns: dict[str, int] = {}
     loader_wait_ns: int | None = None
+    outside_ns: int = 0
+    pauses: int = 0
+    evaluation_ns: int = 0
+    workers_ns: int = 0
+    workers_wait_ns: int = 0
     threads_busy: float | None = None
     others: float | None = None
     note: str = ""

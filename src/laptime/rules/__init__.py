@@ -17,9 +17,9 @@ from laptime.records.check import Finding
 from laptime.records.environment import Environment
 from laptime.records.profile import Profile
 from laptime.rules import _evidence, _facts
-from laptime.rules._verdict import verdict
+from laptime.rules._verdict import renews_workers, verdict
 
-__all__ = ["diagnose", "verdict"]
+__all__ = ["diagnose", "renews_workers", "verdict"]
 
 _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
@@ -39,9 +39,10 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
     facts, general = _facts.of(profile), dict[str, int]()
     findings = list[Finding]()
     for name in names("rules"):
-        if (answer := _ask(name, profile, facts)) is not None:
+        answer, general_by = _ask(name, profile, facts)
+        if answer is not None:
             findings.append(answer)
-            general[answer.kind] = _generality(name)
+            general[answer.kind] = general_by
     if any(each.kind == "trace/incomplete" for each in findings):
         findings = [each for each in findings if each.gain is None]
     limit = verdict(profile).bound
@@ -63,26 +64,18 @@ def _of_machine(machine: Environment) -> dict[str, str | int | float | bool]:
     return {"isa": " ".join(machine.isa), "os": system, "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
-def _generality(name: str) -> int:
-    try:
-        return int(getattr(load("rules", name), "GENERAL", 0))
-    except LaptimeError:
-        return 0
-
-
-def _ask(name: str, profile: Profile, facts: frozenset[str]) -> Finding | None:
+def _ask(name: str, profile: Profile, facts: frozenset[str]) -> tuple[Finding | None, int]:
+    """The answer, and how general the rule is."""
     try:
         module = load("rules", name)
-        if _facts.unmet(getattr(module, "NEEDS", frozenset()), facts):
-            return None
-        if profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",)):
-            return None
-        answer: Finding | None = module.rule(profile)
+        of_others = profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",))
+        if of_others or _facts.unmet(getattr(module, "NEEDS", frozenset()), facts):
+            return None, 0
+        return module.rule(profile), int(getattr(module, "GENERAL", 0))
     except LaptimeError as error:
-        return _broken(name, error.why)
+        return _broken(name, error.why), 0
     except Exception as error:  # one rule's fault must not cost the user all the others' answers
-        return _broken(name, f"{type(error).__name__}: {error}")
-    return answer
+        return _broken(name, f"{type(error).__name__}: {error}"), 0
 
 
 def _broken(name: str, why: str) -> Finding:

@@ -24,7 +24,17 @@ from msgspec import structs
 from laptime.records.check import Finding
 from laptime.records.profile import Bound, Profile
 from laptime.rules import _facts
-from laptime.rules._reading import ENOUGH_STEPS, SERIOUS, WORTH, idle_seconds, per_step, share, step
+from laptime.rules._reading import (
+    ENOUGH_STEPS,
+    SERIOUS,
+    WORTH,
+    beside_steps,
+    idle_seconds,
+    per_step,
+    share,
+    slowdown,
+    turn,
+)
 from laptime.rules._verdict import limit, shares
 
 _LIBRARY = re.compile(
@@ -43,7 +53,7 @@ HOST: tuple[Bound, ...] = ("host", "synchronisation", "cpu", "unknown")
 def severity(profile: Profile, gain: float | None, limits: tuple[Bound, ...] = ()) -> Severity:
     """How loud: problem from 20 % of the step, advice from 2 %; at most advice from a single step, or when
     something else limits the step (`limits` are the bounds under which the gain can be had at once)."""
-    part = share(profile, gain or 0.0)
+    part = (gain or 0.0) / (turn(profile) or 1.0)
     alone = bool(limits) and limit(profile, shares(profile)) not in limits
     if part >= SERIOUS and profile.overview.steps >= ENOUGH_STEPS and not alone:
         return "problem"
@@ -78,7 +88,7 @@ def finding(
             the gain is never more than their sum.
     """
     if gain is not None:
-        gain = max(0.0, min(step(profile), gain, sum(reaches.values()) if reaches else gain))
+        gain = max(0.0, min(turn(profile), gain, sum(reaches.values()) if reaches else gain))
     existing_rows = row_names(profile)
     return Finding(
         kind=f"trace/{kind}",
@@ -120,11 +130,20 @@ def row_names(profile: Profile) -> set[str]:
 
 
 Pool = Literal[
-    "data", "host", "synchronisation", "copy", "waiting", "other", "compute", "communication", "copies"
+    "data",
+    "host",
+    "synchronisation",
+    "copy",
+    "waiting",
+    "other",
+    "compute",
+    "communication",
+    "copies",
+    "beside",
 ]
 
 BOUNDS: dict[str, Bound] = {
-    "data": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
+    "data": "input", "beside": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
     "waiting": "communication", "compute": "device", "communication": "communication", "copies": "copy",
 }  # fmt: skip
 
@@ -132,17 +151,19 @@ BOUNDS: dict[str, Bound] = {
 def pools(profile: Profile) -> dict[str, float]:
     """Seconds per step of each pool. Without a device: waiting for data, operators, Python, collectives."""
     uses = profile.overview.devices
+    beside = beside_steps(profile) * slowdown(profile)
     if not uses:
         parts = profile.overview.breakdown
         waits = {"data": parts.dataloader_ns, "compute": parts.cpu_ns, "waiting": parts.communication_ns}
         rest = profile.overview.step_ns - sum(waits.values())
-        return {pool: max(0, ns) * 1e-9 for pool, ns in {**waits, "host": rest}.items()}
+        return {"beside": beside} | {pool: max(0, ns) * 1e-9 for pool, ns in {**waits, "host": rest}.items()}
     number = len(uses)
     return {
         **{
             cause: idle_seconds(profile, cause)
             for cause in ("data", "host", "synchronisation", "copy", "other")
         },
+        "beside": beside,
         "waiting": idle_seconds(profile, "communication"),
         "compute": per_step(profile, sum(use.compute_ns for use in uses) / number),
         "communication": per_step(profile, sum(use.exposed_communication_ns for use in uses) / number),
@@ -159,8 +180,7 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
     Args:
         general: by kind of finding, how general it is: it takes what all with a lower number have left.
     """
-    left, whole = pools(profile), step(profile)
-    slowdown = max(1.0, profile.reconciled.slowdown) if profile.reconciled is not None else 1.0
+    left, whole, slower = pools(profile), turn(profile), slowdown(profile)
     order = sorted(findings, key=lambda one: (general.get(one.kind, 0), -(one.gain or 0.0), one.kind))
     kept: dict[str, Finding] = {}
     for finding in order:
@@ -169,10 +189,10 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
             continue
         gain = min(_taken(finding, left), whole)
         whole -= gain
-        gain /= slowdown
-        alone = finding.gain / slowdown
-        if gain >= alone / 2 or share(profile, gain * slowdown) >= WORTH:
-            kept[finding.kind] = _with_gain(profile, finding, gain, slowdown)
+        gain /= slower
+        alone = finding.gain / slower
+        if gain >= alone / 2 or share(profile, gain * slower) >= WORTH:
+            kept[finding.kind] = _with_gain(profile, finding, gain, slower)
     return [kept[finding.kind] for finding in findings if finding.kind in kept]
 
 
@@ -198,14 +218,14 @@ def _taken(finding: Finding, left: dict[str, float]) -> float:
     return taken
 
 
-def _with_gain(profile: Profile, finding: Finding, gain: float, slowdown: float) -> Finding:
+def _with_gain(profile: Profile, finding: Finding, gain: float, slower: float) -> Finding:
     assert finding.gain is not None
     if gain >= finding.gain * (1 - 1e-9):
         return finding
-    evidence = {**finding.evidence, "gain_alone_s": finding.gain / slowdown}
-    if slowdown > 1:
-        evidence["profiler_slowdown"] = slowdown
-    part = share(profile, gain * slowdown)
+    evidence = {**finding.evidence, "gain_alone_s": finding.gain / slower}
+    if slower > 1:
+        evidence["profiler_slowdown"] = slower
+    part = gain * slower / turn(profile)
     severity = "advice" if finding.severity == "problem" and part < SERIOUS else finding.severity
     severity = "info" if part < WORTH else severity
     return structs.replace(finding, gain=gain, evidence=evidence, severity=severity)
@@ -214,12 +234,14 @@ def _with_gain(profile: Profile, finding: Finding, gain: float, slowdown: float)
 NEEDS: dict[str, frozenset[str]] = {
     "activation_checkpointing": frozenset({"!compiled"}),
     "batch_size": frozenset({"loader"}),
+    "batched_fetch": frozenset({"loader"}),
     "channels_last": frozenset({"conv"}),
     "compile": frozenset({"!compiled"}),
     "compile_reduce_overhead": frozenset({"cuda", "!compiled"}),
     "expandable_segments": frozenset({"cuda"}),
     "fp16_autocast": frozenset({"cuda"}),
     "num_workers": frozenset({"loader"}),
+    "persistent_workers": frozenset({"loader"}),
     "pin_memory": frozenset({"loader", "cuda"}),
     "tf32": frozenset({"cuda"}),
     "uint8_transfer": frozenset({"loader"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from laptime.kit.units import percent, show
 from laptime.records.overview import IdleCause
@@ -18,6 +19,9 @@ DATA_WAIT = 0.05
 """Share of the step from which waiting for data is told: the TensorBoard plugin's."""
 NOTABLE = 0.10
 SERIOUS = 0.20
+CONSIDERABLE = 0.25
+"""Share of the step from which something other than computing is what limits it: our own choice. A quarter
+is above what well-fed training loops lose between steps, and below what the known starved ones lose."""
 """TraceML's shares: warn from 10 %, critical from 20 %."""
 ENOUGH_STEPS = 2
 """TraceML warns from two steps on; a single one may be an exception."""
@@ -26,6 +30,23 @@ ENOUGH_STEPS = 2
 def step(profile: Profile) -> float:
     """Seconds of the mean step; 0.0 without any."""
     return max(0, profile.overview.step_ns) * 1e-9
+
+
+def slowdown(profile: Profile) -> float:
+    """How much longer the profiler made the step; 1.0 where that is not known."""
+    return max(1.0, profile.reconciled.slowdown) if profile.reconciled is not None else 1.0
+
+
+def beside_steps(profile: Profile) -> float:
+    """Seconds per step that the untraced loop spent between steps, and waiting for new workers."""
+    plain = profile.reconciled
+    return (plain.outside_ns + plain.workers_wait_ns) * 1e-9 if plain is not None else 0.0
+
+
+def turn(profile: Profile) -> float:
+    """Seconds of the mean step with what the loop does beside it, which is told as long as if it had been
+    traced."""
+    return step(profile) + beside_steps(profile) * slowdown(profile)
 
 
 def per_step(profile: Profile, ns: float) -> float:
@@ -143,11 +164,61 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
 
 
 def untraced_wait(profile: Profile) -> float | None:
-    """Share of the untraced steps that waited for a loader, on a CPU; None where no loader was timed."""
+    """Share of the untraced steps on a CPU that waited for a loader, beyond new workers; None without one."""
     plain = profile.reconciled
     if profile.overview.devices or plain is None or plain.loader_wait_ns is None or plain.untraced_ns <= 0:
         return None
-    return min(1.0, plain.parts_ns.get("data", plain.loader_wait_ns) / plain.untraced_ns)
+    waited = plain.parts_ns.get("data", plain.loader_wait_ns)
+    usual = 1 - plain.workers_wait_ns / plain.loader_wait_ns if plain.loader_wait_ns else 1.0
+    return max(0.0, min(1.0, waited * usual / plain.untraced_ns))
+
+
+def loader_wait(profile: Profile) -> float:
+    """Seconds per step; without an accelerator the share that the untraced steps had, where it is known."""
+    part = untraced_wait(profile)
+    return profile.overview.breakdown.dataloader_ns * 1e-9 if part is None else step(profile) * part
+
+
+def waited_times(profile: Profile, waited: float) -> str:
+    """`2.27 ms of each 3.89 ms untraced step (58 %)`, of the traced one where no other is known."""
+    part, plain = untraced_wait(profile), profile.reconciled
+    if part is None or plain is None:
+        return times(profile, waited)
+    whole = plain.untraced_ns * 1e-9
+    return f"{show(part * whole, 's')} of each {show(whole, 's')} untraced step ({percent(part)})"
+
+
+class Loading(NamedTuple):
+    """What a loader without workers does.
+
+    Attributes:
+        waited: seconds per step that are waited for it.
+        picking: share of its operators' time that picks samples and puts batches together.
+        preparing: the other operators, the longest first.
+    """
+
+    waited: float
+    picking: float
+    preparing: list[OperatorRow]
+
+
+ALONE = r"enumerate\(DataLoader\)#_SingleProcess"
+HANDING = re.compile(
+    r"aten::(select|slice|narrow|index|as_strided|unsqueeze|squeeze|view|reshape|expand|permute|stack|cat|alias|detach"
+    r"|to|_to_copy|copy_|clone|empty\w*|item|_local_scalar_dense|resize_|lift_fresh|unbind)"
+)
+"""Operators that pick a sample and put a batch together: a cached sample needs them, too."""
+
+
+def loading(profile: Profile) -> Loading | None:
+    """None where a loader has workers: their operators are in no trace of the program."""
+    spent = {row.id: row.host_self_ns * in_loader(row) for row in profile.operators}
+    rows = sorted((row for row in profile.operators if spent[row.id]), key=lambda row: -spent[row.id])
+    if not rows or not marks(profile, ALONE):
+        return None
+    preparing = [row for row in rows if not HANDING.fullmatch(row.name)]
+    prepares = sum(spent[row.id] for row in preparing) / sum(spent.values())
+    return Loading(loader_wait(profile), 1 - prepares, preparing)
 
 
 def in_loader(row: OperatorRow) -> float:
@@ -184,9 +255,10 @@ def often(number: float) -> str:
 
 
 def times(profile: Profile, seconds: float) -> str:
-    """`12.3 ms of each 178 ms step (7 %)`."""
-    whole = step(profile)
-    return f"{show(seconds, 's')} of each {show(whole, 's')} step ({percent(share(profile, seconds))})"
+    """`12.3 ms of each 178 ms step (7 %)`; `traced step` where the untraced one is known, too."""
+    traced = "traced " if profile.reconciled is not None else ""
+    part = percent(share(profile, seconds))
+    return f"{show(seconds, 's')} of each {show(step(profile), 's')} {traced}step ({part})"
 
 
 LOST = 0.1

@@ -11,11 +11,18 @@ from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.tables import OLDER
 from laptime.rules import _facts
 from laptime.rules._facts import mistaken
-from laptime.rules._reading import NOTABLE, missing, per_step, share, times, unrecorded, untraced_wait
-
-CONSIDERABLE = 0.25
-"""Share of the step from which something other than computing is what limits it: our own choice. A quarter
-is above what well-fed training loops lose between steps, and below what the known starved ones lose."""
+from laptime.rules._reading import (
+    CONSIDERABLE,
+    NOTABLE,
+    missing,
+    per_step,
+    share,
+    slowdown,
+    times,
+    turn,
+    unrecorded,
+    untraced_wait,
+)
 
 LATE = 0.5
 """Share of all waiting from which one rank is to blame."""
@@ -68,6 +75,10 @@ def verdict(profile: Profile) -> Bottleneck:
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {what}")
     if _facts.beginning(profile) >= _facts.MOSTLY:
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits a step: {beginning(profile)}")
+    if renews_workers(profile) and profile.reconciled is not None:
+        spent = profile.reconciled.workers_ns * 1e-9 * slowdown(profile) / turn(profile)
+        sentence = f"Input-bound: {percent(spent)} of the loop is spent on new loader workers in every epoch"
+        return Bottleneck(bound="input", sentence=sentence, share=spent)
     parts = shares(profile)
     bound = limit(profile, parts)
     part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
@@ -81,12 +92,20 @@ def verdict(profile: Profile) -> Bottleneck:
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile) or not_recorded(profile)):
         sentence = f"Not clear what limits the step: {wait}"
-    elif (silent := share(profile, unrecorded(profile))) >= NOTABLE:
+    elif (silent := min(share(profile, unrecorded(profile)), parts.get("unknown", 1.0))) >= NOTABLE:
         sentence += f"; {percent(silent)} of it was not recorded"
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
     return Bottleneck(bound=bound, sentence=sentence, share=part)
+
+
+def renews_workers(profile: Profile) -> bool:
+    """Whether starting, ending and first waiting for a loader's workers is what limits the untraced loop."""
+    plain = profile.reconciled
+    return (
+        plain is not None and plain.workers_ns * 1e-9 * slowdown(profile) >= CONSIDERABLE * turn(profile) > 0
+    )
 
 
 def _memory(profile: Profile) -> Bottleneck:
@@ -306,5 +325,5 @@ def _length(profile: Profile) -> str:
     """`12.3 ms step`; without an accelerator that of the untraced steps, where they are known in parts."""
     plain = profile.reconciled
     if plain is None or profile.overview.devices or not plain.parts_ns:
-        return f"{show(profile.overview.step_ns * 1e-9, 's')} step"
+        return f"{show(profile.overview.step_ns * 1e-9, 's')} {'traced ' if plain is not None else ''}step"
     return f"{show(plain.untraced_ns * 1e-9, 's')} step (untraced)"

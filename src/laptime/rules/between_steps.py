@@ -1,6 +1,9 @@
-"""Steps do not touch: what the program does between two of them is in no step, and in no figure of one.
+"""What the program does between two steps is in no step, and in no figure of one.
 
-Lies when: the program waits between steps on purpose (a request that has not come).
+Silent where steps touch, and for a loop that `laptime profile` timed for less than an epoch.
+
+Lies when: the program waits between steps on purpose (a request that has not come), or what is between them
+is what it is for (an evaluation, rollouts).
 Source: our own: a tenth of the step. Ranges of NVTX around forward and backward leave loading outside.
 """
 
@@ -10,13 +13,15 @@ from laptime.kit.units import percent, show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
-from laptime.rules._reading import NOTABLE, SERIOUS, share, step
+from laptime.rules._reading import NOTABLE, SERIOUS, share, slowdown, step
 
 FRAMEWORKS = ("torch", "tensorflow")
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Say how much time it is, and how to have it in the steps."""
+    """Say how much time it is, and how to have it in the steps, or less of it."""
+    if profile.reconciled is not None:
+        return _untraced(profile)
     between = profile.overview.between_ns * 1e-9
     if share(profile, between) < NOTABLE or profile.overview.steps < 2:
         return None
@@ -30,4 +35,32 @@ def rule(profile: Profile) -> Finding | None:
         evidence={"between_s_per_step": between, "share_of_time": between / whole},
         change="mark the whole turn of the loop, loading included: profiler.step() once at its end, or"
         " the NVTX range around it",
+    )
+
+
+def _untraced(profile: Profile) -> Finding | None:
+    """Of the loop as it runs, without what `new_workers` tells."""
+    plain = profile.reconciled
+    assert plain is not None
+    between = plain.outside_ns - max(0, plain.workers_ns - plain.workers_wait_ns)
+    whole = plain.outside_ns + plain.untraced_ns
+    if between < NOTABLE * whole or plain.pauses < 1:
+        return None
+    evaluates = plain.evaluation_ns > between / 2
+    time = show(between * plain.untraced_steps / plain.pauses * 1e-9, "s")
+    what = (
+        "mostly models that run apart from training, and their loaders" if evaluates else "no model runs then"
+    )
+    return finding(
+        profile,
+        "between-steps",
+        f"{percent(between / whole)} of the untraced loop is between its steps, {time} after every"
+        f" {plain.untraced_steps / plain.pauses:.3g}: {what}",
+        gain=between * 1e-9 * slowdown(profile),
+        gain_is="all time between steps: what is done half as often takes half of it",
+        evidence={"between_ns_per_step": between, "evaluation_ns_per_step": plain.evaluation_ns},
+        change="evaluate less often, in larger batches and under torch.inference_mode()"
+        if evaluates
+        else "save, log and set up less often, or in another thread",
+        reaches={"beside": between * 1e-9 * slowdown(profile)},
     )

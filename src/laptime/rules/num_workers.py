@@ -7,21 +7,22 @@ Source: the TensorBoard plugin's 5 % of the mean step.
 
 from __future__ import annotations
 
-from laptime.kit.units import percent, show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import (
+    CONSIDERABLE,
     DATA_WAIT,
     WORTH,
     idle,
     idle_seconds,
+    loader_wait,
     marks,
     per_step,
     share,
+    slowdown,
     step,
-    times,
-    untraced_wait,
+    waited_times,
 )
 
 HANDOVER = 0.5e-3
@@ -34,7 +35,7 @@ NEEDS = frozenset({"!beginning", "!server"})
 
 def rule(profile: Profile) -> Finding | None:
     """Say how long each step waits, and what to change for a loader with and without workers."""
-    waited = _waited(profile)
+    waited = loader_wait(profile)
     if step(profile) <= 0 or share(profile, waited) <= DATA_WAIT:
         return None
     loaders = marks(profile, LOADER)
@@ -47,13 +48,13 @@ def rule(profile: Profile) -> Finding | None:
     if not profile.overview.devices:
         gain = _hidden_by(profile, waited, workers, cpus)
         if share(profile, gain) < WORTH:
-            return None
+            return _less_work(profile, waited) if share(profile, waited) >= CONSIDERABLE and alone else None
     how = " without workers" if alone and not many else ", although it has workers" if many else ""
     cause = idle(profile, "data")
     return finding(
         profile,
         "num-workers",
-        f"the DataLoader{how} is waited for {_times(profile, max(waited, gain))}",
+        f"the DataLoader{how} is waited for {waited_times(profile, max(waited, gain))}",
         gain=gain,
         gain_is="wait for the loader while the device runs nothing"
         if profile.overview.devices
@@ -73,19 +74,17 @@ def rule(profile: Profile) -> Finding | None:
     )
 
 
-def _waited(profile: Profile) -> float:
-    """Seconds per step; without an accelerator the share that the untraced steps had, where it is known."""
-    part = untraced_wait(profile)
-    return profile.overview.breakdown.dataloader_ns * 1e-9 if part is None else step(profile) * part
-
-
-def _times(profile: Profile, waited: float) -> str:
-    """`2.27 ms of each 3.89 ms step (58 %)`, of the untraced step where that is known."""
-    part, plain = untraced_wait(profile), profile.reconciled
-    if part is None or plain is None:
-        return times(profile, waited)
-    whole = plain.untraced_ns * 1e-9
-    return f"{show(part * whole, 's')} of each {show(whole, 's')} step ({percent(part)}), untraced"
+def _less_work(profile: Profile, waited: float) -> Finding:
+    """Input limits the step, and workers would take as much from the operators as they give."""
+    return finding(
+        profile,
+        "num-workers",
+        f"the DataLoader is waited for {waited_times(profile, waited)}, and workers have no CPU of their own",
+        loud="advice",
+        evidence={"dataloader_s_per_step": waited, "share": share(profile, waited)},
+        change="less work per sample: cache what comes out the same, whole batches instead of single samples",
+        reaches={"data": waited},
+    )
 
 
 def _usable(profile: Profile) -> float:
@@ -97,10 +96,9 @@ def _hidden_by(profile: Profile, waited: float, workers: int, cpus: float) -> fl
     """Seconds per step that so many workers save without an accelerator: the step lasts as long as the
     slowest of loading, shared between them, of the rest, and of all work, shared between the CPUs."""
     plain = profile.reconciled
-    slowdown = max(1.0, plain.slowdown) if plain is not None else 1.0
     busy = (plain.threads_busy if plain is not None else None) or 1.0
     slowest = max(waited / workers, step(profile) - waited, step(profile) * busy / cpus)
-    return max(0.0, step(profile) - slowest - HANDOVER * slowdown)
+    return max(0.0, step(profile) - slowest - HANDOVER * slowdown(profile))
 
 
 def _change(profile: Profile, many: bool, workers: int) -> str:

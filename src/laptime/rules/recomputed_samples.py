@@ -14,36 +14,25 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import finding
-from laptime.rules._reading import NOTABLE, in_loader, marks, share, step, times, untraced_wait
+from laptime.rules._reading import NOTABLE, loading, share, times
 
 NEEDS = frozenset({"!beginning", "!server", "loader", "cpu"})
-ALONE = r"enumerate\(DataLoader\)#_SingleProcess"
-"""A loader without workers: operators of workers are in no trace."""
 RANDOM = re.compile(
     r"aten::(rand(int|n|perm)?|bernoulli_?|normal_?|random_|multinomial|poisson|exponential_)(_like)?"
 )
 """`uniform_` alone is none: transforms of a fixed width draw from a range without width."""
-HANDING = re.compile(
-    r"aten::(select|slice|narrow|index|as_strided|unsqueeze|squeeze|view|reshape|expand|permute|stack|cat|alias|detach"
-    r"|to|_to_copy|copy_|clone|empty\w*|item|_local_scalar_dense|resize_|lift_fresh|unbind)"
-)
-"""Operators that pick a sample and put a batch together: a cached sample needs them, too."""
 
 
 def rule(profile: Profile) -> Finding | None:
     """Name the operators, where nothing shows that they draw random numbers."""
-    part = untraced_wait(profile)
-    waited = profile.overview.breakdown.dataloader_ns * 1e-9 if part is None else step(profile) * part
-    rows = [(row, row.host_self_ns * in_loader(row)) for row in profile.operators]
-    rows = sorted(((row, ns) for row, ns in rows if ns), key=lambda pair: -pair[1])
-    preparing = [(row, ns) for row, ns in rows if not HANDING.fullmatch(row.name)]
-    if not preparing or not marks(profile, ALONE) or any(_draws(profile, row) for row in profile.operators):
+    work = loading(profile)
+    if work is None or not work.preparing or any(_draws(profile, row) for row in profile.operators):
         return None
-    prepares = sum(ns for _, ns in preparing) / sum(ns for _, ns in rows)
-    gain = waited * prepares
+    prepares = 1 - work.picking
+    gain = work.waited * prepares
     if share(profile, gain) < NOTABLE:
         return None
-    names = [row.name for row, _ in preparing[:3]]
+    names = [row.name for row in work.preparing[:3]]
     return finding(
         profile,
         "recomputed-samples",
@@ -55,7 +44,7 @@ def rule(profile: Profile) -> Finding | None:
         change="if nothing in it is random, cache what comes out the same: prepare every sample once, keep it"
         " in memory",
         optimization="cache_dataset",
-        stack=preparing[0][0].stacks[0].frames,
+        stack=work.preparing[0].stacks[0].frames,
         reaches={"data": gain},
     )
 

@@ -11,7 +11,7 @@ from laptime.kit.units import show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding, optimizer_switch
-from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, step, times
+from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, times
 
 MANY = 100
 STEP = r"Optimizer\.step#"
@@ -43,7 +43,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "unfused-optimizer",
         f"{name}.step launches {pieces:,.0f} kernels a step: {show(on_device, 's')} on the device and"
-        f" {show(host, 's')} on the host of each {show(step(profile), 's')} step"
+        f" on the host {times(profile, host)}"
         if device
         else f"{name}.step calls {pieces:,.0f} operators a step: {times(profile, host)}",
         gain=gain,

@@ -12,6 +12,7 @@ from laptime.records.check import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.rules._evidence import row_names
+from laptime.rules._reading import turn
 from laptime.testing import conformance as examples
 from laptime.testing.conformance import documented, need, plain, takes
 
@@ -72,10 +73,10 @@ def _check_answer(name: str, answer: object, profile: Profile, story: str) -> No
     )
     plain(answer.evidence, f"rules/{name}: evidence")
     if answer.gain is not None:
-        step = profile.overview.step_ns * 1e-9
+        whole = turn(profile)
         need(
-            0.0 <= answer.gain <= step,
-            f"rules/{name} promises {answer.gain:.3g} s of a step of {step:.3g} s ({story})",
+            0.0 <= answer.gain <= whole,
+            f"rules/{name} promises {answer.gain:.3g} s of a step of {whole:.3g} s ({story})",
         )
         need(answer.evidence.get("gain_is"), f"rules/{name} does not say how it computes its gain ({story})")
     for row in answer.rows:

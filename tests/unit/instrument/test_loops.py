@@ -60,6 +60,19 @@ def names(path: Path) -> list[str]:
         return [event["name"] for event in json.load(file)["traceEvents"] if "name" in event]
 
 
+def test_pauses_tell_evaluation_and_new_workers(observe: Observe) -> None:
+    seen = observe(lambda: train(batches=loader(12), evaluate=True), timed=8)
+    assert seen.firsts
+    assert all(first < len(seen.untraced) for first in seen.firsts)
+    assert 0 < seen.outside_phases["forward"] < seen.outside
+    assert seen.workers == 0
+    anew = observe(lambda: train(8, batches=loader(12, num_workers=1)), timed=8)
+    assert 0 < anew.workers <= anew.outside
+    kept = observe(lambda: train(8, batches=loader(12, num_workers=1, persistent_workers=True)), timed=8)
+    assert kept.firsts
+    assert kept.workers == 0
+
+
 def test_a_training_loop_is_timed_traced_and_stopped(observe: Observe, tmp_path: Path) -> None:
     seen = observe(train)
     assert seen.complete

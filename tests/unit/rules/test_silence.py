@@ -31,6 +31,7 @@ def reconciled(profile: Profile, **changes: Any) -> Profile:
 FIRING = made.firing()
 PAGEABLE = FIRING["pageable_copies"].copies[0]
 MEMORY = FIRING["memory_near_limit"].memory[0]
+PICKED = FIRING["batched_fetch"]
 UNEVEN = FIRING["uneven_steps"].steps[-1]
 
 FUSIBLE = FIRING["elementwise"].workload.fusible
@@ -40,6 +41,17 @@ CLONES = FIRING["device_copies"].copies[0]
 GROWING = FIRING["cache_growth"].operators_by_shape
 
 JUST_NOT: list[tuple[str, str, Profile]] = [
+    (
+        "batched_fetch",
+        "99 selections a step",
+        with_(PICKED, operators=[structs.replace(row, calls=99 * STEPS) for row in PICKED.operators]),
+    ),
+    ("batched_fetch", "workers do it", with_(PICKED, annotations=[])),
+    ("batched_fetch", "9 % of the step", made.picked(9)),
+    ("new_workers", "1.9 % of the loop", made.beside_steps(gpu(), outside=5, workers=1.9)),
+    ("new_workers", "no loader has workers", made.beside_steps(gpu(), outside=60)),
+    ("between_steps", "9 % of the untraced loop", made.beside_steps(gpu(), outside=9.8)),
+    ("between_steps", "new workers are all of it", made.beside_steps(gpu(), outside=60, workers=60)),
     ("autotuning", "1.9 %", made.working(gpu(host=2), host_work=[made.host_work("autotuning", 1.9)])),
     ("cache_growth", "two lengths", with_(FIRING["cache_growth"], operators_by_shape=GROWING[:2])),
     (

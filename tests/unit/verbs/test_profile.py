@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import sys
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_the_verdict_the_finding_and_the_cards_tell_one_wait() -> None:
     assert found.reconciled is not None
     one_busy = structs.replace(found, reconciled=structs.replace(found.reconciled, threads_busy=1.0))
     (loader,) = [each for each in rules.diagnose(one_busy) if each.kind == "trace/num-workers"]
-    assert "60.0 ms of each 100 ms step (60 %), untraced" in loader.sentence
+    assert "60.0 ms of each 100 ms untraced step (60 %)" in loader.sentence
     shown = {card.title: card for card in cards(found)}
     assert shown["waiting for data"].note == "60 % of a step"
     parts = ("waiting for data", "forward", "backward", "optimizer")
@@ -121,6 +122,47 @@ def test_a_loop_that_spends_its_time_between_steps_is_told_first() -> None:
     )
     plain = reconcile.reconciled(run.profile, observed(*[100] * 9))
     assert not plain.verdict.sentence.startswith("The loop")
+
+
+def test_workers_that_start_anew_for_each_epoch_limit_the_loop() -> None:
+    ms = 30_000_000
+    short, first = sample(3 * ms, data=ms), sample(8 * ms, data=6 * ms)
+    seen = observed(untraced=[first, short, short, short] * 5, traced=[short] * 2)
+    seen.outside, seen.workers, seen.firsts = 400 * ms, 380 * ms, [4, 8, 12, 16]
+    traced = diagnosed.cpu(data=30)
+    found = reconcile.reconciled(traced, seen)
+    beside = found.reconciled
+    assert beside is not None
+    assert (beside.pauses, beside.outside_ns, beside.workers_wait_ns) == (4, 20 * ms, ms)
+    assert beside.workers_ns == 20 * ms
+    assert found.verdict is not None
+    assert found.verdict.bound == "input"
+    first_finding = rules.diagnose(found)[0]
+    assert first_finding.kind == "trace/new-workers"
+    assert first_finding.optimization == "persistent_workers"
+    assert first_finding.gain == pytest.approx(0.6)
+    evaluating = dataclasses.replace(seen, workers=0, outside_phases={"data": 10 * ms, "forward": 300 * ms})
+    between = next(
+        each
+        for each in rules.diagnose(reconcile.reconciled(traced, evaluating))
+        if each.kind == "trace/between-steps"
+    )
+    assert "models that run apart from training" in between.sentence
+    assert "inference_mode" in between.change
+
+
+def test_no_sentence_mixes_shares_of_the_traced_and_the_untraced_step() -> None:
+    for name, profile in diagnosed.firing().items():
+        slowed = structs.replace(
+            profile,
+            reconciled=structs.replace(
+                diagnosed.beside_steps(profile, outside=0).reconciled, traced_ns=200, slowdown=2.0
+            ),
+        )
+        for finding in rules.diagnose(slowed):
+            words = finding.sentence
+            assert not (" traced step" in words and "untraced step" in words), (name, words)
+            assert "of each" not in words or "traced step" in words, (name, words)
 
 
 def test_checks_say_what_cannot_be_trusted() -> None:

@@ -44,7 +44,8 @@ def reconciled(profile: Profile, observed: Observed, others: float | None = None
     primitives = [Primitive(**row) for row in observed.primitives or []]
     profile = structs.replace(profile, reconciled=_beside(profile, observed, others), primitives=primitives)
     verdict = rules.verdict(profile)
-    verdict = structs.replace(verdict, sentence=_beside_steps(observed) + verdict.sentence)
+    if not rules.renews_workers(profile):
+        verdict = structs.replace(verdict, sentence=_beside_steps(observed) + verdict.sentence)
     return structs.replace(profile, verdict=verdict)
 
 
@@ -77,10 +78,26 @@ def _beside(profile: Profile, observed: Observed, others: float | None) -> Recon
         slowdown=traced / untraced if untraced else 1.0,
         parts_ns=parts(observed, untraced),
         loader_wait_ns=round(waited / len(walls)) if observed.seen.get("fetch") else None,
+        **_between(observed),
         threads_busy=sum(step.cpu for step in steps) / host if host else None,
         others=others,
         note="; ".join([*observed.notes, *[BEHIND.format(observed.clock)] * (observed.clock != "host")]),
     )
+
+
+def _between(observed: Observed) -> dict[str, int]:
+    """What the untraced loop did between its steps, and what new workers cost; ns per step."""
+    steps = observed.untraced
+    waits = [step.phases.get("data", 0) for step in steps]
+    usual = round(median(waits))
+    waited = sum(max(0, waits[at] - usual) for at in observed.firsts) if observed.workers else 0
+    totals = {
+        "outside_ns": observed.outside,
+        "evaluation_ns": sum(observed.outside_phases.get(name, 0) for name in ("data", "forward")),
+        "workers_ns": observed.workers + waited,
+        "workers_wait_ns": waited,
+    }
+    return {"pauses": len(observed.firsts), **{name: ns // len(steps) for name, ns in totals.items()}}
 
 
 def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:

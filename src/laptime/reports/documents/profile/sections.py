@@ -19,6 +19,7 @@ from laptime.reports.document import Advice
 from laptime.reports.documents.profile import charts, facts, jobs, roofline, stages, tables, words
 from laptime.reports.documents.profile.tables import frames
 from laptime.reports.fields import Field, table
+from laptime.rules import _reading as reading
 
 _PRIORITY = (
     "Each instant belongs to the first of these that it has: kernel, copy, communication, runtime call, "
@@ -227,12 +228,17 @@ def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
 
 def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
     """One finding of a run; the gain is an upper bound per step."""
-    gain, step_ns = finding.gain or 0.0, profile.overview.step_ns
+    gain, whole = finding.gain or 0.0, reading.turn(profile) / reading.slowdown(profile)
+    of = (
+        "the loop"
+        if whole * (1 - reading.WORTH) > reading.step(profile) / reading.slowdown(profile)
+        else "a step"
+    )
     return Advice(
         severity=finding.severity,
         sentence=finding.sentence,
         gain=show(gain, "s") if gain else "",
-        share=f"{words.percent(min(1.0, gain * 1e9 / step_ns))} of a step" if gain and step_ns else "",
+        share=f"{words.percent(min(1.0, gain / whole))} of {of}" if gain and whole else "",
         change=finding.change,
         place=words.place(finding.stack),
         commands=words.commands(finding, run),
