@@ -254,7 +254,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     ("host_only", "gloo needs no accelerator", with_(cpu(), annotations=[mark("gloo:all_reduce", host=5)])),
     (
         "host_only",
-        "cudnn_is_acceptable is asked on the CPU, too",
+        "cudnn_is_acceptable runs on the CPU, too",
         with_(cpu(), operators=[operator("aten::cudnn_is_acceptable", host=5)]),
     ),
     ("idle_threads", "three of four busy", reconciled(FIRING["idle_threads"], threads_busy=3.0)),
@@ -333,7 +333,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     ),
     (
         "unaligned_matmul",
-        "an odd batch is no matter",
+        "an odd batch",
         with_(
             gpu(),
             operators_by_shape=[
