@@ -19,9 +19,9 @@ Every diagnosis that `laptime trace` and `laptime profile` can make: what it mea
 its thresholds come from, and what it says of a made-up profile with this fault. Written by `make docs` from
 the code.
 
-A rule speaks only where what it needs to know of the program holds (`NEEDS` in its file, listed under it), and
-not just below its thresholds: under "Silent" are the cases nearest to its fault in which it says nothing, each of
-them a test (`tests/unit/rules/test_silence.py`). No rule promises a gain in a file that lost events.
+A rule speaks only where what it needs to know of the program holds (`NEEDS` in its file, listed under it).
+Under "Silent" are the cases nearest to its fault in which it says nothing, each of them a test
+(`tests/unit/rules/test_silence.py`). No rule promises a gain in a file that lost events or has no device.
 A finding's gain is an upper bound per step of what its change can reach, computed from measured times; its
 evidence says how (`gain_is`). Time that two findings speak of is promised once (`gain_alone_s` in the
 evidence is what the finding would promise by itself), so all gains together are never more than the step.

@@ -43,7 +43,7 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
         if answer is not None:
             findings.append(answer)
             general[answer.kind] = general_by
-    if any(each.kind == "trace/incomplete" for each in findings):
+    if any(each.kind in ("trace/incomplete", "trace/host-only") for each in findings):
         findings = [each for each in findings if each.gain is None]
     limit = verdict(profile).bound
     return sorted(

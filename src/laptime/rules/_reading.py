@@ -44,8 +44,7 @@ def beside_steps(profile: Profile) -> float:
 
 
 def turn(profile: Profile) -> float:
-    """Seconds of the mean step with what the loop does beside it, which is told as long as if it had been
-    traced."""
+    """Seconds of the mean step with what the loop does beside it, as long as the profiler would make that."""
     return step(profile) + beside_steps(profile) * slowdown(profile)
 
 
@@ -269,7 +268,7 @@ UNEVEN = 0.5
 def missing(profile: Profile) -> str:
     """What of the device's work is not in the file, in words; "" when nothing seems to be missing."""
     counts = profile.launches
-    if counts is not None and counts.lost > LOST * (counts.launches + counts.lost):
+    if counts is not None and counts.launches and counts.lost > LOST * (counts.launches + counts.lost):
         return f"the file has no kernels of {counts.lost:,} of {counts.launches + counts.lost:,} launches"
     if not profile.overview.devices or not any(file.truncated for file in profile.files[:1]):
         return ""

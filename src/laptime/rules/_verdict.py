@@ -92,7 +92,7 @@ def verdict(profile: Profile) -> Bottleneck:
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile) or not_recorded(profile)):
         sentence = f"Not clear what limits the step: {wait}"
-    elif (silent := min(share(profile, unrecorded(profile)), parts.get("unknown", 1.0))) >= NOTABLE:
+    elif (silent := _silent(profile, parts)) >= NOTABLE:
         sentence += f"; {percent(silent)} of it was not recorded"
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
@@ -146,6 +146,12 @@ def beginning(profile: Profile) -> str:
     return f"{show(spent, 's')} of the {show(whole * 1e-9, 's')} that were recorded are {what}{names}"
 
 
+def _silent(profile: Profile, parts: dict[Bound, float]) -> float:
+    """Share of the step that nothing explains; on a CPU of the same step as all other shares."""
+    silent = share(profile, unrecorded(profile))
+    return silent if profile.overview.devices else min(silent, parts.get("unknown", 0.0))
+
+
 def empty_wait(profile: Profile) -> str:
     """The call in which the host waits for work that the file does not show; "" where that is not much."""
     seconds = _empty_seconds(profile)
@@ -193,6 +199,8 @@ def host_only(profile: Profile) -> bool:
     """Whether the file shows only the host of a program that works on an accelerator."""
     if profile.overview.devices or profile.kernels:
         return False
+    if profile.launches is not None and profile.launches.lost:
+        return True
     ranges = [row.name for row in profile.annotations] + [row.name for row in profile.operators]
     return any(_ACCELERATED.search(name) for name in ranges)
 

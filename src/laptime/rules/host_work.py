@@ -9,6 +9,8 @@ Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % 
 
 from __future__ import annotations
 
+import re
+
 from laptime.kit.units import show
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
@@ -17,6 +19,7 @@ from laptime.rules._evidence import finding
 from laptime.rules._facts import mistaken
 from laptime.rules._reading import (
     DATA_WAIT,
+    ENOUGH_STEPS,
     NOTABLE,
     idle,
     idle_seconds,
@@ -28,6 +31,8 @@ from laptime.rules._reading import (
 
 NEEDS = frozenset({"!beginning"})
 GENERAL = 1
+_TELLS = re.compile(r"\.py\(\d+\): |^aten::|^<built-in")
+"""Names of functions and operators: a range of the program's own may hold anything."""
 _SERVERS = {
     "vLLM": "prepare the next step while the device works: vllm serve ... --async-scheduling",
     "SGLang": "prepare the next step while the device works: SGLang's overlap scheduler",
@@ -65,13 +70,17 @@ def rule(profile: Profile) -> Finding | None:
             "idle_s_per_step": most,
         },
         rows=[f"operators/{name}" for name in names],
-        change=_SERVERS.get(server, "") or _change(names),
+        change=_SERVERS.get(server, "") or _change(profile, names),
         next="" if stack else "with_stack=True names the lines of the program",
         stack=stack,
         reaches={"host": gain, "synchronisation": gain if server else 0.0},
     )
 
 
-def _change(names: list[str]) -> str:
-    what = f"{names[0]}: " if names and names[0] != "Python" else ""
-    return f"{what}do it in another thread or process, once in many steps, or while the device works"
+def _change(profile: Profile, names: list[str]) -> str:
+    """What to do about the first of these; of one step alone, and of a range, how to find that out first."""
+    if profile.overview.steps < ENOUGH_STEPS:
+        return "record several steps after a warm-up: one alone does not tell what every step does"
+    if not names or not _TELLS.search(names[0]):
+        return "find out what it does there: with_stack=True names the lines of the program"
+    return f"{names[0]}: do it in another thread or process, once in many steps, or while the device works"

@@ -116,6 +116,8 @@ class Cut:
             if match:
                 self.head = head[: match.end()].lstrip(b"\xef\xbb\xbf")
                 return _of_events(head[match.end() :])
+            if start.startswith(b'{"rocprofiler-sdk-tool"'):
+                raise no_trace("it is rocprofv3's own JSON", "rocprofv3 --sys-trace --output-format rocpd")
             if not block or len(head) > _LARGEST or (start and not start.startswith(b"{")):
                 raise no_trace("there is no list called traceEvents in it" if start else "the file is empty")
 
@@ -209,13 +211,11 @@ def _of_events(text: bytes) -> bytes:
     return text
 
 
-def no_trace(why: str) -> UsageError:
+def no_trace(
+    why: str, next: str = "write one with torch.profiler, or laptime profile script.py"
+) -> UsageError:
     """The error of a file that is none."""
-    return UsageError(
-        "this is not a PyTorch profiler trace",
-        why=why,
-        next="write one with torch.profiler, or laptime profile script.py",
-    )
+    return UsageError("this is not a PyTorch profiler trace", why=why, next=next)
 
 
 def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:

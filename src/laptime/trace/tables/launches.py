@@ -34,10 +34,10 @@ MOST = 50
 
 
 def launches(view: View) -> Launches | None:
-    """Over the whole file, the queue over the window of the steps; None without work of an accelerator."""
+    """Over the whole file, the queue over the window of the steps; None without launches of an accelerator."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
     if not len(device):
-        return None
+        return Launches(launches=0, lost=lost) if (lost := _lost(view)) else None
     linked = np.flatnonzero(launch >= 0)
     length = device.end - device.start
     kernel = device.kind == DeviceKind.KERNEL

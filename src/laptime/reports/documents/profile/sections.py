@@ -141,7 +141,7 @@ def _use(profile: Profile) -> doc.Section:
 
 def _launches(profile: Profile) -> str:
     launches = profile.launches
-    if launches is None:
+    if launches is None or not profile.overview.devices:
         return ""
     short = f"{launches.short:,} kernels shorter than their launch call" if launches.short else ""
     most = f"{launches.queue_max:,} queued at most"
