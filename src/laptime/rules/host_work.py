@@ -80,7 +80,7 @@ def rule(profile: Profile) -> Finding | None:
 def _change(profile: Profile, names: list[str]) -> str:
     """What to do about the first of these; of one step alone, and of a range, how to find that out first."""
     if profile.overview.steps < ENOUGH_STEPS:
-        return "record several steps after a warm-up: one alone does not tell what every step does"
+        return "record several steps after a warm-up: one alone may be an exception"
     if not names or not _TELLS.search(names[0]):
         return "find out what it does there: with_stack=True names the lines of the program"
     return f"{names[0]}: do it in another thread or process, once in many steps, or while the device works"

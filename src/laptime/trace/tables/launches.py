@@ -34,7 +34,7 @@ MOST = 50
 
 
 def launches(view: View) -> Launches | None:
-    """Over the whole file, the queue over the window of the steps; None without launches of an accelerator."""
+    """Over the whole file, the queue over the window of the steps; None without any on an accelerator."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
     if not len(device):
         return Launches(launches=0, lost=lost) if (lost := _lost(view)) else None
