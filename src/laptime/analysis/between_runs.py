@@ -23,10 +23,12 @@ NARROWEST = 0.002
 
 
 class Spread(NamedTuple):
-    """Standard deviation between runs of one program, as a share, and its degrees of freedom."""
+    """Standard deviation between runs of one program, as a share, and its degrees of freedom. `words`: how
+    it is known, as in "runs lie 2 % apart"."""
 
     deviation: float
     df: float
+    words: str = "lie"
 
 
 def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
@@ -60,4 +62,4 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
     if df < FEWEST_DF or max(times) - min(times) < gap:
         return None
     squares = sum(float(np.var([level for _, level in group])) * len(group) for group in repeated)
-    return Spread(max(NARROWEST, math.sqrt(squares / df)), df)
+    return Spread(max(NARROWEST, math.sqrt(squares / df)), df, f"of {len(repeated)} programs here lay")

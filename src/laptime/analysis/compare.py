@@ -102,7 +102,7 @@ def described(
     allows; "" when one may."""
     word, ci95 = judge(measured, margin)
     if word == "unclear":
-        doubt = ""
+        doubt = needs_more(measured, margin)
     elif doubt:
         word = "unclear"
     text = sentence(word, measured.speedup, ci95, margin)
@@ -118,6 +118,16 @@ def described(
         processes=measured.processes,
         sentence=f"{text}; {doubt}" if doubt else text,
     )
+
+
+def needs_more(measured: Effect, margin: float = MARGIN) -> str:
+    """Why an effect is unclear whose 95 % interval lies beyond the margin; "" where that does not."""
+    low, high = measured.ci95
+    if low <= 1 + margin and high >= 1 / (1 + margin):
+        return ""
+    sure = (1 - DECISION_LEVEL) / 2
+    low, high = math.exp(-measured.upper(sure)), math.exp(-measured.lower(sure))
+    return f"a word needs {DECISION_LEVEL:.0%}, where it is [{_ratio(low)}, {_ratio(high)}]"
 
 
 def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | None:

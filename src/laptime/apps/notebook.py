@@ -10,7 +10,7 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 
 BUDGET = 5.0
 """Seconds; a cell is waited for."""
@@ -27,6 +27,11 @@ def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext laptime`: registers both magics."""
 
     def magic(line: str, cell: str | None = None) -> Any:
+        """Measure an expression, or a whole cell as %%laptime: `run = %laptime model(x)`.
+
+        --budget SECONDS   of measuring, 5 by default
+        --name NAME        keep the run under .laptime/
+        """
         try:
             return measured(shell, line, cell)
         except LaptimeError as error:
@@ -44,14 +49,17 @@ def measured(shell: Any, line: str, cell: str | None = None) -> Any:
         line: options, then (without a cell) the code.
 
     Raises:
-        UsageError: unknown options, no code, or code that cannot be compiled.
+        UsageError: unknown options, no code, or code that cannot be compiled. UserCodeError: the code fails.
     """
     options, code = parsed(line, cell)
     from laptime.verbs import api  # not for %load_ext
 
     cell_code = FunctionType(_compiled(code), shell.user_ns, "cell")
 
-    return api.bench_call(cell_code, budget=options.budget, name=options.name or "", save=bool(options.name))
+    run = api.bench_call(cell_code, budget=options.budget, name=options.name or "", save=bool(options.name))
+    if run.cases and (failure := run.cases[0].failure) is not None:
+        raise UserCodeError(failure.what, why=failure.why, next=failure.next)
+    return run
 
 
 def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:

@@ -102,6 +102,34 @@ class ByBatch(ABC, Generic[Workload]):
         self._workloads.clear()
 
 
+class FreshInputs:
+    """Inputs of a workload whose calls change them: each call gets a copy of what they were.
+
+    Args:
+        copied: copies them, as positional and keyword arguments.
+    """
+
+    def __init__(self, copied: Callable[[], tuple[Sequence[Any], Mapping[str, Any]]]) -> None:
+        self._copied = copied
+
+    def lay(self) -> None:
+        """Make the copy that the next call gets."""
+        self._args, self._kwargs = self._copied()
+
+    def alone(self, call: Callable[..., Any]) -> Callable[[], Any]:
+        """The call with the copy that was laid last."""
+        return lambda: call(*self._args, **self._kwargs)
+
+    def anew(self, call: Callable[..., Any]) -> Callable[[], Any]:
+        """The call with a copy of its own."""
+
+        def laid() -> Any:
+            self.lay()
+            return call(*self._args, **self._kwargs)
+
+        return laid
+
+
 def _refuse_torch_module(call: object, target: str) -> None:
     """Told by its class, because PyTorch need not be installed here."""
     classes = {(base.__module__, base.__name__) for base in type(call).__mro__}

@@ -6,7 +6,6 @@ For `null:` targets, for plain Python functions, and to see what laptime itself 
 from __future__ import annotations
 
 import copy
-import math
 import platform
 import sys
 from collections.abc import Callable
@@ -15,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from laptime.backends._shared import ProgramModel, no_batch, nothing, refuse_options
+from laptime.backends._shared import FreshInputs, ProgramModel, no_batch, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
-from laptime.measure.checks.changed_inputs import has_changed
+from laptime.measure.first_call import finite, has_changed
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Metric, Series
@@ -139,20 +138,12 @@ class NullModel(ProgramModel[NullWorkload]):
         if not (kept and isinstance(call, partial) and has_changed(kept, (call.args, call.keywords))):
             work.call = (lambda: whole(call())) if whole is not self._whole else call
             return whole is not self._whole
-        function, laid = call.func, kept
+        function, fresh = call.func, FreshInputs(lambda: copy.deepcopy(kept))
 
-        def lay() -> None:
-            nonlocal laid
-            laid = copy.deepcopy(kept)
+        def wholly(*args: Any, **kwargs: Any) -> Any:
+            return whole(function(*args, **kwargs))
 
-        def anew() -> Any:
-            lay()
-            return alone()
-
-        def alone() -> Any:
-            return whole(function(*laid[0], **laid[1]))
-
-        work.call, work.apart, self._changed = anew, (lay, alone), True
+        work.call, work.apart, self._changed = fresh.anew(wholly), (fresh.lay, fresh.alone(wholly)), True
         return True
 
     def own_batch(self) -> int | None:
@@ -189,10 +180,9 @@ class NullModel(ProgramModel[NullWorkload]):
         return [Series(metric=metric, samples=[per_item * batch], probe="null")], {"planted": per_item}
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
-        """Whether a float output is finite."""
+        """Calls once: whether floats that come out are finite, and the type of what comes out."""
         output = self.workload(batch).call()
-        is_float = isinstance(output, float)
-        return {"finite": math.isfinite(output) if is_float else None, "shape": type(output).__name__}
+        return {"finite": finite(output), "shape": type(output).__name__}
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""

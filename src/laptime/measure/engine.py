@@ -17,8 +17,7 @@ import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
-from laptime.measure import loop, passes
-from laptime.measure.checks import lazy
+from laptime.measure import first_call, loop, passes
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
@@ -57,6 +56,8 @@ from laptime.records.details import Details, Peak
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Regime, Series
 
+MAY_BE_SHORT = 1e-3
+"""Seconds of a first call, which may be a thousand times as long as the next."""
 LATE = 1e-3
 """Seconds behind its schedule from which a paced call is labelled late."""
 
@@ -94,6 +95,7 @@ class Engine:
         self._evidence: Evidence | None = None
         self._ruler: Ruler | None = None
         self._watches: list[Watch] = []
+        self._inside: dict[int, int] = {}
 
     def answer(self, command: Command) -> Iterator[Message]:
         try:
@@ -180,13 +182,13 @@ class Engine:
         if isinstance(settles, Settles):
             settles.watch(batch)
         outcome, seconds = self._first_call(workload)
-        kind = lazy.kind(outcome)
+        kind = first_call.kind(outcome)
         if isinstance(settles, Settles):
-            if settles.settle(batch, lazy.whole(outcome), lazy.whole if kind else None):
+            if settles.settle(batch, first_call.whole(outcome), first_call.whole if kind else None):
                 outcome, seconds = self._first_call(workload)
         elif kind:
             late = workload.call
-            workload.call = lambda: lazy.whole(late())
+            workload.call = lambda: first_call.whole(late())
             outcome, seconds = self._first_call(workload)
         if isinstance(outcome, Exception):
             raise outcome
@@ -206,6 +208,7 @@ class Engine:
             inputs={
                 **(model.inputs_of(batch) if isinstance(model, TellsInputs) else {}),
                 **({"lazy": kind} if kind else {}),
+                **({"finite": True} if first_call.finite(outcome) else {}),
             },
         )
 
@@ -266,7 +269,14 @@ class Engine:
             return loop.paced(workload, rate=command.rate, **length)
         if command.regime == Regime.SATURATED:
             return loop.saturated(workload, estimate=command.estimate, **length)
-        return loop.isolated(workload, **length)
+        return loop.isolated(workload, inside=self._inside_of(command, workload), **length)
+
+    def _inside_of(self, command: Block, workload: Workload) -> int:
+        """Calls in a sample; asked once, of calls that may be short."""
+        may_be_short = command.estimate is not None and command.estimate < MAY_BE_SHORT
+        if command.batch not in self._inside and may_be_short:
+            self._inside[command.batch] = loop.calls_inside(workload, self._clock)
+        return self._inside.get(command.batch, 1)
 
     def _record_on_device(self, batch: int, workload: Workload, length: dict[str, Any]) -> loop.Tape:
         model: object = self._model

@@ -127,7 +127,9 @@ def _record(command: Pass, model: Model, workload: Workload) -> _Result:
         from laptime.measure import recorded_calls
 
         sizes = [command.batch, recorded_calls.other_batch(command.batch)]
-        recorded_calls.record(model.outputs, model.input_arrays, sizes).save(Path(command.path))
+        recorded = recorded_calls.record(model.outputs, model.input_arrays, sizes)
+        if recorded.calls[0].outputs:  # else nothing can be held against it
+            recorded.save(Path(command.path))
     return [], Details()
 
 

@@ -53,6 +53,9 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     artifacts: list[Artifact] = []
     details: Details = Details()
 
+    def __repr__(self) -> str:
+        return f"Case({self.key!r}, {self.status}, {self.trust}, series={self.series})"
+
     @property
     def trust(self) -> Trust:
         """trusted, noisy or invalid, from the checks; failed and unchecked interrupted cases are invalid."""

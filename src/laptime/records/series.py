@@ -139,6 +139,10 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clock: str = ""
     note: str = ""
 
+    def __repr__(self) -> str:
+        name = self.metric.tag if self.regime is None else f"{self.metric.tag}/{self.regime}"
+        return f"Series({name}, {len(self.samples):,} samples in {self.metric.unit})"
+
     @property
     def key(self) -> tuple[str, str | None]:
         """Series with equal keys in one case are parts of one series."""

@@ -14,13 +14,16 @@ _COLOURS = {"trusted": "#1a7f4e", "noisy": "#a66300", "invalid": "#c0392b"}
 
 
 def render(document: doc.Document) -> str:
-    """Verdict, next step and the first table of a document; its conditions in a quiet line."""
+    """Verdict, next step, failures and the first table of a document; its conditions in a quiet line."""
     blocks = (block for section in sections(document, "terminal") for block in section.blocks)
     tables = (block.tables[0] if isinstance(block, doc.Views) else block for block in blocks)
     table = next((block for block in tables if isinstance(block, doc.Table)), None)
+    failures = [block for block in document.brief if isinstance(block, doc.Failure)]
     colour = _COLOURS.get(document.verdict.tone, "inherit")
     source = template(asset("fragment.html"))
-    return source.render(document=document, table=table, most=ROWS, colour=colour, cell=_cell, title=title)
+    return source.render(
+        document=document, table=table, most=ROWS, colour=colour, cell=_cell, title=title, failures=failures
+    )
 
 
 def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:

@@ -7,6 +7,8 @@ import os
 import zlib
 from pathlib import Path
 
+from msgspec import structs
+
 from laptime.kit.errors import UsageError
 from laptime.records.event import RunFinished, RunStarted
 from laptime.records.run import Run
@@ -22,8 +24,8 @@ def save(run: Run, root: Path | None = None) -> Path:
     """The file that now holds this run.
     Raises UsageError: it could not be written where it belongs; says where it went instead.
     """
-    with Journal(root) as journal:
-        journal(RunStarted(run))
+    with Journal(root) as journal:  # a plan that says `save: false` was true until now
+        journal(RunStarted(structs.replace(run, plan={k: v for k, v in run.plan.items() if k != "save"})))
         journal(RunFinished(run.status, run.seconds))
         if journal.complaint:
             raise journal.complaint

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from laptime.analysis.between_runs import Spread, between_runs
-from laptime.analysis.compare import compare, described
+from laptime.analysis.compare import described
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import Effect
 from laptime.analysis.quantiles import quantile
@@ -48,10 +48,16 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
             two runs lie, and a constant stands in for that where not.
 
     Raises:
-        UsageError: one is a profile; the runs come from different machines, libraries or settings and
-            `force` is not set; or they share no case.
+        UsageError: one is a profile; both are the same run; the runs come from different machines, libraries
+            or settings and `force` is not set; or they share no case.
     """
     refuse_profiles(a, b)
+    if a.id == b.id:
+        raise UsageError(
+            f"run {a.id} cannot be compared with itself",
+            why="both sides name this run",
+            next="laptime compare last~1 last   (laptime list shows all runs)",
+        )
     phrases = differences(a.environment, b.environment)
     if phrases and not force:
         raise UsageError(
@@ -67,7 +73,7 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
             next="laptime bench A B   measures both, interleaved",
         )
     between = spread_between(a, b, earlier)
-    compared = [(pair, _compare(*pair, same_run=a.id == b.id, between=between)) for pair in pairs]
+    compared = [(pair, _compare(*pair, between=between)) for pair in pairs]
     return [
         without_invalid_winner(comparison, *pair) for pair, comparison in compared if comparison is not None
     ]
@@ -76,7 +82,7 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
 def spread_between(a: Run, b: Run, earlier: Sequence[Run] = ()) -> Spread:
     """How far two runs of one program lie apart on this machine: as earlier runs tell, else as is assumed."""
     virtual = bool(a.environment.virtual or b.environment.virtual)
-    assumed = Spread(BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS, DF_APART)
+    assumed = Spread(BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS, DF_APART, "are taken to lie")
     return between_runs(earlier, a, b) or assumed
 
 
@@ -111,15 +117,11 @@ def _keys(run: Run) -> str:
     return ", ".join(case.key for case in run.cases[:2]) or "no case"
 
 
-def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: Spread) -> Comparison | None:
+def _compare(baseline: Case, candidate: Case, *, between: Spread) -> Comparison | None:
     for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
-        if left is None or right is None or not left.samples or not right.samples:
-            continue
-        interleaved = compare(baseline, candidate, regime=regime) if same_run else None
-        if interleaved is not None:
-            return interleaved
-        return _apart(baseline, candidate, left, right, between=between)
+        if left is not None and right is not None and left.samples and right.samples:
+            return _apart(baseline, candidate, left, right, between=between)
     return None
 
 
@@ -131,7 +133,7 @@ def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, betw
     comparison = described(baseline, candidate, left.regime or "", measured)
     if comparison.word != "unclear":
         return comparison
-    hint = f"runs lie {between.deviation:.1%} apart here; laptime bench A B, interleaved, tells more"
+    hint = f"runs {between.words} {between.deviation:.1%} apart; laptime bench A B, interleaved, tells more"
     return structs.replace(comparison, sentence=f"{comparison.sentence}; {hint}")
 
 

@@ -66,3 +66,23 @@ def test_a_cell_may_train() -> None:
     run = notebook.measured(shell, "--budget 0.2", "model(x).sum().backward()")
     assert run.cases[0].status == "ok"
     assert run.latency.n > 10
+
+
+def test_code_that_fails_says_why_and_a_short_call_is_no_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(one=lambda: 1)
+    laptime.load_ipython_extension(shell)
+    assert shell.magics["laptime"]("--budget 0.2 nobody(1)") is None
+    assert "NameError: name 'nobody' is not defined" in capsys.readouterr().err
+    assert "--budget SECONDS" in (shell.magics["laptime"].__doc__ or "")
+    run = notebook.measured(shell, "--budget 0.2 one()")
+    (check,) = [check for check in run.cases[0].checks if check.name == "resolution"]
+    assert (check.outcome, "the mean of" in check.sentence) == ("note", True)
+    assert len(repr(run.cases)) < 5000
+
+
+def test_a_failure_stands_in_the_html_with_its_reason() -> None:
+    def fails() -> None:
+        raise ValueError("3 is <no> 4")
+
+    html = laptime.bench(fails, budget=0.1, backends=["null"])._repr_html_()
+    assert "3 is &lt;no&gt; 4" in html

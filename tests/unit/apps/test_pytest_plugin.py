@@ -103,3 +103,34 @@ def test_loading_the_plugin_loads_no_library() -> None:
         "import sys; import laptime.apps.pytest_plugin; print({'numpy', 'msgspec', 'rich'} & {*sys.modules})"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True).strip() == "set()"
+
+
+LAZY = """
+import time
+
+def parts():
+    for number in range(3):
+        time.sleep(NAP)
+        yield number
+
+async def late():
+    time.sleep(3 * NAP)
+    return 7
+
+def test_parts(laptime):
+    assert list(laptime(parts)) == [0, 1, 2]
+    assert laptime.run.latency.value > 3 * NAP
+
+def test_counted(laptime):
+    assert laptime.pedantic(parts, rounds=3) == [0, 1, 2]
+    assert laptime.run.latency.value > 3 * NAP
+
+def test_late(laptime):
+    assert laptime.pedantic(late, rounds=2, iterations=2) == 7
+    assert laptime.run.latency.value > 3 * NAP
+"""
+
+
+def test_what_is_lazy_is_timed_whole(tmp_path: Path) -> None:
+    code, text = pytest_in(tmp_path, tests=LAZY, nap=0.003)
+    assert code == 0, text

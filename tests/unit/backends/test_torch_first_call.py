@@ -9,18 +9,23 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
+from msgspec import structs
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from torch import nn  # noqa: E402
 
+from fixtures import runs  # noqa: E402
 from laptime.backends import null  # noqa: E402
 from laptime.backends import torch as backend  # noqa: E402
 from laptime.backends.torch import workload  # noqa: E402
 from laptime.backends.torch.errors import translate  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
+from laptime.measure import first_call  # noqa: E402
+from laptime.measure.checks import finite  # noqa: E402
 from laptime.measure.engine import Engine  # noqa: E402
 from laptime.measure.protocol import Block, Close, Command, Facts, Failed, Load, Pass, Prepare, Prepared  # noqa: E402
 from laptime.records.details import Outputs  # noqa: E402
@@ -269,3 +274,38 @@ def test_a_batch_norm_that_needs_more_than_one_item_names_the_mode() -> None:
         norm(torch.ones(1, 4))
     assert translate(caught.value, doing="model.py:build failed").next.startswith("--option mode=eval")
     assert "mode=" not in translate(ValueError("another"), doing="model.py:build failed").next
+
+
+@pytest.mark.parametrize("on", [backend, null])
+def test_nan_that_comes_late_is_seen_and_said_to_be_late(on: Any) -> None:
+    class Grows(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state = torch.ones(3)
+
+        def forward(self, x: Any) -> Any:
+            self.state = self.state * 1e9 + x
+            return {"y": self.state.sum()}
+
+    grows = Grows()
+    session = Session(grows if on is backend else lambda x: grows(x), torch.zeros(3), on=on)
+    assert session.told["finite"] is True
+    session.ask(Block(batch=session.batch, regime="isolated", seconds=0.001, min_calls=9))
+    found = session.outputs()
+    assert found.finite is False
+    case = runs.case(runs.timings(0.01))
+    details = structs.replace(case.details, outputs=found, inputs=session.told)
+    told = finite.check(structs.replace(case, details=details), runs.environment(), {})
+    assert told is not None
+    assert "the first call returns finite numbers" in told.sentence
+
+
+def test_finite_looks_into_every_float() -> None:
+    assert first_call.finite({"a": torch.ones(2), "b": [torch.tensor([1.0, float("nan")])]}) is False
+    assert first_call.finite((torch.ones(2, dtype=torch.float16), torch.tensor([1]))) is True
+    assert first_call.finite([np.array([1.0, np.inf]), 1]) is False
+    assert first_call.finite((1.0, float("nan"))) is False
+    assert first_call.finite(torch.eye(2).to_sparse()) is None
+    assert [first_call.finite(each) for each in (torch.tensor([1, 2]), np.arange(3), "nothing", None)] == [
+        None
+    ] * 4

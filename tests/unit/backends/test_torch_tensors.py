@@ -46,13 +46,5 @@ def test_words() -> None:
     )
 
 
-def test_finite_looks_into_every_float() -> None:
-    assert tensors.finite({"a": torch.ones(2), "b": [torch.tensor([1.0, float("nan")])]}) is False
-    assert tensors.finite((torch.ones(2, dtype=torch.float16), torch.tensor([1]))) is True
-    assert tensors.finite(torch.tensor([float("inf")])) is False
-    assert tensors.finite(torch.tensor([1, 2])) is None
-    assert tensors.finite("nothing") is None
-
-
 def test_size_counts_bytes_of_all_tensors() -> None:
     assert tensors.size({"a": torch.zeros(4, 2), "b": (torch.zeros(3, dtype=torch.int64),)}) == 32 + 24

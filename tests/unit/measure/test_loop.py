@@ -210,3 +210,16 @@ def test_what_a_call_raises_passes_through(clock: Any, program: Any) -> None:
 
     with pytest.raises(RuntimeError, match="planted"):
         loop.isolated(program(0.1, before=fail), seconds=1, min_calls=1, max_calls=9, clock=clock)
+
+
+def test_calls_that_are_short_for_the_clock_are_repeated_inside_a_sample(clock: Any, program: Any) -> None:
+    clock.tick = 1e-7
+    inside = loop.calls_inside(program(1e-6), clock)
+    assert 50 <= inside <= 60
+    assert loop.calls_inside(program(7e-6), clock) == 1
+    assert loop.calls_inside(program(1e-6, synchronous=False), clock) == 1
+    tape = loop.isolated(
+        program(1e-6), seconds=0.01, min_calls=1, max_calls=10**6, clock=clock, inside=inside
+    )
+    assert {*tape.calls} == {inside}
+    assert tape.seconds == pytest.approx([1e-6] * len(tape.seconds), rel=0.01)

@@ -5,6 +5,8 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
+from laptime.analysis.compare import described
+from laptime.analysis.paired import Effect
 from laptime.kit.errors import UsageError
 from laptime.verbs.compare import compare_runs
 
@@ -117,3 +119,22 @@ def test_runs_of_an_hour_tell_nothing_of_what_lies_between_days() -> None:
     b = run_of(0.012, seed=5, started="2026-11-09T10:00:00Z", **guest)
     (found,) = compare_runs(a, b, earlier=_repeated(0.005))
     assert found.word == "unclear"
+
+
+def test_a_run_is_not_compared_with_itself() -> None:
+    run = run_of(0.01)
+    with pytest.raises(UsageError, match="cannot be compared with itself"):
+        compare_runs(run, run, force=True)
+
+
+def test_the_interval_that_decides_stands_beside_one_that_would_have() -> None:
+    sure = Effect(mean=0.06, error=0.02, df=40, rounds=9, processes=3)
+    found = described(runs.case(runs.timings(0.01)), runs.case(runs.timings(0.01)), "isolated", sure)
+    assert found.word == "unclear"
+    assert found.ci95[1] < 1 / 1.01
+    assert "a word needs 99%, where it is [0.89, 0.99" in found.sentence
+
+
+def test_what_is_taken_for_granted_is_not_told_as_found() -> None:
+    (found,) = compare_runs(run_of(0.01, name="a"), run_of(0.0103, seed=5))
+    assert "runs are taken to lie 2.0% apart" in found.sentence

@@ -140,3 +140,9 @@ def test_its_advice_is_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     assert "laptime.profile(stack=False, memory=False)" in said
     assert "only=['bf16_autocast'])" in said
     assert "laptime tune" not in said
+
+
+def test_thirty_short_steps_have_a_trace() -> None:
+    with laptime.profile(show=False) as seen:
+        loop(30)
+    assert seen.profile.overview.steps == 5

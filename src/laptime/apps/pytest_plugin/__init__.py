@@ -2,6 +2,7 @@
 
 fixture      `laptime(function, *args)`: one test, measured in the process of the tests
 session      what can be asked, and all tests of one pytest as one run: saved, compared, reported
+turns        the tests at a git revision and here, in turns
 
 Every pytest loads it where laptime is installed: nothing but pytest is imported before a test measures.
 """
@@ -26,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """One session a pytest; an option that cannot be met ends it before any test runs."""
-    config.stash[SESSION] = Session(read_options(config))
+    config.stash[SESSION] = Session(read_options(config), config.invocation_params.args)
 
 
 @pytest.fixture
@@ -52,7 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Save, compare, write reports; a regression ends a passing session with 1."""
     ours = session.config.stash[SESSION]
-    ours.finish()
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    ours.finish(terminal.write_line if terminal is not None else print)
     if ours.is_worse and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

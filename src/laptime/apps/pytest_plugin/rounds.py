@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError
+from laptime.measure import first_call
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
@@ -69,16 +71,26 @@ def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
 
 
 def _round(plan: Plan) -> tuple[float, float, Any]:
-    """Start, seconds of a call, and the last call's result."""
+    """Start, seconds of a call, and the last call's result; of a lazy one, all of it."""
     args, kwargs = plan.args, plan.kwargs
     prepared = plan.setup() if plan.setup is not None else None
     if prepared is not None:
         args, kwargs = prepared
     call = finished(lambda: plan.target(*args, **kwargs))
     start = SystemClock.now()
-    for _ in range(plan.iterations):
+    result = call()
+    looked = SystemClock.now()
+    if first_call.kind(result):
+        call, result = partial(_whole, call), first_call.whole(result)
+    else:
+        start += SystemClock.now() - looked  # looking is no part of the round
+    for _ in range(plan.iterations - 1):
         result = call()
     return start, (SystemClock.now() - start) / plan.iterations, result
+
+
+def _whole(late: Callable[[], Any]) -> Any:
+    return first_call.whole(late())
 
 
 def _unwatched(rounds: int) -> Check:

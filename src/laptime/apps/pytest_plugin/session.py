@@ -5,8 +5,12 @@ The words of options are pytest-benchmark's where the meaning is.
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +22,7 @@ from laptime.kit.units import show
 if TYPE_CHECKING:
     from laptime.records.case import Case
     from laptime.records.check import Verdict
+    from laptime.records.comparison import Comparison
     from laptime.records.run import Run
 
 HEADS = ("test", "median", "95 % interval", "samples", "verdict")
@@ -51,6 +56,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "SHARE",
         "help": "Fail when a test is slower than there by more than this: 5%%.",
     },
+    "against-rev": {
+        "metavar": "REV",
+        "help": "Compare with a git revision: both are measured now, in turns, in fresh processes.",
+    },
+    "side": {"help": argparse.SUPPRESS},
     "report": {
         "action": "append",
         "metavar": "FILE",
@@ -65,9 +75,10 @@ class Options:
     budget: seconds of measuring a test.
     disable: call each function once and measure nothing; `--laptime-disable`, and in pytest-xdist's workers,
         which would disturb each other.
-    compare: the run to compare with, "" for none.
+    compare: the run to compare with, "" for none. against_rev: the git revision, likewise.
     compare_fail: share by which a test may be slower than there; None where nothing fails.
     save: name of the stored run; "" keeps none. reports: files, their suffix says the format.
+    side: file that the run goes to, of a pytest that `turns` has started; "" for all others.
     """
 
     budget: float = 1.0
@@ -76,6 +87,8 @@ class Options:
     disable: bool = False
     save: str = ""
     compare: str = ""
+    against_rev: str = ""
+    side: str = ""
     compare_fail: float | None = None
     reports: tuple[str, ...] = ()
 
@@ -99,6 +112,10 @@ def read_options(config: pytest.Config) -> Options:
 
     if option("only") and option("skip"):
         raise pytest.UsageError("--laptime-only and --laptime-skip leave no test")
+    if option("compare") and option("against_rev"):
+        raise pytest.UsageError("--laptime-compare and --laptime-against-rev name two baselines")
+    if side := option("side"):
+        return Options(budget=option("budget"), only=True, side=side)
     fail = option("compare_fail")
     return Options(
         budget=option("budget"),
@@ -106,7 +123,8 @@ def read_options(config: pytest.Config) -> Options:
         skip=option("skip"),
         disable=option("disable") or hasattr(config, "workerinput"),
         save=option("save") or "",
-        compare=option("compare") or ("last" if fail else ""),
+        compare=option("compare") or ("last" if fail and not option("against_rev") else ""),
+        against_rev=option("against_rev") or "",
         compare_fail=_share(fail) if fail else None,
         reports=tuple(option("report") or ()),
     )
@@ -129,9 +147,11 @@ class Session:
     is_worse: a test is slower than the baseline allows.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, arguments: Sequence[str] = ()) -> None:
         self.options = options
         self.is_worse = False
+        self._arguments = arguments
+        self._verdicts: list[Verdict] = []
         self._runs: dict[str, Run] = {}
         self._notes: list[str] = []
 
@@ -153,11 +173,15 @@ class Session:
         ]
         self._runs[name] = structs.replace(run, cases=cases, subjects=[Subject(target=name)])
 
-    def finish(self) -> None:
-        """Compare, save and report, in this order: the run saved is not its own baseline."""
+    def finish(self, say: Callable[[str], None]) -> None:
+        """Compare, save and report, in this order: the run saved is not its own baseline.
+
+        Args:
+            say: tells what is going on.
+        """
         if not self._runs:
             return
-        for step in (self._compare, self._save, self._report):
+        for step in (self._compare, partial(self._turns, say), self._save, self._report):
             try:
                 step()
             except (LaptimeError, OSError) as error:
@@ -200,7 +224,6 @@ class Session:
         """Nothing to compare with is no failure: the first run of a CI job has no baseline."""
         if not self.options.compare:
             return
-        from laptime.analysis import budgets
         from laptime.store import lookup
         from laptime.verbs.compare import compare_runs
         from laptime.verbs.history import recent
@@ -217,20 +240,46 @@ class Session:
         self._notes += [f"not compared: {name} is new" for name in new]
         if len(new) == len(run.cases):
             return
-        for comparison in compare_runs(baseline, run, earlier=recent()):
-            name = comparison.candidate.partition("/batch=")[0]
-            self._notes.append(f"{comparison.word}: {name}: {comparison.sentence}")
-            if self.options.compare_fail is not None:
-                self._judge(name, budgets.regression(comparison, self.options.compare_fail))
+        self._judge(compare_runs(baseline, run, earlier=recent()), "REV")
 
-    def _judge(self, name: str, verdict: Verdict) -> None:
-        if verdict.word == "broken":
-            self.is_worse = True
-            self._notes.append(f"FAILED {name}: {verdict.sentence}")
-        elif verdict.word == "undecided":
-            self._notes.append(f"undecided: {name}: {verdict.sentence}")
+    def _turns(self, say: Callable[[str], None]) -> None:
+        """Measure the revision and the working tree in turns, and compare them."""
+        revision = self.options.against_rev
+        if not revision:
+            return
+        from laptime.apps.pytest_plugin import turns
+
+        pairs = turns.pairs_of(revision, self._arguments, budget=self.options.budget, say=say)
+        found = turns.compared(pairs)
+        shared = {comparison.candidate for comparison in found}
+        new = [case.target for case in self._run().cases if case.key not in shared]
+        self._notes += [f"not compared: {name} was not measured at {revision}" for name in new]
+        self._judge(found, revision)
+
+    def _judge(self, compared: Sequence[Comparison], revision: str) -> None:
+        from msgspec import structs
+
+        from laptime.analysis import budgets
+
+        fail = self.options.compare_fail
+        for each in compared:
+            name = each.candidate.partition("/batch=")[0]
+            verdict = budgets.regression(each, budgets.TOLERANCE if fail is None else fail)
+            if verdict.next:
+                again = shlex.join(["pytest", name, "--laptime-against-rev", revision])
+                verdict = structs.replace(verdict, next=again + " --laptime-budget 30")
+            self._verdicts.append(verdict)
+            self._notes.append(f"{each.word}: {name}: {each.sentence}")
+            if fail is not None and verdict.word != "kept":
+                self.is_worse = self.is_worse or verdict.word == "broken"
+                word = "FAILED" if verdict.word == "broken" else "undecided:"
+                self._notes.append(f"{word} {name}: {verdict.sentence}")
 
     def _save(self) -> None:
+        if self.options.side:
+            from msgspec import json
+
+            Path(self.options.side).write_bytes(json.encode(self._run()))
         if self.options.save:
             from laptime.store import files
 
@@ -238,12 +287,14 @@ class Session:
             self._notes.append(f"saved as {self.options.save}: {path}")
 
     def _report(self) -> None:
+        from laptime.analysis.budgets import with_verdicts
         from laptime.kit import registry
         from laptime.reports import formats
 
+        judged = with_verdicts(self._run(), self._verdicts) if self._verdicts else self._run()
         for name in self.options.reports:
             report = registry.load("reports", formats.format_of(Path(name)))
-            Path(name).write_text(report.render(self._run()), encoding="utf-8")
+            Path(name).write_text(report.render(judged), encoding="utf-8")
             self._notes.append(f"wrote {name}")
 
 

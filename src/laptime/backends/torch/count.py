@@ -206,6 +206,8 @@ def _operators(parameters: list[Any]) -> Iterator[Ran]:
     ran = Ran(LeastWork(p for p in parameters if not torch.nn.parameter.is_lazy(p)))
 
     class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
+        supports_higher_order_operators = True  # flex_attention
+
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             output = func(*args, **(kwargs or {}))
             ran.add(func, args, output)

@@ -78,7 +78,7 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     if inputs:
         why += f"; the inputs were {inputs}"
     in_training = "more than 1 value per channel when training" in why  # a batch norm
-    advice = "--option mode=eval: the model was given in training mode"
+    advice = "--option mode=eval   (the model was given in training mode)"
     other = "check the model and its inputs: return (model, inputs) that fit"
     return UserCodeError(doing, why=why, next=advice if in_training else other)
 

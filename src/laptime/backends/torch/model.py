@@ -9,15 +9,14 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import ByBatch
+from laptime.backends._shared import ByBatch, FreshInputs
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, Unavailable
-from laptime.measure.checks.changed_inputs import has_changed
-from laptime.measure.checks.training_mode import share_of_eval
+from laptime.measure.first_call import finite, has_changed
 from laptime.measure.protocol import PeakWork
 from laptime.records.environment import Device
 from laptime.records.series import Series
@@ -98,21 +97,14 @@ class TorchModel(ByBatch[TorchWorkload]):
         if not (work.changed or whole or (self._mode not in ("", "inference") and not asked)):
             return False
         fast, eager = self._callers(program)
-        used, laid = work.inputs, arguments(work.inputs)
-        work.call, work.eager = (partial(each, *laid[0], **laid[1]) for each in (fast, eager))
         if not work.changed:
+            args, kwargs = arguments(work.inputs)
+            work.call, work.eager = (partial(each, *args, **kwargs) for each in (fast, eager))
             return True
-
-        def lay() -> None:
-            nonlocal laid
-            laid = arguments(tensors.copied(kept, into=used))
-
-        def anew(call: Callable[..., Any]) -> Any:
-            lay()
-            return call(*laid[0], **laid[1])
-
-        work.inputs, work.apart = kept, (lay, lambda: fast(*laid[0], **laid[1]))
-        work.call, work.eager = partial(anew, fast), partial(anew, eager)
+        used = work.inputs
+        fresh_inputs = FreshInputs(lambda: arguments(tensors.copied(kept, into=used)))
+        work.inputs, work.apart = kept, (fresh_inputs.lay, fresh_inputs.alone(fast))
+        work.call, work.eager = fresh_inputs.anew(fast), fresh_inputs.anew(eager)
         return True
 
     def _with_all(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -256,7 +248,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         output = work.call()
         work.sync()
         told = {
-            "finite": tensors.finite(output),
+            "finite": finite(tensors.tensors(output)),
             "shape": tensors.words(output),
             "threads": torch.get_num_threads(),
             "in_eval": self._share_of_eval(work),
@@ -269,7 +261,7 @@ class TorchModel(ByBatch[TorchWorkload]):
     def _share_of_eval(self, work: TorchWorkload) -> float | None:
         parts = (part for module in self.modules() for part in module.modules())
         call = workload.inside(self._mode or "inference", work.eager)
-        return None if self._setup.variant.train else share_of_eval(parts, call)
+        return None if self._setup.variant.train else workload.share_of_eval(parts, call)
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
         return tensors.arrays(self.workload(batch).inputs)

@@ -43,8 +43,6 @@ class Setup:
         self._training: list[tuple[torch.nn.Module, bool]] = []
         self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._threads = torch.get_num_threads()
-        if variant.threads is not None:
-            torch.set_num_threads(variant.threads)
 
     def ready(self, program: Program, *, is_users: bool = False) -> Program:
         """The program on the device, in the mode that it is given in; a copy of the user's object where that

@@ -223,11 +223,3 @@ def words(value: Any) -> str:
 def _runs(parts: list[str]) -> list[str]:
     runs = [(part, len(list(same))) for part, same in groupby(parts)]
     return [part if times == 1 else f"{times} x {part}" for part, times in runs]
-
-
-def finite(value: Any) -> bool | None:
-    """Whether all floating-point tensors of a structure hold finite numbers only; None without any."""
-    floats = [t for t in tensors(value) if (t.is_floating_point() or t.is_complex()) and t.numel()]
-    if not floats:
-        return None
-    return all(bool(tensor.isfinite().all()) for tensor in floats)

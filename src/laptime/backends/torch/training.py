@@ -20,6 +20,7 @@ from laptime.backends.torch import count, place, tensors
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in
 from laptime.kit.errors import TargetError
+from laptime.measure.first_call import finite
 from laptime.records.series import Series
 from laptime.targets import Program
 
@@ -63,7 +64,7 @@ class TrainingModel(TorchModel):
         work = self.workload(batch)
         loss = work.call()
         work.sync()
-        return {"finite": tensors.finite(loss), "shape": f"loss {float(loss):.4g}"}
+        return {"finite": finite(loss), "shape": f"loss {float(loss):.4g}"}
 
 
 class CudaTrainingModel(CudaModel, TrainingModel):

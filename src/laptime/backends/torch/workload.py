@@ -11,9 +11,11 @@ answers with zeros. One plain call beside the first one shows it; it keeps no ac
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from laptime.backends.torch import tensors
@@ -139,3 +141,28 @@ def _is_close(one: Any, other: Any) -> bool:
     a, b = (each.detach()[finite].to(wide) for each in (one, other))
     is_near = (a - b).abs().square().sum() <= CLOSE**2 * b.abs().square().sum()
     return torch.equal(finite, other.isfinite()) and bool(is_near)
+
+
+MOST, SECONDS = 9, 1.0
+"""Pairs of calls, and the time for more than three of them."""
+
+
+def share_of_eval(modules: Iterable[Any], call: Callable[[], Any]) -> float | None:
+    """Time of a call in eval mode as a share of one in training mode, call by call in turns.
+
+    Args:
+        modules: all of them, down to the last; their flags are given back. None where none is in training.
+    """
+    parts = [module for module in modules if module.training]
+    shares: list[float] = []
+    began = time.perf_counter()
+    while parts and len(shares) < MOST and (len(shares) < 3 or time.perf_counter() - began < SECONDS):
+        seconds = []
+        for training in (False, True):
+            for part in parts:
+                part.training = training
+            started = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - started)
+        shares.append(seconds[0] / seconds[1])
+    return median(shares[1:]) if shares else None

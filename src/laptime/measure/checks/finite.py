@@ -15,6 +15,11 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return None
     if outputs.finite:
         return Check("finite", "ok", "all outputs are finite")
+    if case.details.inputs.get("finite"):
+        sentence = (
+            "the first call returns finite numbers, the last one NaN or infinity: calls change the model"
+        )
+        return Check("finite", "fail", sentence, "reset in each call what it adds to or multiplies")
     return Check(
         "finite",
         "fail",

@@ -31,7 +31,9 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
             return Check("precision", "fail", sentence, _longer(plan))
         sentence = f"{fewest} samples that repeat each other are too few for an interval"
     else:
-        sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{setting.value:.1%}: time was up"
+        asked = f", asked was ±{setting.value:.1%}" if setting.value else ""
+        why = "it was interrupted" if case.status == "interrupted" else "time was up"
+        sentence = f"the widest printed interval is ±{half:.1%}{asked}: {why}"
     missed = math.isinf(half) or setting.origin in ("flag", "argument") or half > TOLERATED
     return Check("precision", "warn" if missed else "note", sentence, _longer(plan))
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from laptime.analysis.summary import headline
+from laptime.measure.loop import CLOCK_COST, CLOCKS
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
-CLOCK_COST = 0.3e-6
-"""Reading two clocks around a call costs about this much, in seconds; it is part of every sample."""
-
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn when the cost of the clock is more than 5 % of a call."""
+    """Warn when the cost of the clock is more than 5 % of a call; note where calls were repeated for it."""
     stat = headline(case)
-    if stat is None or not stat.value or stat.value > 20 * CLOCK_COST:
+    if stat is None or not stat.value or stat.value > CLOCKS * CLOCK_COST:
         return None
+    series = case.find("latency", stat.regime)
+    if series is not None and (inside := min(series.calls, default=1)) > 1:
+        sentence = f"a call is little longer than reading the clock: a sample is the mean of {inside} calls"
+        return Check("resolution", "note", sentence)
     return Check(
         "resolution",
         "warn",

@@ -37,6 +37,10 @@ LONGEST_CALL = 20.0
 
 LARGEST = 1 << 20
 
+BEHIND, NEAR, BRIEF = 16, 0.9, 10.0
+"""Where nobody set a budget, no size is measured that is more times as large as the smallest whose throughput
+comes so near the best, and a search that takes longer than so many seconds ends there."""
+
 
 class Attempt(NamedTuple):
     """What one batch size did.
@@ -111,13 +115,13 @@ class _Search:
         self._timeout = timeout
         self._progress = progress
         self._now = now
-        self._end = math.inf
+        self._end, self._began, self._is_usual = math.inf, 0.0, True
         self._attempts: list[Attempt] = []
         self._scout: Worker | None = None
 
     def run(self, *, linear: bool, budget: float | None, usual: float, times: int) -> BatchSizes:
-        began = self._now()
-        self._end = began + search_seconds(budget)
+        self._began, self._is_usual = self._now(), budget is None
+        self._end = self._began + search_seconds(budget)
         try:
             batch, stopped = 1, self._step(1)
             while stopped is None:
@@ -127,7 +131,7 @@ class _Search:
                 stopped = self._bisect()
         finally:
             self._retire_scout()
-        left = None if budget is None else budget - (self._now() - began)
+        left = None if budget is None else budget - (self._now() - self._began)
         return self._result(stopped, budget, partial(curve, left=left, usual=usual, times=times))
 
     def _step(self, batch: int) -> str | None:
@@ -138,7 +142,15 @@ class _Search:
             return "slow"
         if batch >= LARGEST:
             return "cap"
+        is_far = self._is_usual and batch >= BEHIND * self._smallest_good()
+        if is_far and self._now() > self._began + BRIEF:
+            return "behind"
         return "time" if self._now() > self._end else None
+
+    def _smallest_good(self) -> int:
+        """The smallest batch whose quick calls come near the best throughput."""
+        rates = {each.batch: each.batch / each.seconds for each in self._attempts if each.seconds > 0}
+        return min((batch for batch, rate in rates.items() if rate > NEAR * max(rates.values())), default=1)
 
     def _bisect(self) -> str:
         fits = max((p.batch for p in self._attempts if p.failure is None), default=0)
@@ -233,7 +245,8 @@ class _Search:
             # Not even one item: measuring batch 1 tells the error in the usual way.
             return BatchSizes([1], [], 0, self._attempts, choose({1: 0.0}).seconds, is_limit=False)
         largest = fitting[-1].batch
-        chosen = choose({attempt.batch: attempt.seconds for attempt in fitting})
+        most = BEHIND * self._smallest_good() if self._is_usual else largest
+        chosen = choose({each.batch: each.seconds for each in fitting if each.batch <= most})
         finding = self._finding(largest, stopped, chosen, budget)
         is_limit = stopped in ("memory", "error")
         return BatchSizes(chosen.batches, [finding], largest, self._attempts, chosen.seconds, is_limit)
@@ -247,6 +260,7 @@ class _Search:
             "memory": f"batch {largest} fits, batch {smallest_failed} runs out of memory",
             "time": f"at least batch {largest} fits{guess}; the search stopped when its time was up",
             "slow": f"at least batch {largest} fits{guess}; one call takes over {LONGEST_CALL:g} s there",
+            "behind": f"at least batch {largest} fits{guess}; throughput rose no more, so the search ended",
             "cap": f"at least batch {largest} fits; larger ones were not tried",
             "error": f"batch {largest} works; batch {smallest_failed} fails: "
             + (failed[-1].failure.what if failed and failed[-1].failure else ""),

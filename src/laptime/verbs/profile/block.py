@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, ParamSpec, Self, TypeVar
@@ -26,6 +27,9 @@ from laptime.store.live_run import LiveRun, recorded
 from laptime.verbs.profile.request import ProfileRequest
 from laptime.verbs.profile.run import analysed, no_step, settings
 from laptime.verbs.public_run import Run as PublicRun
+
+TIMED = 12
+"""Untraced steps that are timed at most: a loop of 30 steps is to have its trace, too."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -135,7 +139,8 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         self._run, self._is_open = None, True
         self._live = LiveRun("profile", lambda event: self._emit(event))
         self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
-        self._observer = StepObserver(settings(self._request, self._work.name))
+        asked = settings(self._request, self._work.name)
+        self._observer = StepObserver(replace(asked, timed=min(asked.timed, TIMED)))
         self._hooks = Hooks(self._observer, observe_ranks)
         self._observer.on_done = self._hooks.undo
         self._watch = WhenImported("torch", self._hooks.install)

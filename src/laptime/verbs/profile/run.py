@@ -9,8 +9,10 @@ request ── a command ── the script under hooks ── what each process 
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,6 +91,7 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
     where = environment(observed)
     live.start(name=request.name, subjects=[program.subject], environment=where, plan=_plan(request))
     live(CaseChanged(_case(program, observed, failure, outcome, traces)))
+    live(ChecksMade([*reconcile.checks(observed, None), *problems, *_unread(traces)]))
     profile = None
     if paths := traces or _last_traces(folder, outcome.observed):
         try:
@@ -142,6 +145,14 @@ def _kept_traces(
         sentence = f"the trace could not be kept: {error.strerror or error}"
         return [], [Check(name="kept", outcome="note", sentence=sentence, next="--trace another/FOLDER")]
     return _last_traces(home, observed), []
+
+
+def _unread(traces: Sequence[Path]) -> list[Check]:
+    """What holds of a run that is interrupted while its trace is read."""
+    if not traces:
+        return []
+    advice = f"laptime trace {shlex.quote(str(traces[0]))}"
+    return [Check("complete", "fail", "the trace was not read to its end", advice)]
 
 
 def _case(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.summary import summarize
+from laptime.records.check import Finding
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
@@ -19,7 +20,7 @@ def document(run: Run) -> doc.Document:
     """Everything that a report says about a benchmark."""
     stats = [summarize(case, run.constants) for case in run.cases]
     doubts = reasons.reasons(run)
-    commands = [each.next for each in doubts if each.outcome in ("fail", "warn") and each.next]
+    commands = [each.next for each in reasons.against(doubts) if each.next]
     because = reasons.because(run, [headline(numbers) for numbers in stats], doubts)
     return doc.Document(
         run=run,
@@ -29,7 +30,7 @@ def document(run: Run) -> doc.Document:
         conditions=words.where(run),
         cards=cards(run, stats),
         brief=_brief(run, stats, because),
-        answers=_is_compared(run),
+        answers=_has_answer(run),
         sections=_sections(run, stats, doubts, because),
         cases=junit_cases(run),
         data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run, stats), enc_hook=str)),
@@ -50,7 +51,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             id="numbers",
             title="The numbers themselves",
             headed=False,
-            blocks=[doc.Facts(rows=[(run.trust, because)] if _is_compared(run) else [])],
+            blocks=[doc.Facts(rows=[(run.trust, because)] if _has_answer(run) else [])],
         ),
         doc.Section(
             id="cases",
@@ -89,10 +90,20 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
 
 
 def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
-    """The answer to a comparison; else whether the numbers can be trusted."""
+    """The answer to a comparison or a search; else whether the numbers can be trusted."""
     if _is_compared(run):
         return comparisons.headline(run, commands)
-    return doc.Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
+    if knee := _knee(run):
+        batch, sizes = knee.evidence.get("knee"), sorted(knee.evidence.get("candidates") or [])
+        between = f"{sizes[0]} to {sizes[-1]}: not decided" if len(sizes) > 1 else "not decided"
+        word, then = f"batch {batch if batch is not None else between}", whole(knee.next, run)
+        tone = "noisy" if batch is None else run.trust
+        sentence = knee.sentence.removeprefix(f"{word} is ")
+        return doc.Headline(word=word, tone=tone, sentence=sentence, next=[then] if then else commands)
+    failed = bool(run.cases) and all(case.status == "failed" for case in run.cases)
+    return doc.Headline(
+        word="failed" if failed else run.trust, tone=run.trust, sentence=because, next=commands
+    )
 
 
 def _is_compared(run: Run) -> bool:
@@ -100,18 +111,30 @@ def _is_compared(run: Run) -> bool:
     return run.trust != "invalid" and any(not comparisons.is_per_item(each) for each in run.comparisons)
 
 
+def _has_answer(run: Run) -> bool:
+    return _is_compared(run) or _knee(run) is not None
+
+
+def _knee(run: Run) -> Finding | None:
+    """What a search for a batch size was to find."""
+    is_asked = run.trust != "invalid" and not _is_compared(run)
+    return next((each for each in run.findings if is_asked and each.kind == "batch/knee"), None)
+
+
 def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
     failures = verdicts.failures(run)
+    trust = [doc.Facts(rows=[(run.trust, because)])] if _has_answer(run) else []
     if _is_compared(run):
-        return [doc.Facts(rows=[(run.trust, because)]), *failures]
+        return [*trust, *failures]
     numbers: doc.Block = table(run, stats)
     if len(run.cases) == 1 and (headline(stats[0]) is not None or failures):
         numbers = doc.Facts(rows=[("latency", lines.number(run, stats[0]))])
-    return [numbers, *failures]
+    return [numbers, *trust, *failures]
 
 
 def _findings(run: Run) -> doc.Notices:
+    told = _knee(run)
     return doc.Notices(
         rows=[
             doc.Notice(
@@ -120,7 +143,7 @@ def _findings(run: Run) -> doc.Notices:
                 next=whole(each.next, run),
             )
             for each in run.findings
-            if not each.kind.startswith(("model/", "check/"))
+            if not each.kind.startswith(("model/", "check/")) and each is not told
         ]
     )
 
@@ -130,10 +153,10 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
     failed = {
         case.failure.kind for case in run.cases if case.failure and case.status in ("failed", "skipped")
     }
-    groups = reasons.likewise(doubts)
-    if groups and groups[0][0].outcome in ("fail", "warn"):
-        groups = groups[1:]  # said with the verdict
-    command = next((each.next for each in doubts if each.outcome in ("fail", "warn") and each.next), "")
+    against = reasons.against(doubts)
+    said = against[0].name if against else ""  # with the verdict
+    groups = [group for group in reasons.likewise(doubts) if group[0].name != said]
+    command = next((each.next for each in against if each.next), "")
     rows = [
         doc.Notice(
             level=first.outcome,

@@ -24,6 +24,10 @@ from laptime.reports.document import TestCase
 from laptime.reports.documents import verdicts as checks
 
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
+_EFFECTS = ("disturbed", "settled", "precision")
+"""Checks whose finding another one may explain; they come behind it."""
+_CAUSES = ("growth", "quota", "waits_for_itself")
+"""Notes that explain what these found."""
 
 
 class Reason(Check, frozen=True, kw_only=True):
@@ -47,7 +51,15 @@ def reasons(run: Run) -> list[Reason]:
         if check.outcome != "ok":
             new = Reason(**{**structs.asdict(check), "next": whole(check.next, run)}, cases=[])
             reasons.setdefault((check.name, check.outcome, check.sentence), new).cases.extend(cases)
-    return sorted(reasons.values(), key=lambda reason: _RANK[reason.outcome])
+    return sorted(reasons.values(), key=lambda each: (_RANK[each.outcome], each.name in _EFFECTS))
+
+
+def against(reasons: list[Reason]) -> list[Reason]:
+    """Those that speak against the numbers, a note that explains them first."""
+    bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]
+    is_effect = bool(bad) and bad[0].outcome == "warn" and bad[0].name in _EFFECTS
+    causes = [reason for reason in reasons if reason.outcome == "note" and reason.name in _CAUSES]
+    return [*causes, *bad] if is_effect else bad
 
 
 def failure_check(failure: Failure) -> Check:
@@ -60,12 +72,12 @@ def because(run: Run, headlines: list[Stat | None], reasons: list[Reason]) -> st
     """The sentence behind the verdict's word."""
     if not run.cases and not run.checks:
         return "nothing was measured"
-    bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]
+    bad = against(reasons)
     if bad and all(case.status in ("failed", "skipped") for case in run.cases):
         return f"no case could be measured: {printable(bad[0].sentence)}" if run.cases else bad[0].sentence
     if bad:
         first, *others = likewise(bad)
-        more = f"; {count(len(others), 'more reason')} below" if others else ""
+        more = f"; {count(len(others), 'more reason')}" if others else ""
         return said(first, run) + more
     if run.status in ("running", "interrupted"):
         done = sum(case.status == "ok" for case in run.cases)

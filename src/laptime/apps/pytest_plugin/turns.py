@@ -1,0 +1,113 @@
+"""`--laptime-against-rev REV`: the tests at a git revision and here, measured in turns in fresh processes.
+
+Each pair is a pytest at the revision and one in the working tree, one after the other, the first of them by
+turns. A pair is one value of each test, so what a machine does for minutes, and what a process has for its
+life, lies in the interval.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from laptime.analysis import compare
+from laptime.analysis.evidence import select
+from laptime.analysis.paired import from_pairs
+from laptime.analysis.quantiles import median
+from laptime.kit.errors import UserCodeError
+from laptime.launch.git_worktree import checked_out
+from laptime.process.program import Process
+from laptime.records.case import Case
+from laptime.records.comparison import Comparison
+from laptime.records.run import Run
+from laptime.records.series import Regime
+from laptime.verbs.bench.postprocess import without_invalid_winner
+
+PAIRS = 6
+"""Of processes. With five and more, Student's t at 99 % is below 5 standard errors."""
+
+Sides = tuple[Run, Run]
+
+
+def pairs_of(
+    revision: str, arguments: Sequence[str], *, budget: float, say: Callable[[str], None]
+) -> list[Sides]:
+    """Runs of the tests at the revision and here, pair by pair.
+
+    Args:
+        arguments: of pytest, as the user gave them.
+        budget: seconds of measuring a test, in all pairs together, on either side.
+        say: tells what is going on.
+
+    Raises:
+        UsageError: git knows no such revision. UserCodeError: one of the pytests measured nothing.
+    """
+    pairs = []
+    with checked_out(revision) as there, tempfile.TemporaryDirectory(prefix="laptime-turns-") as folder:
+        path = there.python_path(os.environ.get("PYTHONPATH", ""))
+        sides = {revision: (there.folder, {"PYTHONPATH": path}), "the working tree": (Path.cwd(), {})}
+        for number in range(PAIRS):
+            say(f"laptime: measuring {revision} and the working tree in turns, pair {number + 1} of {PAIRS}")
+            found = {}
+            for name in list(sides)[:: 1 if number % 2 == 0 else -1]:
+                place, environ = sides[name]
+                found[name] = _measured(name, arguments, place, environ, budget / PAIRS, Path(folder))
+            pairs.append((found[revision], found["the working tree"]))
+    return pairs
+
+
+def _measured(
+    name: str, arguments: Sequence[str], place: Path, environ: Mapping[str, str], budget: float, folder: Path
+) -> Run:
+    file = folder / "side.json"
+    file.unlink(missing_ok=True)
+    own = ["--laptime-side", str(file), "--laptime-budget", f"{budget:.3g}", "-p", "no:cacheprovider"]
+    program = Process(
+        [sys.executable, "-m", "pytest", *arguments, *own],
+        cwd=place,
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        text = program.communicate()[0].decode(errors="replace")
+    finally:
+        program.end()
+    if not file.exists():
+        lines = [line for line in text.splitlines() if line.strip()] or ["it wrote nothing"]
+        raise UserCodeError(
+            f"the tests at {name} measured nothing", why=lines[-1], next="git stash   shows whether"
+        )
+    return msgspec.json.decode(file.read_bytes(), type=Run)
+
+
+def compared(pairs: Sequence[Sides]) -> list[Comparison]:
+    """Every test that both sides have in all pairs, the revision as its baseline."""
+    first = [{case.key: case for case in run.cases} for pair in pairs for run in pair]
+    shared = [key for key in first[-1] if all(_level(cases.get(key)) is not None for cases in first)]
+    return [
+        _compared([(a[key], b[key]) for a, b in zip(first[::2], first[1::2], strict=True)]) for key in shared
+    ]
+
+
+def _compared(pairs: Sequence[tuple[Case, Case]]) -> Comparison:
+    logs = [math.log((_level(now) or 1.0) / (_level(before) or 1.0)) for before, now in pairs]
+    sides = pairs[-1]
+    found = compare.described(*sides, Regime.ISOLATED, from_pairs(logs))
+    return without_invalid_winner(found, *(case for pair in pairs for case in pair))
+
+
+def _level(case: Case | None) -> float | None:
+    """Median of the samples that count, in seconds."""
+    series = case.find("latency", Regime.ISOLATED) if case is not None else None
+    if series is None or not series.samples:
+        return None
+    return median(select(series).values) or None
