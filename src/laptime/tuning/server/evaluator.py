@@ -26,7 +26,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
 from laptime.tuning.server import outputs
-from laptime.tuning.server.outputs import counts_tokens, figure, limits
+from laptime.tuning.server.outputs import figure, limits
 from laptime.tuning.server.request import ServerRequest
 from laptime.tuning.server.template import Choice, Value
 from laptime.tuning.server.visit import Visit, generators_fault, has_answers, visiting
@@ -118,12 +118,12 @@ class ServerEvaluator:
                 bound=SAVES * loop_profile.step,
                 cost=self._round_cost(),
                 start=2 * self._cost,
-                prior=PRIOR * ORDER**at,
+                prior=PRIOR * ORDER ** (at + is_jump * len(self.template.choices)),
                 space=space,
                 gives=frozenset({choice.name}),
             )
             for at, choice in enumerate(self.template.choices)
-            for change, space in _tried(choice, values.get(choice.name))
+            for change, space, is_jump in _tried(choice, values.get(choice.name))
         ]
         control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)
         return CandidateSet((*found, control))
@@ -205,14 +205,10 @@ class ServerEvaluator:
             cases = [visit.block(number, self.block, self.began) for number in numbers]
         faults = [generators_fault(case) for case in cases]
         self.unusable += [fault for fault in faults if fault]
-        usable = [not fault and has_answers(case) for case, fault in zip(cases, faults, strict=True)]
-        self.cases[built(recipe)] += [
-            case for case, is_usable in zip(cases, usable, strict=True) if is_usable
-        ]
-        return [
-            figure(case, self.request.figure) if is_usable else nan
-            for case, is_usable in zip(cases, usable, strict=True)
-        ]
+        pairs = zip(cases, faults, strict=True)
+        usable = [case if not fault and has_answers(case) else None for case, fault in pairs]
+        self.cases[built(recipe)] += filter(None, usable)
+        return [nan if case is None else figure(case, self.request.figure) for case in usable]
 
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:
@@ -258,8 +254,8 @@ class ServerEvaluator:
     @property
     def unit(self) -> str:
         """What a rate counts: tokens, requests."""
-        cases = self.cases[Recipe()]
-        return "tokens" if cases and counts_tokens(level_stats(cases[0])) else "requests"
+        stats = level_stats(cases[0]) if (cases := self.cases[Recipe()]) else None
+        return "tokens" if stats and stats.tokens and stats.tokens.got else "requests"
 
 
 def built(recipe: Recipe) -> Recipe:
@@ -272,19 +268,20 @@ def values_of(recipe: Recipe) -> dict[str, Value]:
     return {change.name: change.options["value"] for change in built(recipe)}
 
 
-def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...]]]:
-    """What of a choice is tried beside the present value, with the line that it stands in.
+def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...], bool]]:
+    """What of a choice is tried beside the present value, with its line, and whether it waits for others.
 
-    Numbers are a line, whose next one above today's (below, where there is none) goes first; others are tried
-    one by one.
+    Numbers are a line: the next one above today's goes first, or below where there is none; the rest waits,
+    as a number may stand for a mode. What is no number is tried one by one.
     """
     changes = [Change(choice.name, {"value": value}) for value in choice.values[1:]]
     if not choice.is_ordered:
-        yield from ((change, ()) for change in changes if change.options["value"] != now)
+        yield from ((change, (), False) for change in changes if change.options["value"] != now)
         return
     line = sorted(changes, key=lambda change: change.options["value"])
     today = choice.values[0]
     above = [change for change in line if change.options["value"] > today]
     first = above[0] if above else line[-1]
     present = next((change for change in line if change.options["value"] == now), first)
-    yield present, tuple(line)
+    yield present, tuple(line), False
+    yield from ((each, (), True) for each in line if each != present)

@@ -1,25 +1,27 @@
 """What a server answers: the same as before? how fast? does it keep its promise?
 
-The same prompts are asked one after another, temperature 0. An answer has parts: the text of a language
-model, its tokens; of JSON every value by its place; else the whole body. The server as it is is asked after
-two starts: parts that came out the same are held against the tuned one, the others (an id, a time, a text
-that is drawn) are named and left out. A block of load gives one number for the race; all its requests count
-for the promise.
+The same prompts are asked one after another, temperature 0, and then all at once: an answer must not depend
+on others. It has parts: the text of a language model, its tokens; of JSON every value by its place; else the
+whole body. The server as it is is asked after two starts: parts that came out the same are held against the
+tuned one, the others (an id, a time, a text that is drawn) are named and left out. A block of load gives one
+number for the race; all its requests count for the promise.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
+from os.path import commonprefix
 from statistics import fmean
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from laptime.analysis.load import LevelStats, level_stats
+from laptime.analysis.load import level_stats
 from laptime.analysis.promises import level_judged, promises
 from laptime.kit.clock import SystemClock
 from laptime.kit.text import count
@@ -34,8 +36,9 @@ from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
 
 PROMPTS = 8
-"""So many different ones are asked, of those that the load sends."""
-LENGTHS = ("prompt tokens", "output tokens", "status", "length")
+"""So many different ones are asked, of those that the load sends; so many at once."""
+ROUNDS = 3
+LENGTHS = ("prompt tokens", "output tokens", "status", "length", "values", "error", "prompt answered")
 """Parts that are compared where texts may differ."""
 _MOST_NAMED = 4
 
@@ -52,34 +55,48 @@ def outputs(endpoint: Endpoint) -> list[Output]:
 
 async def _asked(endpoint: Endpoint) -> list[Output]:
     client = client_of(endpoint, SystemClock.now)
+    number = min(PROMPTS, max(1, len(endpoint.bodies)))
     try:
-        return [await _one(client, endpoint, at) for at in range(min(PROMPTS, max(1, len(endpoint.bodies))))]
+        alone = [await _one(client, endpoint, at) for at in range(number)]
+        if failed := next((each["error"] for each in alone if "error" in each), None):
+            raise TrialFailed("crashed", f"a prompt had no answer: {failed}")
+        for _ in range(ROUNDS):
+            at_once = [_one(client, endpoint, at % number) for at in range(PROMPTS)]
+            for at, answer in enumerate(await asyncio.gather(*at_once)):
+                alone.append(_answered(alone[:number], at % number, answer) if endpoint.stream else answer)
+        return alone
     finally:
         client.close()
+
+
+def _answered(alone: Sequence[Output], own: int, answer: Output) -> Output:
+    """Which prompt a language model answered: that whose own answer begins alike for longest. Rounding makes
+    the ends of texts differ that are made in one batch."""
+    if "error" in answer:
+        return answer
+    alike = [len(commonprefix([each["text"], answer["text"]])) for each in alone]  # noqa: RUF071 (characters)
+    return {"prompt answered": own if alike[own] == max(alike) else alike.index(max(alike))}
 
 
 async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
     now = SystemClock.now()
     answer, reply = await client.exchange(client.requests[at], at, now, now)
     if answer.error or reply is None:
-        raise TrialFailed("crashed", f"a prompt had no answer: {answer.error} {answer.detail}".strip())
+        return {"error": f"{answer.error} {answer.detail}".strip()}
     return _of_model(answer, reply) if endpoint.stream else _parts(reply)
 
 
 def _of_model(answer: Answer, reply: Reply) -> Output:
-    parts: Output = {"text": spoken(reply)}
-    if answer.usage:
-        parts |= {"prompt tokens": answer.usage[0], "output tokens": answer.usage[1]}
-    return parts
+    counts = zip(("prompt tokens", "output tokens"), answer.usage or (), strict=False)
+    return {"text": spoken(reply), **dict(counts)}
 
 
 def _parts(reply: Reply) -> Output:
     body = b"".join(part for _, part in reply.parts)
-    parts: Output = {"status": reply.status, "length": len(body)}
     with suppress(msgspec.DecodeError):
-        value = msgspec.json.decode(body)
-        return parts | dict(_flat(value, "")) if isinstance(value, dict | list) else {**parts, "body": value}
-    return {**parts, "body": body}
+        values = _flat(msgspec.json.decode(body), "")
+        return {"status": reply.status, "values": len(values), **dict(values)}
+    return {"status": reply.status, "length": len(body), "body": body}
 
 
 def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
@@ -88,7 +105,14 @@ def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
         return [pair for key, each in value.items() for pair in _flat(each, f"{place}.{key}".lstrip("."))]
     if isinstance(value, list):
         return [pair for at, each in enumerate(value) for pair in _flat(each, f"{place}[{at}]")]
-    return [(place, value)]
+    return [(place or "body", value)]
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two values are the same; numbers as far as float32 tells when it is summed in another order."""
+    if isinstance(a, float) and isinstance(b, float | int):
+        return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6)
+    return bool(a == b)
 
 
 def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:
@@ -121,13 +145,10 @@ def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[
         names = set().union(*answers)
         if differs:
             names &= set(LENGTHS)
-        same = {
-            name for name in names if all(name in each and each[name] == answers[0][name] for each in answers)
-        }
+        first = answers[0]
+        same = {n for n in names if n in first and all(n in x and _alike(first[n], x[n]) for x in answers)}
         varies |= names - same
-        # An id or a time that grows by a digit makes a document longer.
-        is_longer_by_itself = bool(names - same - {"body"}) and not differs
-        stable.append(same - {"length"} if is_longer_by_itself else same)
+        stable.append(same)
     return stable, varies
 
 
@@ -136,17 +157,15 @@ def _repeatable(reference: Sequence[Sequence[Output]], stable: list[set[str]], v
     starts = f"the server as it is, asked after {len(reference)} starts,"
     if not any(stable):
         return checked("repeatable", UNDECIDED, f"{starts} answers differently in every part")
-    if not varies:
-        return checked("repeatable", KEPT, f"{starts} gave the same answers")
-    return checked("repeatable", KEPT, f"{starts} differs in {_named(varies)}: left out of the comparison")
+    left_out = f"differs in {_named(varies)}: left out of the comparison"
+    return checked("repeatable", KEPT, f"{starts} {left_out if varies else 'gave the same answers'}")
 
 
 def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set[str]]) -> GateCheck:
-    missing = object()
     differ: set[str] = set()
     wrong = 0
     for before, after, names in zip(reference, tuned, stable, strict=True):
-        other = {name for name in names if after.get(name, missing) != before[name]}
+        other = {name for name in names if name not in after or not _alike(before[name], after[name])}
         wrong += bool(other)
         differ |= other
     compared = _named(set().union(*stable))
@@ -204,11 +223,6 @@ def rate(case: Case) -> float:
     if stats is None or not answered:
         raise TrialFailed("crashed", "too few answers came for a rate")
     return (stats.tokens.got if stats.tokens else None) or answered
-
-
-def counts_tokens(stats: LevelStats | None) -> bool:
-    """Whether a rate is one of output tokens."""
-    return stats is not None and stats.tokens is not None and bool(stats.tokens.got)
 
 
 def pooled(cases: Sequence[Case]) -> Case:

@@ -49,8 +49,7 @@ BLOCK = Metric(
     unit="s",
     title="figure of a block",
     better="lower",
-    meaning="What the goal looks at, in one block of load: the mean of a latency, or the seconds of the "
-    "server's time that an answer or an output token takes.",
+    meaning="Of a block of load: the mean of a latency, or the server's seconds for an answer or a token.",
 )
 _ASKED = ("goal", "rate", "concurrency", "prompt", "output", "slo", "differs")
 """Fields of a request that decide what is measured."""

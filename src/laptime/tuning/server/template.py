@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from laptime.kit.errors import UsageError
@@ -195,10 +196,8 @@ def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -
         )
     name = _name(texts, head, before) or f"word{len(before)}"
     taken = [choice.name for choice in choices]
-    number = 2
-    unique = name
-    while unique in taken:
-        unique, number = f"{name}{number}", number + 1
+    names = (f"{name}{number}" if number > 1 else name for number in count(1))
+    unique = next(each for each in names if each not in taken)
     return Choice(unique, tuple(texts), tuple(values))
 
 
@@ -220,10 +219,9 @@ def _values(texts: list[str]) -> list[Value]:
 
 
 def _number(text: str) -> Value:
-    with suppress(ValueError):
-        return int(text)
-    with suppress(ValueError):
-        return float(text)
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
     return text.lstrip("-")
 
 
@@ -231,11 +229,10 @@ def _name(texts: list[str], head: str, before: list[Word]) -> str:
     """Of the flag that a choice belongs to; "" where none shows."""
     if head and "{" not in head:
         return head.rstrip("=:").lstrip("-")
-    flag = next((text.split()[0] for text in texts if text.startswith("-") and _is_flag(text)), "")
+    flags = (
+        text for text in texts if text.startswith("-") and isinstance(_number(text), str)
+    )  # -1 is a number
+    flag = next((text.split()[0] for text in flags), "")
     if not flag and before and isinstance(before[-1][-1], str) and before[-1][-1].startswith("-"):
         flag = before[-1][-1]
     return flag.partition("=")[0].lstrip("-")
-
-
-def _is_flag(text: str) -> bool:
-    return isinstance(_number(text), str)  # -1 is a number

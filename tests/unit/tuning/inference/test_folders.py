@@ -160,7 +160,7 @@ def test_a_runtime_lives_in_an_environment_of_its_own(name: str, tmp_path: Path)
 def test_a_compiled_folder_takes_inputs_of_any_layout_and_refuses_other_types(
     evaluators: dict[str, ModelEvaluator],
 ) -> None:
-    """A package reads memory as what it was compiled for: gaps and other types gave wrong numbers in silence."""
+    """A package reads memory as what it was compiled for: gaps and other types gave wrong numbers."""
     torch = pytest.importorskip("torch")
     if "gcc" not in evaluators["build"].surveyed["facts"]:
         pytest.skip("there is no C++ compiler")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -10,7 +14,7 @@ from fixtures.scripted_servers import served
 from laptime.loadgen.messages import Endpoint
 from laptime.testing import http_server, llm_server
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.server.outputs import gate, outputs
+from laptime.tuning.server.outputs import PROMPTS, ROUNDS, gate, outputs
 from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.load.senders import sender_target
 
@@ -44,16 +48,62 @@ def test_texts_that_vary_by_themselves_are_left_out() -> None:
     assert gate([SAME, texts("x", "z")], texts("q", "q", tokens=1), differs=False).word == "failed"
 
 
-def test_an_id_that_grows_by_a_digit_is_no_other_answer() -> None:
-    """`{"sum": 7, "id": 9}` and `{"sum": 7, "id": 10}` differ in length, and in nothing that counts."""
+def test_an_id_that_grows_and_the_last_digits_of_floats_are_no_other_answer() -> None:
+    def answer(number: int, *, total: int = 7, score: float = 0.123456789) -> Answers:
+        return [{"status": 200, "values": 3, "sum": total, "score": score, "id": number}]
 
-    def answer(number: int, *, total: int = 7, length: int = 18) -> Answers:
-        return [{"status": 200, "length": length, "sum": total, "id": number}]
-
-    made = gate([answer(8), answer(9)], answer(10, length=19), differs=False)
+    made = gate([answer(8), answer(9)], answer(10, score=0.123456789 * (1 + 1e-7)), differs=False)
     assert made.word == "passed"
-    assert made.checks[1].sentence == "1 answer came out the same: status, sum"
+    assert made.checks[1].sentence == "1 answer came out the same: score, status, sum, values"
     assert gate([answer(8), answer(9)], answer(10, total=8), differs=False).word == "failed"
+    assert gate([answer(8), answer(9)], answer(10, score=0.1235), differs=False).word == "failed"
+    assert (
+        gate([answer(8), answer(9)], [{**answer(10)[0], "values": 4, "more": 1}], differs=False).word
+        == "failed"
+    )
+
+
+class Mixing(BaseHTTPRequestHandler):
+    """Answers the sum of a body; off by one while another request is under way, if it mixes them up."""
+
+    under, is_wrong, order = 0, False, 0
+    lock = threading.Lock()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        cls = type(self)
+        body = self.rfile.read(int(self.headers["content-length"]))
+        with cls.lock:
+            cls.under += 1
+            cls.order += 1
+        time.sleep(0.01)
+        with cls.lock:
+            pairs = [("sum", sum(body) + (cls.is_wrong and cls.under > 1)), ("id", cls.order)]
+            cls.under -= 1
+        text = json.dumps(dict(pairs[:: 1 if cls.order % 2 else -1])).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+def test_answers_that_are_wrong_while_others_are_under_way_fail_and_the_order_of_keys_does_not() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Mixing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/"
+    try:
+        Mixing.is_wrong = False
+        reference = [asked_of(url, bodies=["a", "bb"]) for _ in range(2)]
+        assert gate(reference, asked_of(url, bodies=["a", "bb"]), differs=False).word == "passed"
+        Mixing.is_wrong = True
+        made = gate(reference, asked_of(url, bodies=["a", "bb"]), differs=False)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert made.word == "failed"
+    assert "came out different in sum" in made.reason
 
 
 def test_the_length_of_what_is_no_document_counts() -> None:
@@ -88,20 +138,21 @@ def asked_of(url: str, **load: Any) -> Answers:
 def test_a_language_model_is_asked_for_text_and_counts() -> None:
     with served(llm_server.Script(cost=llm_server.Cost(base=0.0, prefill_token=0.0, running=0.0))) as url:
         found = asked_of(url, prompt=5, output=3)
-    assert found == [{"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}] * 8
+    assert found[:8] == [{"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}] * 8
+    assert found[8:] == [{"prompt answered": at} for at in range(8)] * ROUNDS
 
 
 def test_each_value_of_a_json_document_is_a_part() -> None:
     answer = http_server.Answer(body='{"label": "cat", "scores": [0.5, {"x": null}]}')
     with served(http_server.Script(answers=(answer,))) as url:
-        (found,) = asked_of(url)
-    assert found.pop("length") == len(answer.body)
-    assert found == {"status": 200, "label": "cat", "scores[0]": 0.5, "scores[1].x": None}
+        found = asked_of(url)
+    parts = {"status": 200, "values": 3, "label": "cat", "scores[0]": 0.5, "scores[1].x": None}
+    assert found == [parts] * (1 + ROUNDS * PROMPTS)
 
 
 def test_other_answers_are_compared_whole_and_one_that_fails_ends_the_trial() -> None:
     with served(http_server.Script(answers=(http_server.Answer(body="plain"),))) as url:
-        assert asked_of(url) == [{"status": 200, "length": 5, "body": b"plain"}]
+        assert asked_of(url)[0] == {"status": 200, "length": 5, "body": b"plain"}
     broken = http_server.Script(answers=(http_server.Answer(status=500),))
     with served(broken) as url, pytest.raises(TrialFailed, match="http 500"):
         asked_of(url)

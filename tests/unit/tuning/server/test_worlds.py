@@ -73,6 +73,16 @@ def test_what_a_fast_session_keeps_by_luck_is_not_called_faster(monkeypatch: pyt
     assert words.count("faster") <= 3
 
 
+def test_a_number_that_is_a_mode_and_no_slope_is_found_behind_one_that_is_slower() -> None:
+    modes: dict[str, dict[Value, float]] = {
+        "mode": {1: 1.15, 2: 0.5},
+        "deep": {1: 1.1, 2: 1.1, 3: 1.1, 4: 0.7},
+    }
+    for seed in range(5):
+        made = values_of(searched({**USELESS, **modes}, seed, certify=False).recipe)
+        assert (made.get("mode"), made.get("deep")) == (2, 4)
+
+
 def test_the_one_flag_that_helps_is_found() -> None:
     """5 % faster, blocks scatter by 2 % on a machine that drifts: found in at least 80 %."""
     found = [
