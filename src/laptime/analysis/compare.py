@@ -65,17 +65,9 @@ def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], floa
 
 def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:
     """The word, and the 95 % interval of the speed-up (baseline time over candidate time)."""
-    low, high = measured.ci95
-    sure = (1 - DECISION_LEVEL) / 2
-    edge = math.log1p(margin)
-    word: Word = "unclear"
-    if measured.upper(sure) < -edge:
-        word = "faster"
-    elif measured.lower(sure) > edge:
-        word = "slower"
-    elif measured.lower(0.025) > -edge and measured.upper(0.025) < edge:
-        word = "same"
-    return word, (low, high)
+    said = paired.word(measured, (1 - DECISION_LEVEL) / 2, margin)
+    is_same = said == "unclear" and paired.word(measured, 0.025, margin) == "same"
+    return "same" if is_same else said, measured.ci95
 
 
 def compare(

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from laptime.analysis.student_t import t_quantile
+from laptime.records.comparison import Word
 
 MARGIN = 0.01
 """Relative difference below which nothing is claimed, and within which two sides are `same`."""
@@ -86,6 +87,17 @@ class Effect:
     def ci95(self) -> tuple[float, float]:
         """Of `speedup`, two-sided, 95 %."""
         return math.exp(-self.upper(0.025)), math.exp(-self.lower(0.025))
+
+
+def word(effect: Effect, alpha: float, margin: float = MARGIN) -> Word:
+    """The word that an effect allows, each bound wrong in at most `alpha` of all cases."""
+    edge = math.log1p(margin)
+    low, high = effect.lower(alpha), effect.upper(alpha)
+    if high < -edge:
+        return "faster"
+    if low > edge:
+        return "slower"
+    return "same" if low > -edge and high < edge else "unclear"
 
 
 def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NamedTuple
 
+from laptime.kit.system_files import children
+
 MARK = "LAPTIME_MARK_"
 """Environment variables begin so by which programs that have left their group are found."""
 TAIL = 4000
@@ -34,7 +36,7 @@ class Process(subprocess.Popen[bytes]):
     def __init__(
         self, words: Sequence[str], *, keeps_terminal: bool = False, marked: bool = False, **options: Any
     ) -> None:
-        self._is_ended = False
+        self._is_ended, self._left = False, list[int]()
         self._began = time.monotonic()
         self._mark = f"{MARK}{secrets.token_hex(8).upper()}" if marked else ""
         if self._mark:
@@ -80,6 +82,33 @@ class Process(subprocess.Popen[bytes]):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
+    def pause(self) -> list[int]:
+        """Make it stand still with all that it has started, until `resume`.
+
+        Returns:
+            Those that have left its group.
+        """
+        self.send(signal.SIGSTOP)
+        for pid in children(self.pid):
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getpgid(pid) != self.pid:
+                    os.kill(pid, signal.SIGSTOP)
+                    self._left.append(pid)
+        return self._left
+
+    def resume(self) -> None:
+        """Let it go on after a `pause`."""
+        self._to_those_that_left(signal.SIGCONT)
+        if self.poll() is None:
+            self.send(signal.SIGCONT)
+
+    def _to_those_that_left(self, number: int) -> None:
+        """A signal to those outside the group that stand still: no other program has got their numbers."""
+        for pid in self._left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        self._left.clear()
+
     def end(self, *, grace: float = 0.0, first: int = signal.SIGTERM) -> int:
         """Kill the whole group; the exit status. Safe to call twice.
 
@@ -91,11 +120,13 @@ class Process(subprocess.Popen[bytes]):
         try:
             if grace and self.poll() is None:
                 self.send(first)
+                self.send(signal.SIGCONT)  # one that stands still hears nothing else
                 self.ends_within(grace)
         finally:
             if not self._is_ended:  # once: the group's number may be somebody else's later
                 self._is_ended = True
                 self.send(signal.SIGKILL)
+                self._to_those_that_left(signal.SIGKILL)
             status = self.wait()
             if self._mark:
                 _end_marked(self._mark)
@@ -120,6 +151,38 @@ def _end_marked(mark: str) -> None:
         if not marked:
             return
         psutil.wait_procs(marked, timeout=0.2)
+
+
+class Guard:
+    """Kills programs once this process is gone, however it went: those that stand still notice nothing.
+
+    A process of its own that nobody stops; it waits for the end of a pipe.
+    """
+
+    _WORDS = 'while read -r it; do all="$all $it"; done; kill -s KILL -- $all'
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", self._WORDS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def add(self, *pids: int) -> None:
+        """Guard processes; a negative number is a group."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write("".join(f"{pid}\n" for pid in pids).encode())
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        """They have ended in order. Safe to call twice."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
 
 class FileWatch:

@@ -188,8 +188,7 @@ class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         step: seconds, mean over processes of medians. ci95: of it. throughput: samples per second.
-        processes: fresh ones. steps: timed in all. samples: raw seconds of steps, one list a process.
-        peak: bytes.
+        processes: fresh ones. steps: timed in all. samples: raw seconds of steps by process. peak: bytes.
     """
 
     step: float
@@ -202,13 +201,14 @@ class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Speedup(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The gain of the whole, measured afresh: baseline time over final time."""
+    """The gain, measured afresh: baseline time over final time. `apart`: why its sides took no turns."""
 
     value: float
     ci95: tuple[float, float]
     word: Literal["faster", "slower", "same", "unclear"] = "unclear"
     pairs: int = 0
     ratios: list[float] = []
+    apart: str = ""
 
 
 class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):

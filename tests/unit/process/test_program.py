@@ -15,6 +15,7 @@ import pytest
 
 from laptime.process.program import (
     FileWatch,
+    Guard,
     Process,
     deferred_signals,
     ending,
@@ -190,3 +191,68 @@ def test_a_file_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
     before = psutil.Process().num_fds()
     assert FileWatch(tmp_path / "missing").descriptor is None
     assert psutil.Process().num_fds() == before
+
+
+def are(status: str, *pids: int) -> bool:
+    """Whether all of them come to this state within some seconds."""
+    end = time.monotonic() + 10
+    while {psutil.Process(pid).status() for pid in pids} != {status}:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+FLED = FAMILY.replace(")'])", ")'], start_new_session=True)").replace(')"])', ')"], start_new_session=True)')
+
+
+@pytest.mark.parametrize("family", [FAMILY, FLED], ids=["in the group", "has left it"])
+def test_a_program_stands_still_with_all_that_it_has_started(family: str) -> None:
+    process = Process([sys.executable, "-c", f"{family}\nchild.wait()"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        left = process.pause()
+        assert are(psutil.STATUS_STOPPED, process.pid, child)
+        assert (child in left) == (family is FLED)
+        process.resume()
+        assert are(psutil.STATUS_SLEEPING, process.pid, child)
+        process.pause()
+        began = time.monotonic()
+        process.end(grace=5.0)
+        assert time.monotonic() - began < 4.0, "it hears that it is to end"
+        assert gone(child)
+    finally:
+        process.end()
+
+
+SESSION = f"""
+import sys, time
+from laptime.process.program import Guard, Process
+process, guard = Process([sys.executable, "-c", {SLEEP!r}]), Guard()
+guard.add(-process.pid)
+process.pause()
+print(process.pid, guard._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_stands_still_ends_when_its_session_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", SESSION], stdout=subprocess.PIPE) as session:
+        assert session.stdout is not None
+        stopped, guard = map(int, session.stdout.readline().split())
+        assert are(psutil.STATUS_STOPPED, stopped)
+        session.kill()
+        assert gone(stopped)
+        assert gone(guard)
+
+
+def test_a_guard_that_is_closed_kills_nobody() -> None:
+    guard, process = Guard(), Process([sys.executable, "-c", SLEEP])
+    try:
+        guard.add(-process.pid)
+        guard.close()
+        guard.close()
+        assert not process.ends_within(0.2)
+    finally:
+        process.end()

@@ -6,9 +6,10 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
+from functools import partial
+from itertools import islice, pairwise
 from math import log
 from pathlib import Path
 from statistics import mean, median
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from laptime.analysis.paired import spread
+from laptime.experiment.turns import FEWEST_ROUNDS, rounds
 from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
@@ -32,8 +34,8 @@ from laptime.tuning.inference.folders import Folders, built
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import UserMetric, outputs_in, with_checks
 from laptime.tuning.inference.sameness import sameness as judged
-from laptime.tuning.inference.setups import of_race
-from laptime.tuning.inference.sides import Side, Sides, Timing
+from laptime.tuning.inference.setups import Setup, Visit, cost_of, of_race
+from laptime.tuning.inference.sides import FleetSide, Side, Sides, Timing
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
@@ -227,15 +229,14 @@ class ModelEvaluator(Sides):
                     side.wait()
                 counts = [self.calls_in_block(side.call) for side in sides]
                 self.ready_by.update({incumbent: one.ready, candidate: other.ready})
-                for _ in range(1 if fresh else OF_ONE_PROCESS):
-                    order = [0, 1] if coin.random() < 0.5 else [1, 0]
-                    seconds = {
-                        at: self.figure(self.timed(recipes[at], sides[at], counts[at])) for at in order
-                    }
-                    ratio = seconds[1] / seconds[0]
-                    self.ratios[built(incumbent), built(candidate)].append(ratio)
-                    yield Round(ratio, memory=other.peak / one.peak, process=process)
+                blocks = [partial(self._block, *each) for each in zip(recipes, sides, counts, strict=True)]
+                for before, after in islice(rounds(blocks, coin), 1 if fresh else OF_ONE_PROCESS):
+                    self.ratios[built(incumbent), built(candidate)].append(after / before)
+                    yield Round(after / before, memory=other.peak / one.peak, process=process)
             process += 1
+
+    def _block(self, recipe: Recipe, side: Side, calls: int) -> float:
+        return self.figure(self.timed(recipe, side, calls))
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the folder computes what the model does, and keeps the limits that the incumbent keeps.
@@ -321,6 +322,17 @@ class ModelEvaluator(Sides):
     def figure(self, seconds: list[float]) -> float:
         """What the goal looks at in a block: the median call, or the mean."""
         return median(seconds) if self.request.goal == "latency" else mean(seconds)
+
+    def fleet_side(self, recipe: Recipe, setup: Setup, seconds: Callable[[float], float]) -> FleetSide:
+        """A setup that takes turns; `seconds`: of calls in its fewest blocks, by the seconds of a call."""
+        cost = cost_of(self.request.goal, room())(setup)
+
+        def figure(visit: Visit) -> float:
+            return median(visit.seconds) if self.request.goal == "latency" else cost / visit.rate
+
+        return FleetSide(
+            lambda: self.fleet(recipe, setup), lambda call: seconds(call) / FEWEST_ROUNDS, figure
+        )
 
     def calls_in_block(self, call: float) -> int:
         """Calls that fill a block."""

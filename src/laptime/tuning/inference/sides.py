@@ -12,10 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from laptime.experiment.pairs import Visited
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy
 from laptime.tuning.inference.arm import Arm
@@ -176,6 +178,45 @@ class Fleet:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass
+class FleetSide:
+    """A setup that has its turn while it is called. For its methods see `experiment.turns.Side`.
+
+    Attributes:
+        begin: starts its processes. seconds: of calls in a block, by the seconds of a call.
+        figure: what the goal looks at, of calls together. blocks: so far.
+    """
+
+    begin: Callable[[], Fleet]
+    seconds: Callable[[float], float]
+    figure: Callable[[Visit], float]
+    blocks: list[Visit] = field(default_factory=list)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def start(self) -> None:
+        self._fleet = self._stack.enter_context(self.begin())
+
+    def warm(self) -> None:
+        self._fleet.wait()
+
+    def block(self) -> float:
+        self.blocks.append(self._fleet.visit(self.seconds(self._fleet.call)))
+        return self.figure(self.blocks[-1])
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._stack.close()
+
+    @property
+    def visited(self) -> Visited:
+        """All blocks together."""
+        seconds = [each for block in self.blocks for each in block.seconds]
+        rate, peak = median(block.rate for block in self.blocks), self.blocks[-1].peak
+        return Visited(self.figure(Visit(seconds, rate, peak)), seconds, rate, peak)
 
 
 Side = Arm | Fleet

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 from msgspec import Struct, structs
 
 from laptime import targets
+from laptime.experiment.pairs import LEAST, Pair, Visited, one_after_the_other
+from laptime.experiment.turns import take_turns, taken_alone
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import from_here
 from laptime.records.case import Axis
@@ -37,17 +37,17 @@ from laptime.tuning.inference.folder_file import FolderFile
 from laptime.tuning.inference.recording.recordings import model_bounds, seconds_to_record
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.sameness import sameness_of
-from laptime.tuning.inference.setups import Setup, Visit, cost_of
+from laptime.tuning.inference.setups import Setup
+from laptime.tuning.inference.sides import FleetSide
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied, recipe_of
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.afresh import LEAST, FinalCost, Pair, Visited, in_turns
+from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest
-from laptime.verbs.bench.variants import room
 from laptime.verbs.profile.reconcile import STEP
 
 HAND_BACK = 3.0
@@ -163,7 +163,7 @@ class ModelSubject(Subject):
         self.setup = setup or Setup(batch=evaluator.batch)
         self.follows = f"{'instances, ' if self.request.has_setups else ''}{self.follows}"
         self._folder = folder
-        self._visits: list[Visit] = []
+        self._finals: list[Visited] = []
         self._counts: dict[Recipe, int] = {}
 
     # --resume: folders are written anew, the earlier ones are gone; timed calls count as measured.
@@ -220,7 +220,7 @@ class ModelSubject(Subject):
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         evaluator = self.evaluator
         as_it_is = evaluator.loop_profile.step if evaluator.loop_profile else step
-        final = evaluator.ready_alone(recipe) + self._timed_seconds(step, is_final=True)
+        final = evaluator.ready_alone(recipe) + self._timed_seconds(step, 1)
         return FinalCost(
             gate=0.0 if recipe in evaluator.gates and len(recipe) else final,
             pair=evaluator.ready_alone(Recipe()) + self._timed_seconds(as_it_is) + final,
@@ -260,32 +260,34 @@ class ModelSubject(Subject):
             for each in model.points
             if (each.label, each.instances, each.batch) not in visited
         ]
-        measured = with_front(sorted([*others, *made], key=lambda each: each.latency))
-        record.set_part("model", points=measured)
+        record.set_part("model", points=with_front(sorted([*others, *made], key=lambda each: each.latency)))
         return recipe
 
     def gate(self, recipe: Recipe) -> Gate:
         return self.evaluator.sameness_at(recipe, self.setup.batch)
 
-    def pair(self, recipe: Recipe, number: int) -> Pair:
+    def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         """The model as it is runs once, the final set as it was set up."""
-        sides = ((Recipe(), Setup(batch=self.evaluator.batch)), (recipe, self.setup))
-        return in_turns(number, lambda at: self._visited(*sides[at], is_final=at == 1))
 
-    def _visited(self, recipe: Recipe, setup: Setup, *, is_final: bool) -> Visited:
-        evaluator = self.evaluator
-        with evaluator.accounting.spent_on("measure"), evaluator.fleet(recipe, setup) as fleet:
-            visit = fleet.visit(self._timed_seconds(fleet.call, is_final=is_final))
-        if is_final:
-            self._visits.append(visit)
-        figure = median(visit.seconds)
-        if self.request.goal != "latency":
-            figure = cost_of(self.request.goal, room())(setup) / visit.rate
-        return Visited(figure, list(visit.seconds), visit.rate, visit.peak)
+        def side(at: int) -> FleetSide:
+            made, setup = (recipe, self.setup) if at else (Recipe(), Setup(batch=self.evaluator.batch))
+            return self.evaluator.fleet_side(made, setup, lambda call: self._timed_seconds(call, at))
 
-    def _timed_seconds(self, call: float, *, is_final: bool = False) -> float:
-        """Seconds of calls of a process; the final side is timed long enough for the quantile of an SLO."""
-        calls = self.evaluator.limits.calls if is_final else 0
+        def in_turns() -> Pair:
+            one, other = sides = side(0), side(1)
+            turns = take_turns(sides, until=until, elapsed=self.evaluator.elapsed, seed=number)
+            return Pair(one.visited, other.visited, turns)
+
+        with self.evaluator.accounting.spent_on("measure"):
+            found = self.at_once(
+                in_turns, lambda: one_after_the_other(number, lambda at: taken_alone(side(at)).visited)
+            )
+        self._finals.append(found.final)
+        return found
+
+    def _timed_seconds(self, call: float, at: int = 0) -> float:
+        """Seconds of calls of a process; of the final side (1) enough for the quantile of an SLO."""
+        calls = self.evaluator.limits.calls if at else 0
         return max(SECONDS, 5 * call, min(1.5 * calls * call / LEAST, LONGEST))
 
     def is_decided(self) -> bool:
@@ -293,8 +295,8 @@ class ModelSubject(Subject):
         return word(self._limits()) is not UNDECIDED
 
     def _limits(self) -> Any:
-        seconds = list(chain.from_iterable(each.seconds for each in self._visits))
-        return self.evaluator.limits.checks(seconds, max(each.peak for each in self._visits))
+        seconds = [each for final in self._finals for each in final.seconds]
+        return self.evaluator.limits.checks(seconds, max(each.peak or 0 for each in self._finals))
 
     def measured(self, record: Record, recipe: Recipe) -> None:
         record.set_part("model", limits=self._limits())

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 
 from msgspec import structs
 
+from laptime.experiment.turns import FEWEST_ROUNDS
 from laptime.kit.text import from_here
 from laptime.records.tuning import Convergence, Rung, Speedup
 from laptime.store.folder import write_whole
@@ -36,17 +37,17 @@ from laptime.tuning.script.trial_runner import (
     TimedTrial,
     TrialAccounting,
     TrialPair,
+    block_steps,
+    resettled,
     settled,
 )
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import untried_rung
-from laptime.tuning.session.afresh import FinalCost, Visited, gain, ratios
+from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.subject import Record
 from laptime.verbs.profile.run import environment
 
-LONG, LONG_SHARE = 4.0, 1 / 60
-"""Seconds of timed steps in a process, about, and their share of the budget, at most."""
 SAME_LOSS = 1e-3
 """Largest difference of two losses that are called the same, as a share of their size."""
 GATE_TRIALS, MORE_GATE_TRIALS = 4, 2
@@ -55,26 +56,16 @@ CAPTURED = 4
 """Steps of a trial of a gate, about."""
 
 
-def visited(side: TimedTrial) -> Visited:
-    """A trial as one side of a pair whose gain is measured."""
-    return Visited(side.per_sample, side.seconds, 1.0 / side.per_sample, side.result.peak)
-
-
-def timed_seconds(budget: float) -> float:
-    """Seconds of timed steps in a process of a session with this budget, about."""
-    return min(LONG, LONG_SHARE * budget)
-
-
-def cost(start: float, step: float, budget: float) -> float:
-    """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
-    return start + settled(step, SETTLED) * step + max(2 * step, timed_seconds(budget))
+def cost(start: float, step: float) -> float:
+    """Seconds of one side of a pair, about: to its first step, steps that do not count, the fewest turns."""
+    turn = resettled(step) + block_steps(step)
+    return start + (settled(step, SETTLED) + FEWEST_ROUNDS * turn) * step
 
 
 def final_cost(
     accounting: TrialAccounting,
     script: LoopProfile,
     *,
-    budget: float,
     step: float,
     changes: Iterable[str] = (),
 ) -> FinalCost:
@@ -86,8 +77,8 @@ def final_cost(
     """
     start = accounting.first_step or START  # these are fresh interpreters
     compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
-    baseline = cost(start, script.step, budget) + accounting.ending
-    final = cost(start, step, budget) + accounting.ending + compiling
+    baseline = cost(start, script.step) + accounting.ending
+    final = cost(start, step) + accounting.ending + compiling
     return FinalCost(
         gate=_gate_seconds(accounting, script) + compiling,
         pair=baseline + final,
@@ -245,15 +236,18 @@ class PatchWriter:
         )
         return True
 
-    def verify(self, pairs: list[TrialPair], *, is_time: bool) -> None:
-        """Does the patched script do what the recipe does, and train as with it? pairs: of the script and the
-        patched script. is_time: something may still be run; else the pairs are all that there is."""
+    def verify(self, pairs: list[TrialPair], alone: Callable[[Recipe], TimedTrial] | None) -> None:
+        """Does the patched script do what the recipe does, and train as with it?
+
+        Args:
+            pairs: of the script and the patched script. alone: runs a recipe; None: there is no time for it,
+                and the pairs are all that there is.
+        """
         same: bool | None = None
-        runner, search, contradictions = self._evaluator.runner, self._search, []
+        contradictions: list[str] = []
         try:
-            if pairs and is_time:
-                with runner.accounting.spent_on("patch"):
-                    recipe = runner.timed(search.recipe, 0, seconds=timed_seconds(self._request.budget))
+            if alone:
+                recipe = alone(self._search.recipe)
                 same = same_losses(pairs, [recipe])
                 contradictions = contradicted(pairs[0], recipe)
         except TrialFailed as failed:
@@ -261,7 +255,7 @@ class PatchWriter:
                 sentence = f"the recipe does not run beside the patched script: {failed.why}"
                 self._record.set_part("patch", sentence=sentence)
                 return
-        measured = gain(ratios([(visited(each.baseline), visited(each.final)) for each in pairs]))
+        measured = self._record.tuning.speedup
         # A patch that could not be written matters more than what it would have done.
         sentence = self._record.tuning.patch.sentence or _sentence(measured, same)
         self._record.set_part(
@@ -340,12 +334,12 @@ def _tried(
         copies = sources.patched(runner.folder / f"suggested-{len(changes)}-{changes[-1].name}")
     except (CannotEdit, DoesNotApply) as error:
         return str(error), ""
-    seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step, end)
+    seconds = 2 * cost(runner.accounting.first_step or START, loop_profile.step)
     if runner.elapsed() + seconds > end:
         return "no time was left to run it", ""
     try:
         with runner.accounting.spent_on("patch"):
-            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, seconds=timed_seconds(end))
+            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, rounds=FEWEST_ROUNDS)
     except TrialFailed as failed:
         return f"with it the script does not run: {failed.why}", ""
     if same_losses([pair], [pair.baseline]) is False:

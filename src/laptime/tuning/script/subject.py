@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import structs
 
+from laptime.experiment.pairs import Pair
+from laptime.experiment.turns import FEWEST_ROUNDS
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.case import Axis
 from laptime.records.check import Finding
@@ -26,13 +28,11 @@ from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
-from laptime.tuning.script import final_set, records
+from laptime.tuning.script import final_set, fresh_pairs, records
 from laptime.tuning.script.final_set import (
     PatchWriter,
     convergence_of,
     final_cost,
-    timed_seconds,
-    visited,
 )
 from laptime.tuning.script.request import (
     TuneRequest,
@@ -45,11 +45,11 @@ from laptime.tuning.script.request import (
     trial_limit,
 )
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import TrialPair, TrialRunner
+from laptime.tuning.script.trial_runner import TimedTrial, TrialPair, TrialRunner
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import effects
-from laptime.tuning.session.afresh import FinalCost, Pair
+from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
@@ -194,8 +194,7 @@ class ScriptSubject(Subject):
 
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         script = self.evaluator.loop_profile or LoopProfile()
-        budget, accounting = self.request.budget, self._runner.accounting
-        return final_cost(accounting, script, budget=budget, step=step, changes=map(str, recipe))
+        return final_cost(self._runner.accounting, script, step=step, changes=map(str, recipe))
 
     def decided(self, rung: Rung) -> Rung:
         return records.with_compile_time(rung, self._runner.accounting)
@@ -246,14 +245,28 @@ class ScriptSubject(Subject):
         self._sources = self._patch.write()
         return self._patch
 
-    def pair(self, recipe: Recipe, number: int) -> Pair:
-        with self._runner.accounting.spent_on("measure"):
-            seconds, sources = timed_seconds(self.request.budget), self._sources
-            by_script = Recipe(tuple(change for change in recipe if change.arguments))
-            final = by_script if sources else recipe
-            pair = self._runner.pair(Recipe(), final, number, sources=sources, seconds=seconds)
-        self._pairs.append(pair)
-        return visited(pair.baseline), visited(pair.final)
+    def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
+        runner, sources = self._runner, self._sources
+        self.apart = self.apart or fresh_pairs.why_apart(runner)
+        by_script = Recipe(tuple(change for change in recipe if change.arguments))
+        final = by_script if sources else recipe
+
+        def in_turns() -> TrialPair:
+            return fresh_pairs.in_turns(runner, final, number, sources=sources, until=until)
+
+        def apart() -> TrialPair:
+            return runner.pair(Recipe(), final, number, sources=sources, rounds=FEWEST_ROUNDS)
+
+        with runner.accounting.spent_on("measure"):
+            self._pairs.append(self.at_once(in_turns, apart))
+        return fresh_pairs.pair_of(self._pairs[-1])
+
+    def _alone(self, recipe: Recipe) -> TimedTrial:
+        """A recipe as it runs in a pair, alone."""
+        with self._runner.accounting.spent_on("patch"):
+            if self.apart:
+                return self._runner.timed(recipe, 0, rounds=FEWEST_ROUNDS)
+            return fresh_pairs.alone(self._runner, recipe, 0)
 
     def measured(self, record: Record, recipe: Recipe) -> None:
         record.set(convergence=convergence_of(self._pairs, self._numerics(recipe)))
@@ -265,7 +278,8 @@ class ScriptSubject(Subject):
         cost, budget = self.cost(search.recipe, search.after.step), self.request.budget
         if self._sources:
             record.say("running the patched script")
-            self._patch.verify(self._pairs, is_time=record.elapsed() + cost.check <= budget)
+            is_time = bool(self._pairs) and record.elapsed() + cost.check <= budget
+            self._patch.verify(self._pairs, self._alone if is_time else None)
         if (self._sources or record.tuning.patch.command) and self._patch.is_withdrawn():
             return
         self._patch.write_recipe()

@@ -143,10 +143,16 @@ class Running(RunningTrial):
         return (self.folder / watched.FILE).exists()
 
     def stop(self) -> None:
-        """Ask it to end after its current step, and end it."""
-        if self.process.poll() is None:
-            (self.folder / "stop").touch()
-            self.process.ends_within(min(GRACE, self.timeout - self.process.seconds))
+        """Ask it to end after its current step, and end it; a single process once its account is there."""
+        until = self.process.seconds + min(GRACE, self.timeout - self.process.seconds)
+        (self.folder / "stop").touch()
+        while (left := until - self.process.seconds) > 0:
+            self._watch.heard()
+            result = self._messages.latest(TrialResult)
+            if (result is not None and result.world == 1) or self.process.ends_within(
+                min(left, LOOK) if self._watch.descriptor is None else left, self._watch
+            ):
+                break
         self._end()
 
     def _end(self) -> None:
@@ -332,6 +338,7 @@ class ForkedProcess(Process):
 
     def __init__(self, pid: int, interpreter: PreparedInterpreter) -> None:
         self._is_ended, self._mark, self._began = False, "", time.monotonic()
+        self._left = list[int]()
         self._interpreter = interpreter
         self.pid, self.returncode = pid, None
         self.stdin = self.stdout = self.stderr = None

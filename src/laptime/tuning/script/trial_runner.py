@@ -21,6 +21,7 @@ from typing import Any
 
 import psutil
 
+from laptime.experiment.turns import Turns
 from laptime.launch.script import Program
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
@@ -52,6 +53,16 @@ SETTLED = 4
 def settled(step: float, usual: int = 3) -> int:
     """Steps of a process that do not count, if one takes `step` seconds."""
     return 2 if step > SLOW_STEP else usual
+
+
+def resettled(step: float) -> int:
+    """Steps after a turn begins that do not count: caches are warm again within a part of a slow one."""
+    return 0 if step > SLOW_STEP else RESETTLE
+
+
+def block_steps(step: float) -> int:
+    """Timed steps in a block, if one takes `step` seconds."""
+    return max(1, min(MOST_STEPS, round(BLOCK / step))) if step > 0 else 3
 
 
 @dataclass
@@ -117,10 +128,11 @@ class TimedTrial:
 
 @dataclass(frozen=True)
 class TrialPair:
-    """Two fresh processes with the same seed, one after the other."""
+    """Two fresh processes with the same seed. `turns`: None if they ran one after the other."""
 
     baseline: TimedTrial
     final: TimedTrial
+    turns: Turns | None = None
 
     @property
     def ratio(self) -> float:
@@ -153,6 +165,7 @@ class TrialRunner:
         accounting: what the trials cost.
         step: seconds of a step of the script as it is, which decides the steps of a trial; 0 before a
             diagnosis.
+        memory: bytes that a trial may use.
         newest: account of the last trial that imported torch: device, versions, ranks.
         race_until: seconds of the session after which no race may run on, whatever it waits for.
         ends: seconds of the session after which no trial may run on: its budget.
@@ -177,7 +190,7 @@ class TrialRunner:
         self.race_until = self.ends = math.inf
         self.mended: dict[str, str] = {}
         self.needs_mending: set[str] = set()
-        self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
+        self.memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
         self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
@@ -196,9 +209,7 @@ class TrialRunner:
 
     def block_steps(self, step: float) -> int:
         """Timed steps in a block, if one takes `step` seconds."""
-        if self._steps:
-            return self._steps
-        return max(1, min(MOST_STEPS, round(BLOCK / step))) if step > 0 else 3
+        return self._steps or block_steps(step)
 
     # One trial
 
@@ -215,10 +226,9 @@ class TrialRunner:
         return TrialPlan(
             folder=str(folder),
             base=recipe.to_json(),
-            memory=self._memory,
             step_by=self._step_by,
             scratch=str(folder / "scratch"),  # each trial begins with what the user has
-            **{"settle": settled(self.step), "resettle": RESETTLE, **settings},
+            **{"settle": settled(self.step), "resettle": RESETTLE, "memory": self.memory, **settings},
         )
 
     @contextmanager
@@ -332,24 +342,28 @@ class TrialRunner:
         seed: int,
         *,
         sources: dict[str, str] | None = None,
-        seconds: float | None = None,
+        rounds: int = 1,
         fresh: bool = True,
     ) -> TimedTrial:
         """Time a recipe in a process of its own.
 
         Args:
-            sources: files in place of the user's. seconds: of timed steps, about; None: one block.
+            sources: files in place of the user's. rounds: blocks of timed steps; of one, at least two steps.
             fresh: in an interpreter of its own, too.
 
         Raises:
             TrialFailed: it does not run.
         """
         step = self.step or 1.0
-        steps = max(2, self.block_steps(step)) if seconds is None else max(2, min(500, round(seconds / step)))
         # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
-        settle = settled(step) if seconds is None else settled(step, SETTLED)
         started = self.start(
-            recipe, fresh=fresh, steps=steps, rounds=1, seed=seed, sources=sources or {}, settle=settle
+            recipe,
+            fresh=fresh,
+            steps=max(2 if rounds == 1 else 1, self.block_steps(step)),
+            rounds=rounds,
+            seed=seed,
+            sources=sources or {},
+            settle=settled(step) if rounds == 1 else settled(step, SETTLED),
         )
         with self.accounting.spent_on("race"), started as running:
             blocks = list(running.blocks())
@@ -358,31 +372,20 @@ class TrialRunner:
             raise self.failure(result, running)
         return TimedTrial(blocks, result)
 
-    def pair(
-        self,
-        baseline: Recipe,
-        final: Recipe,
-        seed: int,
-        *,
-        sources: dict[str, str] | None = None,
-        seconds: float | None = None,
-        fresh: bool = True,
-    ) -> TrialPair:
-        """Time two recipes in processes of their own, in random order.
+    def pair(self, baseline: Recipe, final: Recipe, seed: int, **settings: Any) -> TrialPair:
+        """Time two recipes in processes of their own, one after the other in random order.
 
         Args:
-            sources: files in place of the user's, on the final side. seconds, fresh: as `timed`.
+            settings: of `timed`; `sources` are those of the final side.
 
         Raises:
             TrialFailed: one of them does not run.
         """
-        order = [False, True]
-        self._random.shuffle(order)
-        sides: dict[bool, TimedTrial] = {}
-        for is_final in order:
-            recipe, files = (final, sources) if is_final else (baseline, None)
-            sides[is_final] = self.timed(recipe, seed, sources=files, seconds=seconds, fresh=fresh)
-        return TrialPair(sides[False], sides[True])
+        sides: dict[int, TimedTrial] = {}
+        for at in self._random.sample((0, 1), 2):
+            own = settings if at else {**settings, "sources": None}
+            sides[at] = self.timed(final if at else baseline, seed, **own)
+        return TrialPair(sides[0], sides[1])
 
     def arm_order(self) -> int:
         """A seed for the order of arms in one process."""

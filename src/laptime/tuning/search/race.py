@@ -22,6 +22,7 @@ from typing import cast
 
 from msgspec import structs
 
+from laptime.analysis import paired
 from laptime.analysis.paired import MARGIN, Effect, from_few_rounds
 from laptime.records.tuning import Gate, Numerics, Rung, RungWord
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
@@ -191,13 +192,7 @@ def _word_for_goal(said: RungWord, goal: str) -> RungWord:
 
 def word(measured: Effect, terms: RaceTerms) -> RungWord:
     """The word that an effect allows at one look."""
-    edge = math.log1p(terms.margin)
-    low, high = measured.lower(terms.alpha_per_look), measured.upper(terms.alpha_per_look)
-    if high < -edge:
-        return _word_for_goal("faster", terms.goal)
-    if low > edge:
-        return _word_for_goal("slower", terms.goal)
-    return "same" if low > -edge and high < edge else "unclear"
+    return _word_for_goal(paired.word(measured, terms.alpha_per_look, terms.margin), terms.goal)
 
 
 def _hopeless(measured: Effect, terms: RaceTerms) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
+from laptime.experiment.pairs import Pair, Visited, one_after_the_other
 from laptime.kit import typed
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import count
@@ -33,7 +34,7 @@ from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, built, values_of
 from laptime.tuning.server.outputs import TITLES, limits, rate
 from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.session.afresh import FinalCost, Pair, Visited, in_turns
+from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
@@ -106,6 +107,7 @@ class ServerSubject(Subject):
     PLAN = (*_ASKED, "budget", "certify", "timeout")
     METRIC = BLOCK
     PROBE = "client"
+    apart = "a server is bound to its port"
     UNIT = "block"
     BEGINS = "starting the server as it is"
     AFRESH = "measuring the gain after fresh starts"
@@ -158,9 +160,9 @@ class ServerSubject(Subject):
     def gate(self, recipe: Recipe) -> Gate:
         return self.evaluator.sameness(recipe)
 
-    def pair(self, recipe: Recipe, number: int) -> Pair:
+    def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         numbers, sides = self.evaluator.numbers(BLOCKS), (Recipe(), built(recipe))
-        return in_turns(number, lambda at: self._visited(sides[at], numbers))
+        return one_after_the_other(number, lambda at: self._visited(sides[at], numbers))
 
     def _visited(self, recipe: Recipe, numbers: list[int]) -> Visited:
         evaluator = self.evaluator

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import structs
 
 from laptime.analysis.tuned import CONTROL, DRY
+from laptime.experiment.pairs import LEAST, gain, measured_pairs, ratios
 from laptime.kit.units import show
 from laptime.probes.others import OthersMeter
 from laptime.records.check import Finding
@@ -35,7 +36,7 @@ from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.race import untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import afresh
-from laptime.tuning.session.afresh import CAUTION, LEAST
+from laptime.tuning.session.afresh import CAUTION
 from laptime.tuning.session.journal import SessionJournal, is_over, work_folder
 from laptime.tuning.session.subject import Record, Subject
 
@@ -265,8 +266,8 @@ class Session(Record):
         self.say(subject.AFRESH)
         cost, began = subject.cost(recipe, step), self.elapsed()
         try:
-            for pairs in afresh.measured_pairs(
-                lambda number: subject.pair(recipe, number),
+            for pairs in measured_pairs(
+                lambda number, until: subject.pair(recipe, number, until),
                 most=subject.MOST_PAIRS,
                 elapsed=self.elapsed,
                 until=budget - cost.hand_back - cost.check - cost.record,
@@ -274,8 +275,10 @@ class Session(Record):
                 expected=cost.pair,
                 is_decided=subject.is_decided,
             ):
-                baseline, final = (afresh.speed(side) for side in zip(*pairs, strict=True))
-                self.set(baseline=baseline, final=final, speedup=afresh.gain(afresh.ratios(pairs)))
+                sides = zip(*(each[:2] for each in pairs), strict=True)
+                baseline, final = map(afresh.speed, sides)
+                speedup = gain(ratios(pairs), subject.apart)
+                self.set(baseline=baseline, final=final, speedup=speedup)
                 subject.measured(self, recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":

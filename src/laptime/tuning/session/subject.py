@@ -10,11 +10,12 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import structs
 
 from laptime.analysis.tuned import DRY
+from laptime.experiment.pairs import Pair
 from laptime.kit.errors import LaptimeError
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
@@ -41,10 +42,11 @@ from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.settings import EarlierEffect
-from laptime.tuning.session.afresh import FinalCost, Pair
+from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.time_accounting import TimeAccounting
 
+_T = TypeVar("_T")
 MOST_OTHERS = 0.1
 """Share of the CPUs that other programs may use during a session."""
 
@@ -165,7 +167,8 @@ def _measured_check(tuning: Tuning) -> Check:
         low, high = speedup.ci95
         sentence = f"{speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
         return Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m")
-    sentence = f"measured afresh in {speedup.pairs} pairs of processes"
+    how = f", one after the other: {speedup.apart}" if speedup.apart else ""
+    sentence = f"measured afresh in {speedup.pairs} pairs of processes{how}"
     return Check(name="measured", outcome="ok", sentence=sentence)
 
 
@@ -186,6 +189,7 @@ class Subject(ABC):
     Attributes:
         request: has budget, certify, goal, dry_run, name and origins. evaluator: of the search.
         subjects, more: fields of the run. axes: of its cases.
+        apart: why the sides of a pair run one after the other; "" if they take turns.
         earlier: what earlier sessions have shown of changes; filled by `diagnosed`.
     """
 
@@ -201,6 +205,7 @@ class Subject(ABC):
     MOST_PAIRS: ClassVar[int] = 9
     follows: str = "a gate and the final measurement"
     evaluator: Accounted
+    apart: str = ""
 
     def __init__(self, request: Any) -> None:
         self.request = request
@@ -275,12 +280,24 @@ class Subject(ABC):
         """Write what the final side of the pairs needs."""
 
     @abstractmethod
-    def pair(self, recipe: Recipe, number: int) -> Pair:
-        """As it is and the final set, each in a fresh process.
+    def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
+        """As it is and the final set, each in a fresh process; `until`: second at which it should be over.
 
         Raises:
             TrialFailed: one does not run.
         """
+
+    def at_once(self, in_turns: Callable[[], _T], apart: Callable[[], _T]) -> _T:
+        """A pair whose sides take turns; if they do not run at once, it and all later ones run apart."""
+        if not self.apart:
+            try:
+                return in_turns()
+            except TrialFailed as failed:
+                if failed.kind == "budget":
+                    raise
+                alone = {"memory": "both do not fit into memory at once"}
+                self.apart = alone.get(failed.kind, f"at once they do not run: {failed.why}")
+        return apart()
 
     def is_decided(self) -> bool:
         """Whether more pairs would tell nothing but the gain."""

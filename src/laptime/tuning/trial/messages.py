@@ -1,7 +1,7 @@
 """What crosses into a trial and out of it, all of it JSON as in `tuning.wire_format`.
 
 in     a `TrialPlan`, in an environment variable; a file `stop` in its folder ends the trial at the next
-       boundary
+       boundary; if it waits for turns, a byte in the pipe TURNS of its folder for each
 out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProfile` or `NumericsComparison`
        where the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
 """
@@ -27,6 +27,8 @@ imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
 INCOMPLETE = "the result is incomplete: "
 """How the note of a trial begins whose mode has failed."""
+TURNS, GO = "turns", b"g"
+"""A named pipe in the folder of a trial, and what it reads there when it is to go on."""
 _T = TypeVar("_T")
 
 
@@ -79,6 +81,7 @@ class TrialPlan:
         resettle: steps that do not count after a switch of arms.
         steps: timed steps in a block. rounds: rounds at most. seconds: of timing at most, after `settle`.
         order: seed of the random order of arms.
+        turns: it waits for its turn before each block, and takes `resettle` steps that do not count first.
         seed: added to the seeds that the script sets, and set at its start; None leaves them alone.
         memory: bytes of this process and its children at most; above, the trial ends as `memory`. None: no
             limit.
@@ -99,6 +102,7 @@ class TrialPlan:
     rounds: int = 12
     seconds: float = 60.0
     order: int = 0
+    turns: bool = False
     seed: int | None = None
     memory: int | None = None
     step_by: str = ""
@@ -122,8 +126,9 @@ class Block:
     """Timed steps of one arm, back to back.
 
     Attributes:
-        round, arm: which. seconds: wall time of each step, the device waited for at both ends of the block;
-            with an accelerator its steps are the block's time divided evenly.
+        round, arm: which; round -1, without steps, says that a trial with turns is warm.
+        seconds: wall time of each step, the device waited for at both ends of the block; with an accelerator
+            its steps are the block's time divided evenly.
         losses: of each step, where a scalar was backpropagated; samples: in each step.
         compiling: of the seconds, those of torch.compile: another shape came by.
     """

@@ -2,6 +2,7 @@
 
 settle     until enough steps have passed, and the last one compiled nothing
 resettle   an arm was put on: steps that do not count; as many as to settle when it is on for the first time
+turn       if the plan has turns: it waits for one before every block, then resettles
 block      timed steps, back to back; written down as they end
 
 Switching, writing and reading losses lie between blocks, outside the timing. So does what runs between two
@@ -10,6 +11,7 @@ epochs, but for the start of the loader's iterator and workers: that is part of 
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +55,7 @@ class RaceRunner(TrialMode):
         self._next_stop_check = 0
         self._stop_requested = False
         self._is_finished = False
+        self._turns, self._has_turn = -1, not plan.turns
         self._start_over()
 
     def _start_over(self) -> None:
@@ -159,10 +162,24 @@ class RaceRunner(TrialMode):
         if self._next_arm is None:
             if self._is_over():
                 self._end("stopped")
+            if not self._has_turn and self._resettles_after_turn():
+                return
             self._next_arm = self._draw_arm()
             self._switch(self._next_arm)
         if not self._is_waiting:
             self._open_block()
+
+    def _resettles_after_turn(self) -> bool:
+        """Wait for a turn; whoever gives it may stop the whole process group meanwhile."""
+        folder = Path(self._plan.folder)
+        if self._turns < 0:
+            self._turns = os.open(folder / messages.TURNS, os.O_RDONLY)
+            messages.write(self._plan.folder, Block(-1, 0))
+        if os.read(self._turns, 1) != messages.GO:
+            self._end("stopped")
+        self._has_turn = True
+        self._wait(self._plan.resettle)
+        return self._is_waiting
 
     def _is_over(self) -> bool:
         is_last = not self._queue and self._round + 1 >= self._plan.rounds
@@ -201,7 +218,7 @@ class RaceRunner(TrialMode):
 
     def _close_block(self, watch: Stopwatch) -> None:
         watch.pause()
-        self._watch = None
+        self._watch, self._has_turn = None, not self._plan.turns
         counts, arm = self._counts, self._arm
         assert arm is not None
         peak = watched.peak(self._hooks.device)

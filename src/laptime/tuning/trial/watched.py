@@ -22,6 +22,7 @@ from typing import Any
 
 from laptime.instrument.importing import WhenImported
 from laptime.kit import system_files
+from laptime.kit.system_files import children
 
 _PERIOD = 0.05
 """Seconds between two checks."""
@@ -50,17 +51,6 @@ def peak(device: Any) -> int | None:
 
         return int(torch.cuda.max_memory_allocated())
     return system_files.size(Path("/proc/self/status"), "VmHWM")
-
-
-def children(pid: int) -> list[int]:
-    """Processes below this one, each before its own children; by /proc, empty where there is none."""
-    pids: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                for child in (task / "children").read_text(encoding="ascii").split():
-                    pids += [int(child), *children(int(child))]
-    return pids
 
 
 def used(pids: list[int]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
+from laptime.experiment.pairs import FEWEST, LEAST, measured_pairs
 from laptime.records.event import ignore
 from laptime.records.tuning import Gate
 from laptime.store.live_run import LiveRun
@@ -19,14 +20,7 @@ from laptime.tuning.inference.setups import Setup, Visit
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.session import session
-from laptime.tuning.session.afresh import (
-    CAUTION,
-    FEWEST,
-    LEAST,
-    MOST_RESERVED,
-    FinalCost,
-    measured_pairs,
-)
+from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost
 from laptime.tuning.session.session import Session
 
 
@@ -56,17 +50,19 @@ def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
 
     @contextmanager
     def fleet(recipe: Recipe, setup: Setup) -> Any:
+        model.world.clock += each - 0.4
+
         def visit(seconds: float) -> Visit:
-            model.world.clock += each
+            model.world.clock += 0.1
             calls = [0.1, 0.11, 0.09, 0.1]
             return Visit(seconds=calls, rate=10.0, peak=1000)
 
-        yield SimpleNamespace(call=0.1, visit=visit)
+        yield SimpleNamespace(call=0.1, visit=visit, wait=lambda: None)
 
     model.fleet = fleet  # type: ignore[method-assign]
     made = subject.ModelSubject(model)
     given = {"most": 9, "elapsed": model.elapsed, "until": 0.0, "end": end, "expected": expected}
-    count = sum(1 for _ in measured_pairs(lambda number: made.pair(Recipe(), number), **given))
+    count = sum(1 for _ in measured_pairs(lambda number, until: made.pair(Recipe(), number, until), **given))
     assert model.elapsed() <= end
     return count
 

@@ -17,6 +17,7 @@ from fixtures.scripted_model import ScriptedModel, World
 from laptime.analysis import node_work
 from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
+from laptime.experiment.pairs import Pair, Visited
 from laptime.kit import registry
 from laptime.records.event import ignore
 from laptime.records.overview import Ceilings, Work
@@ -29,7 +30,6 @@ from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session.afresh import Visited
 from laptime.tuning.session.session import Session
 
 HERE = Path(__file__).parent / "recorded"
@@ -245,7 +245,7 @@ def test_a_session_whose_calls_cannot_be_recorded_is_complete(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded_as(monkeypatch, *[TrialFailed("crashed", "no such profiler")] * 2)
-    sides = tuple(Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01))
+    sides = Pair(*(Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01)))
     monkeypatch.setattr(ModelSubject, "pair", lambda *_: sides)
     monkeypatch.setattr(ModelSubject, "measured", lambda *_: None)
     monkeypatch.setattr(ModelSubject, "is_decided", lambda *_: True)

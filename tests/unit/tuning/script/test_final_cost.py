@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from laptime.experiment.pairs import LEAST
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.script import final_set as of_scripts
 from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.trial_runner import START, TrialAccounting
-from laptime.tuning.session.afresh import CAUTION, LEAST, MOST_RESERVED, FinalCost, shortfall
+from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost, shortfall
 
 
-def cost(
-    accounting: TrialAccounting, *, step: float = 0.5, final: float = 0.25, budget: float = 600.0
-) -> FinalCost:
-    return final_cost(accounting, LoopProfile(step=step), budget=budget, step=final, changes=["compile"])
+def cost(accounting: TrialAccounting, *, step: float = 0.5, final: float = 0.25) -> FinalCost:
+    return final_cost(accounting, LoopProfile(step=step), step=final, changes=["compile"])
 
 
 def test_a_pair_is_two_fresh_processes() -> None:
     found = cost(TrialAccounting(first_step=6.0, forked_step=1.0))
-    sides = [of_scripts.cost(6.0, step, 600.0) for step in (0.5, 0.25)]
+    sides = [of_scripts.cost(6.0, step) for step in (0.5, 0.25)]
     assert found.pair == pytest.approx(sum(sides))
     assert found.check == pytest.approx(sides[1])
-    # The steps that are timed take a share of the budget, up to some seconds.
-    assert cost(TrialAccounting(first_step=6.0), budget=60.0).pair < found.pair
 
 
 def test_before_anything_was_started_a_start_is_guessed() -> None:

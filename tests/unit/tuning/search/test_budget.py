@@ -7,6 +7,7 @@ import random
 import pytest
 
 from fixtures.scripted_evaluator import Knob, ScriptedEvaluator
+from laptime.experiment.pairs import LEAST
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.final_set import final_cost
@@ -14,7 +15,7 @@ from laptime.tuning.script.subject import ScriptSubject
 from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session.afresh import CAUTION, LEAST, FinalCost
+from laptime.tuning.session.afresh import CAUTION, FinalCost
 
 USED = 0.85
 
@@ -51,7 +52,7 @@ def test_a_session_uses_its_budget_or_names_the_reason(seed: int) -> None:
     accounting.gate_trial = world.gating / 2
 
     def cost(step: float) -> FinalCost:
-        return final_cost(accounting, script, budget=budget, step=step)
+        return final_cost(accounting, script, step=step)
 
     found = search(
         world,

@@ -11,6 +11,7 @@ from statistics import median
 import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
+from laptime.experiment.pairs import Pair, gain, measured_pairs, ratios
 from laptime.records.case import Case, Details
 from laptime.records.check import Check
 from laptime.records.load import Level
@@ -25,7 +26,6 @@ from laptime.tuning.server.subject import ServerSubject
 from laptime.tuning.server.template import Value
 from laptime.tuning.server.visit import Visit
 from laptime.tuning.session import session
-from laptime.tuning.session.afresh import Pair, gain, measured_pairs, ratios
 
 USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
 
@@ -38,7 +38,7 @@ def searched(factors: Mapping[str, Mapping[Value, float]], seed: int, *, certify
 def _pairs(evaluator: ScriptedServer, result: SearchResult) -> list[Pair]:
     made = ServerSubject(evaluator)
     *_, pairs = measured_pairs(
-        lambda number: made.pair(result.recipe, number),
+        lambda number, until: made.pair(result.recipe, number, until),
         most=made.MOST_PAIRS,
         elapsed=evaluator.elapsed,
         until=3600.0,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from laptime.instrument import program
+from laptime.kit.system_files import children
 from laptime.tuning.trial import watched
 from laptime.tuning.trial.messages import FILE, VARIABLE, TrialPlan
 from laptime.tuning.trial.process import TrialProcess
@@ -211,7 +212,7 @@ def test_pages_that_a_child_shares_count_once() -> None:
         os._exit(0)
     try:
         pids = [os.getpid(), child]
-        assert watched.children(os.getpid()).count(child) == 1
+        assert children(os.getpid()).count(child) == 1
         assert watched.used(pids) - watched.shares(pids) > 0.8 * len(block)
     finally:
         os.kill(child, 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from laptime.instrument.steps import Stop
 from laptime.tuning.trial import block_timing, race_runner
-from laptime.tuning.trial.messages import FILE, TrialPlan, TrialResult
+from laptime.tuning.trial.messages import FILE, GO, TURNS, TrialPlan, TrialResult
 
 MARK = [{"name": "mark"}]
 
@@ -115,6 +116,23 @@ def test_steps_to_settle_and_after_a_switch_do_not_count(
     switches = [now for now, before in zip(arms, [0, *arms], strict=False) if now != before]
     assert len(switches) >= 6, "the order is random"
     assert taken == 4 + 4 + (len(switches) - 1) * 1 + len(arms) * 3
+
+
+def test_with_turns_each_block_waits_for_one_and_the_step_behind_it_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / TURNS)
+    pipe = os.open(tmp_path / TURNS, os.O_RDWR)
+    loop = Loop(monkeypatch, tmp_path, settle=2, resettle=1, steps=3, rounds=100, turns=True)
+    try:
+        os.write(pipe, GO + GO + b"x")
+        assert loop.run() == 2 + 2 * (1 + 3)
+    finally:
+        os.close(pipe)
+    warm, *blocks = loop.blocks()
+    assert (warm["round"], warm["seconds"]) == (-1, [])
+    assert [block["seconds"] for block in blocks] == [[1.0] * 3] * 2
+    assert loop.result.ended == "stopped"
 
 
 def test_what_lies_between_epochs_is_in_no_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,162 @@
+"""Pairs of fresh processes: how many, how long each may take, and the words that they allow.
+
+The unit of evidence is the pair, as processes of one program differ: their scatter is taken as it was
+measured (`analysis.paired.from_pairs`). How many there are is decided by time, and by how rounds scatter
+within one; never by how the pairs scatter, until there are `SURE` of them: those that agree by luck would
+end a measurement too soon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple
+
+from laptime.analysis.compare import DECISION_LEVEL, judge
+from laptime.analysis.paired import BETWEEN_PROCESSES, Effect, from_pairs
+from laptime.analysis.student_t import t_quantile
+from laptime.experiment.turns import FEWEST_ROUNDS, Turns, logs, middle, scale, wanted
+from laptime.records.tuning import Speedup
+
+FEWEST = 4
+"""Pairs of fresh processes, unless the time is short."""
+LEAST = 3
+"""The fewest that give an interval: if they do not fit, none is begun."""
+NARROW = 0.01
+"""Half-width of the interval, as a share, below which more pairs are of no use."""
+SURE = 5
+"""Pairs from which a narrow interval ends the measurement: fewer are narrow by luck too often, and what
+stops by luck holds the truth too rarely."""
+
+
+@dataclass(frozen=True)
+class Visited:
+    """One side in one fresh process.
+
+    Attributes:
+        figure: seconds per unit of work, or what else the goal looks at; less is better.
+        seconds: of its steps, calls or blocks. rate: samples, items or answers per second.
+        peak: bytes; None or 0: unknown.
+    """
+
+    figure: float
+    seconds: list[float]
+    rate: float
+    peak: int | None = None
+
+
+class Pair(NamedTuple):
+    """Both sides in a fresh process each. `turns`: None if they ran one after the other."""
+
+    baseline: Visited
+    final: Visited
+    turns: Turns | None = None
+
+
+def one_after_the_other(number: int, visit: Callable[[int], Visited]) -> Pair:
+    """A pair of sides that cannot live at once; the final one (1) goes first in every second pair."""
+    seen = {at: visit(at) for at in ((0, 1) if number % 2 == 0 else (1, 0))}
+    return Pair(seen[0], seen[1])
+
+
+def measured_pairs(
+    visit: Callable[[int, float], Pair],
+    *,
+    most: int,
+    elapsed: Callable[[], float],
+    until: float,
+    end: float,
+    expected: float,
+    is_decided: Callable[[], bool] = lambda: True,
+) -> Iterator[list[Pair]]:
+    """All pairs so far, after each one, until the interval is narrow, or the time is up.
+
+    Args:
+        visit: measures the pair of this number, by about this second of the session.
+        most: pairs. until: second of the session at which all pairs but the fewest have to be over.
+        end: second at which all of them have to be over. expected: seconds of a short pair, until one was
+            measured. is_decided: whether nothing but the interval is open.
+    """
+    pairs: list[Pair] = []
+    began = elapsed()
+    while len(pairs) < most:
+        now = elapsed()
+        seconds = _shortest(pairs, (now - began) / len(pairs)) if pairs else expected
+        more = max(1, LEAST - len(pairs))  # fewer have no interval
+        if now + more * seconds > (until if len(pairs) >= FEWEST else end):
+            return
+        pairs.append(visit(len(pairs), _over_by(pairs, now, until, end, most)))
+        yield pairs
+        if len(pairs) >= SURE and is_decided() and _effect(ratios(pairs)).reach(0.025) < NARROW:
+            return
+
+
+def _shortest(pairs: Sequence[Pair], average: float) -> float:
+    """Seconds of the next pair if it is kept as short as one may be."""
+    turns = [each.turns for each in pairs if each.turns]
+    if not turns:
+        return average
+    return fmean(each.start + FEWEST_ROUNDS * each.each for each in turns)
+
+
+def _over_by(pairs: Sequence[Pair], now: float, until: float, end: float, most: int) -> float:
+    """Second by which the next pair should be over: that of the plan with the narrowest interval."""
+    done = len(pairs)
+    turns = [each.turns for each in pairs if each.turns]
+    if not turns:
+        return now + (end - now) / max(1, FEWEST - done)
+    start, each = fmean(one.start for one in turns), fmean(one.each for one in turns)
+    within = scale([logs(one.rounds) for one in turns]) ** 2
+
+    def share(number: int) -> float:
+        return ((end if number <= FEWEST else until) - now) / (number - done)
+
+    def reach(number: int) -> float:
+        rounds = (share(number) - start) / max(each, 1e-9)
+        if rounds < FEWEST_ROUNDS:
+            return math.inf
+        of_pair = BETWEEN_PROCESSES**2 + within / min(rounds, wanted(within, start, each))
+        return t_quantile((1 + DECISION_LEVEL) / 2, number - 1) * math.sqrt(of_pair / number)
+
+    return now + share(min(range(max(LEAST, done + 1), most + 1), key=reach))
+
+
+def ratios(pairs: Sequence[Pair]) -> list[float]:
+    """Time, final over as it is, one a pair: how far a round may scatter is known from all of them."""
+    deviation = scale([logs(each.turns.rounds) for each in pairs if each.turns])
+    return [
+        math.exp(middle(logs(each.turns.rounds), deviation))
+        if each.turns
+        else each.final.figure / each.baseline.figure
+        for each in pairs
+    ]
+
+
+def _effect(values: Sequence[float]) -> Effect:
+    """Of values that each come from processes of their own."""
+    return from_pairs([math.log(value) for value in values])
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of a value that each process gave once; None below `LEAST`."""
+    if len(values) < LEAST:
+        return None
+    effect = _effect(values)
+    return math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025))
+
+
+def gain(values: Sequence[float], apart: str = "") -> Speedup | None:
+    """The gain that time ratios show, final over as it is, each of a pair; None below `LEAST`.
+
+    Args:
+        apart: why the sides of a pair ran one after the other.
+    """
+    if len(values) < LEAST:
+        return None
+    effect = _effect(values)
+    word, ci95 = judge(effect)
+    return Speedup(
+        value=effect.speedup, ci95=ci95, word=word, pairs=len(values), ratios=list(values), apart=apart
+    )

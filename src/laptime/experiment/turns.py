@@ -1,0 +1,171 @@
+"""A pair of sides that live at once and take turns, a block each, in random order within every round.
+
+Both meet the same machine within seconds of each other: what it does to a round it does to both, and what it
+does to one alone falls on either by lot. So every round counts, disturbed or not. Noise costs power, not
+truth.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol, TypeVar
+
+from laptime.analysis.paired import BETWEEN_PROCESSES
+
+FEWEST_ROUNDS, MOST_ROUNDS = 4, 48
+"""Rounds of a pair: fewer leave one bad block in charge, more say nothing that another pair would not say
+better."""
+
+
+FAR, STEPS = 6.0, 20
+"""Deviations from the middle from which a round has no weight; steps in which the middle is found."""
+
+
+class Side(Protocol):
+    """What is compared, in a process of its own."""
+
+    def start(self) -> None:
+        """Start a fresh process, and do not wait for it."""
+
+    def warm(self) -> None:
+        """Wait until it is warm; then it stands still."""
+
+    def block(self) -> float:
+        """Let it go on for a block; seconds per unit of work, without what came before it could settle.
+
+        Raises:
+            Over: it has no more blocks.
+        """
+
+    def finish(self) -> None:
+        """End it in order, with its own account of what it used."""
+
+    def close(self) -> None:
+        """End it, started or not, standing still or not."""
+
+
+_Side = TypeVar("_Side", bound=Side)
+
+
+class Over(Exception):
+    """A side has ended by itself."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What a pair that took turns has shown.
+
+    Attributes:
+        rounds: seconds per unit of work, as it is and final, a pair of numbers a round.
+        start: seconds until both were warm. each: seconds of a round, on the average.
+    """
+
+    rounds: list[tuple[float, float]]
+    start: float
+    each: float
+
+
+def logs(found: Sequence[tuple[float, float]]) -> list[float]:
+    """Log time ratio of each round, final over as it is."""
+    return [math.log(final / baseline) for baseline, final in found]
+
+
+def scale(pairs: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of a round within its pair, without spikes: by the median absolute deviation from
+    the median of the pair (Hampel 1974). pairs: log ratios of their rounds."""
+    apart = [abs(value - median(values)) for values in pairs for value in values if len(values) > 1]
+    fitted = sum(len(values) > 1 for values in pairs)  # a middle of each
+    return 1.4826 * median(apart) * math.sqrt(len(apart) / (len(apart) - fitted)) if apart else 0.0
+
+
+def middle(values: Sequence[float], deviation: float) -> float:
+    """The log ratio of a pair: Tukey's biweight of its rounds (Mosteller & Tukey 1977, 10). What lies further
+    than `FAR` deviations from it has no weight. deviation: of a round; best known from all pairs."""
+    at, reach = median(values), max(FAR * deviation, 1e-9)
+    for _ in range(STEPS):
+        weights = [max(0.0, 1 - ((value - at) / reach) ** 2) ** 2 for value in values]
+        if not any(weights):
+            break
+        at = sum(weight * value for weight, value in zip(weights, values, strict=True)) / sum(weights)
+    return at
+
+
+def wanted(within: float, start: float, each: float) -> float:
+    """Rounds of a pair that give most for their time (Cochran 1977, 10.6).
+
+    Args:
+        within: variance of a round. start: seconds of a pair before the first. each: seconds of one.
+    """
+    best = math.sqrt(within * start / max(each, 1e-9)) / BETWEEN_PROCESSES
+    return max(FEWEST_ROUNDS, min(MOST_ROUNDS, best))
+
+
+def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
+    """What a block of each of two sides gives, in random order in every round, until one is over."""
+    while True:
+        figures = [0.0, 0.0]
+        try:
+            for at in dice.sample((0, 1), 2):
+                figures[at] = blocks[at]()
+        except Over:
+            return
+        yield figures[0], figures[1]
+
+
+def take_turns(
+    sides: tuple[Side, Side],
+    *,
+    until: float,
+    elapsed: Callable[[], float],
+    seed: int,
+    most: int = MOST_ROUNDS,
+) -> Turns:
+    """Start both, and time their blocks round by round; both are closed, whatever happens.
+
+    Args:
+        until: second at which no further round is begun, if there are enough. seed: of the random order.
+        most: rounds.
+
+    Raises:
+        Over: one ended before there was a round.
+    """
+    began, dice = elapsed(), random.Random(seed)  # noqa: S311, an order
+    found: list[tuple[float, float]] = []
+    with ExitStack() as stack:
+        for at in dice.sample((0, 1), 2):
+            stack.callback(sides[at].close)
+            sides[at].start()
+        for side in sides:
+            side.warm()
+        ready = elapsed()
+        start, each = ready - began, 0.0
+        for figures in rounds([side.block for side in sides], dice):
+            found.append(figures)
+            each = (elapsed() - ready) / len(found)
+            is_late = elapsed() + each > until
+            is_sure = len(found) >= min(most, wanted(scale([logs(found)]) ** 2, start, each))
+            if len(found) >= FEWEST_ROUNDS and (is_late or is_sure):
+                break
+        if not found:
+            raise Over
+        for side in sides:
+            side.finish()
+        return Turns(found, start, each)
+
+
+def taken_alone(side: _Side) -> _Side:
+    """A side by itself, for as many blocks as a pair has at least."""
+    with ExitStack() as stack:
+        stack.callback(side.close)
+        side.start()
+        side.warm()
+        with suppress(Over):
+            for _ in range(FEWEST_ROUNDS):
+                side.block()
+            side.finish()
+    return side

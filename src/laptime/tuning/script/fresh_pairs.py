@@ -1,0 +1,168 @@
+"""A script's two sides in fresh processes, both alive: while one has its turn the other stands still.
+
+A side waits at a step's border for its turn, and its whole process group is stopped until then, workers and
+threads too: nobody prefetches in another's time. A quick step right after it goes on does not count. Sides
+that do not fit into memory together, and those of several ranks, run one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+from laptime.experiment.pairs import Pair, Visited
+from laptime.experiment.turns import Over, take_turns, taken_alone
+from laptime.process.program import Guard
+from laptime.records.run import IN_MEMORY
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.script.trial_process import Running
+from laptime.tuning.script.trial_runner import (
+    SETTLED,
+    TimedTrial,
+    TrialPair,
+    TrialRunner,
+    per_sample,
+    resettled,
+    settled,
+)
+from laptime.tuning.trial.messages import GO, TURNS, Block, TrialResult
+
+ENDLESS = 1_000_000
+"""Rounds and seconds of a trial that whoever gives turns ends."""
+
+
+class TrialSide:
+    """A trial with turns. For its methods see `experiment.turns.Side`.
+
+    Args:
+        sources: files in place of the user's. memory: bytes at most. guard: of what stands still.
+    """
+
+    def __init__(
+        self,
+        runner: TrialRunner,
+        recipe: Recipe,
+        seed: int,
+        *,
+        sources: dict[str, str] | None = None,
+        memory: int | None = None,
+        guard: Guard,
+    ) -> None:
+        self._runner, self._guard, self._stack = runner, guard, ExitStack()
+        step = runner.step or 1.0
+        self._plan = runner.plan(
+            recipe,
+            fresh=True,
+            turns=True,
+            steps=runner.block_steps(step),
+            rounds=ENDLESS,
+            seconds=float(ENDLESS),
+            seed=seed,
+            sources=sources or {},
+            settle=settled(step, SETTLED),
+            resettle=resettled(step),
+            **({} if memory is None else {"memory": memory}),
+        )
+        self.timed = TimedTrial([], TrialResult())
+
+    def start(self) -> None:
+        folder = Path(self._plan.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(folder / TURNS)
+        # Open for both: it can be written to before anybody reads, and ends for the reader when we do.
+        self._turns = os.open(folder / TURNS, os.O_RDWR | os.O_CLOEXEC)
+        self._stack.callback(os.close, self._turns)
+        running = self._stack.enter_context(self._runner.run(self._plan))
+        assert isinstance(running, Running)
+        self._running, self._blocks = running, running.blocks()
+        self._guard.add(-running.process.pid)
+
+    def warm(self) -> None:
+        self._next()
+
+    def block(self) -> float:
+        self._running.process.resume()
+        os.write(self._turns, GO)
+        block = self._next()
+        self.timed.blocks.append(block)
+        return per_sample(block)
+
+    def _next(self) -> Block:
+        """The next message that it waits for a turn; then it stands still.
+
+        Raises:
+            Over: the script has ended. TrialFailed: it failed.
+        """
+        block = next(self._blocks, None)
+        if block is None:
+            result = self._runner.finish(self._running)
+            if result.ended == "returned" and self.timed.blocks:
+                raise Over
+            raise self._runner.failure(result, self._running)
+        self._guard.add(*self._running.process.pause())
+        return block
+
+    def finish(self) -> None:
+        self._running.process.resume()
+        os.write(self._turns, b"x")
+        self.timed = TimedTrial(self.timed.blocks, self._runner.finish(self._running))
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def why_apart(runner: TrialRunner) -> str:
+    """Why the sides of a pair run one after the other; "" if they can take turns."""
+    if runner.program.subject.source == IN_MEMORY:
+        return "the problem is in memory, once"
+    world = runner.newest.world
+    return f"{world} ranks wait for each other" if world > 1 else ""
+
+
+def in_turns(
+    runner: TrialRunner, final: Recipe, seed: int, *, sources: dict[str, str], until: float
+) -> TrialPair:
+    """The script as it is and the final set, both alive at once, each in a fresh process.
+
+    Args:
+        seed: of both. sources: files in place of the user's, on the final side. until: second of the session
+            at which the pair should be over.
+
+    Raises:
+        TrialFailed: they do not run at once.
+    """
+    guard, half = Guard(), runner.memory // 2
+    sides = (
+        TrialSide(runner, Recipe(), seed, memory=half, guard=guard),
+        TrialSide(runner, final, seed, sources=sources, memory=half, guard=guard),
+    )
+    try:
+        turns = take_turns(sides, until=until, elapsed=runner.elapsed, seed=seed)
+    finally:
+        guard.close()
+    baseline, timed = (each.timed for each in sides)
+    return TrialPair(baseline, timed, turns)
+
+
+def alone(runner: TrialRunner, recipe: Recipe, seed: int) -> TimedTrial:
+    """A recipe alone; the steps that count are those of a pair in turns.
+
+    Raises:
+        TrialFailed: it does not run.
+    """
+    guard = Guard()
+    try:
+        return taken_alone(TrialSide(runner, recipe, seed, guard=guard)).timed
+    finally:
+        guard.close()
+
+
+def pair_of(made: TrialPair) -> Pair:
+    """A pair of trials as one whose gain is measured."""
+    return Pair(visited(made.baseline), visited(made.final), made.turns)
+
+
+def visited(side: TimedTrial) -> Visited:
+    """A trial as one side of it."""
+    return Visited(side.per_sample, side.seconds, 1.0 / side.per_sample, side.result.peak)
