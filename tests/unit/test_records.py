@@ -181,13 +181,16 @@ def test_who_and_when_do_not_change_the_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("change", "phrase"),
     [
-        ({"libraries": {"torch": "2.15"}}, "torch None and 2.15"),
-        ({"knobs": {"threads": 4}}, "threads None and 4"),
-        ({"devices": [Device(name="cuda:0", model="H200")]}, "devices or drivers"),
-        ({"physical_cores": 8}, "physical cores None and 8"),
-        ({"cpu_quota": 1.5}, "cpu quota None and 1.5"),
-        ({"isa": ["avx2"]}, "isa [] and ['avx2']"),
-        ({"virtual": "kvm"}, "virtual None and kvm"),
+        ({"libraries": {"torch": "2.15"}}, "torch unknown and 2.15"),
+        ({"knobs": {"threads": 4}}, "threads unknown and 4"),
+        (
+            {"devices": [Device(name="cuda:0", model="H200", memory=2**37)]},
+            "devices none and cuda:0 H200 128 GiB",
+        ),
+        ({"physical_cores": 8}, "physical cores unknown and 8"),
+        ({"cpu_quota": 1.5}, "cpu quota unknown and 1.5"),
+        ({"isa": ["avx2"]}, "isa none and avx2"),
+        ({"virtual": "kvm"}, "virtual unknown and kvm"),
         ({"usable_cpus": 1.0}, "usable cpus 2.0 and 1.0"),
     ],
 )
@@ -195,6 +198,42 @@ def test_what_changes_the_fingerprint_is_said_in_words(change: dict[str, object]
     other = msgspec.structs.replace(MACHINE, **change)
     assert other.fingerprint != MACHINE.fingerprint
     assert differences(MACHINE, other) == [phrase]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"affinity": [1]},
+        {"memory": MACHINE.memory - 4096},
+        {"os": "Linux 6.8.0-45-generic"},
+        {"devices": [Device(name="cpu", model="a", memory=7)]},
+    ],
+)
+def test_which_cpus_and_the_last_bytes_do_not_change_the_fingerprint(change: dict[str, object]) -> None:
+    other = msgspec.structs.replace(MACHINE, **change)
+    assert (other.fingerprint, differences(MACHINE, other)) == (MACHINE.fingerprint, [])
+
+
+def test_of_devices_that_are_numbered_the_count_is_compared() -> None:
+    def seeing(devices: str) -> str:
+        return msgspec.structs.replace(MACHINE, knobs={"CUDA_VISIBLE_DEVICES": devices}).fingerprint
+
+    assert seeing("0") == seeing("3") == seeing("GPU-8a")
+    assert seeing("0,1") == seeing("2, 3") != seeing("0")
+
+
+def test_hardware_is_what_stays_when_libraries_drivers_and_limits_change() -> None:
+    gpu = Device(name="cuda:0", model="H200", memory=150_000_000_000, driver="570.86")
+    old = msgspec.structs.replace(MACHINE, devices=[gpu])
+    new = msgspec.structs.replace(
+        old,
+        devices=[msgspec.structs.replace(gpu, driver="580.1")],
+        libraries={"torch": "9"},
+        usable_cpus=1.0,
+        cpu_kind="1 on 1 core",
+    )
+    assert old.hardware == new.hardware != MACHINE.hardware
+    assert "cuda:0 driver 570.86 and 580.1" in differences(old, new)
 
 
 def test_a_stored_environment_keeps_its_fingerprint() -> None:

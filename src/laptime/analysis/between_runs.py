@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.analysis.summary import headline
+from laptime.kit.clock import moment
 from laptime.records.run import Run
 
 FEWEST_DF = 4
@@ -54,11 +55,11 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
             stat = headline(case, run.constants)
             if stat is not None and stat.value and not case.details.in_process:
                 group = groups.setdefault((case.key, stat.tag, program), [])
-                group.append((datetime.fromisoformat(run.started), math.log(stat.value)))
+                group.append((moment(run.started), math.log(stat.value)))
     repeated = [group for group in groups.values() if len(group) > 1]
     df = sum(len(group) - 1 for group in repeated)
     times = [time for group in repeated for time, _ in group]
-    gap = abs(datetime.fromisoformat(a.started) - datetime.fromisoformat(b.started))
+    gap = abs(moment(a.started) - moment(b.started))
     if df < FEWEST_DF or max(times) - min(times) < gap:
         return None
     squares = sum(float(np.var([level for _, level in group])) * len(group) for group in repeated)

@@ -34,6 +34,12 @@ class SystemClock:
     sleep = staticmethod(time.sleep)
 
 
+def moment(text: str) -> datetime:
+    """The time that ISO 8601 text names, in UTC where it has no zone. Raises ValueError: it names none."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
 def utc_now() -> str:
     """The time of day as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")

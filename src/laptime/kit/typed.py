@@ -156,13 +156,13 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
 
 
 def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """`NAME: VALUE`, each as both.
+    """`NAME: VALUE`, each as both; `@FILE` has one a line.
 
     Raises:
-        UsageError: one is not of this form.
+        UsageError: one is not of this form, or the file cannot be read.
     """
     found = []
-    for text in texts:
+    for text in [line for each in texts for line in (_lines(each[1:]) if each[:1] == "@" else [each])]:
         name, colon, value = text.partition(":")
         if not colon or not name.strip() or any(sign in text for sign in "\r\n"):
             raise UsageError(
@@ -180,16 +180,25 @@ def bodies(name: str) -> list[str]:
     Raises:
         UsageError: it cannot be read.
     """
-    path = Path(name)
+    text = _read(name, "--body x.json")
+    return _filled(text) if name.endswith(".jsonl") else [text]
+
+
+def _lines(name: str) -> list[str]:
+    """The lines of a file of headers; `#` begins a comment."""
+    return [line for line in _filled(_read(name, "--header @headers.txt")) if not line.startswith("#")]
+
+
+def _filled(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _read(name: str, example: str) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return Path(name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{path} cannot be sent", why=getattr(error, "strerror", None) or str(error), next="--body x.json"
-        ) from None
-    if path.suffix == ".jsonl":
-        return [line for line in text.splitlines() if line.strip()]
-    return [text]
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{name} cannot be sent", why=why, next=example) from None
 
 
 def run_name(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from laptime.kit import errors
 from laptime.kit.errors import Died, Hung, LaptimeError
+from laptime.kit.extras import install
 from laptime.launch.interpreter import environment, path_of
 from laptime.process import channel
 from laptime.process.peer import Gone, Peer, Silent
@@ -55,6 +56,10 @@ def main() -> None:
     arguments = json.loads(parent.receive())
     try:
         told = {"returned": getattr(importlib.import_module(module), name)(**arguments)}
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        why = f"{sys.executable} has no package of this name"
+        told = {"raised": ["Unavailable", f"{package} is not installed", why, install(package)]}
     except LaptimeError as error:
         told = {"raised": [type(error).__name__, error.what, error.why, error.next]}
     parent.send(json.dumps(told).encode())

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from laptime.kit import system_files
+from laptime.kit.text import count
 
 _X86 = """
 avx avx2 fma f16c avx512f avx512_vnni avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_bf16 amx_int8 amx_fp16
@@ -47,6 +48,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
         vcpus: logical CPUs that are online.
         physical_cores: cores; None when a hypervisor may hide which logical CPUs share one.
         affinity: logical CPUs that this process may run on.
+        kind: what these are where they are some of the machine's, `2 on 1 core`; see `Environment.cpu_kind`.
         isa: instruction sets that matter for speed, in a fixed order.
         guest: whether a hypervisor is seen in the CPU's flags; None when the flags cannot tell.
         governor: cpufreq governor, several joined by "+".
@@ -63,6 +65,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
     vcpus: int
     physical_cores: int | None
     affinity: list[int]
+    kind: str = ""
     isa: list[str]
     guest: bool | None
     governor: str | None
@@ -79,6 +82,7 @@ def cpu(root: str = "/") -> Cpu:
     is_x86 = "flags" in info
     vendor = info.get("vendor_id") or _ARM_IMPLEMENTERS.get(info.get("CPU implementer", ""), "")
     online = _online(base)
+    affinity = _affinity(base) or online
     guest = ("hypervisor" in flags) if is_x86 else None
     return Cpu(
         model=_model(info, vendor),
@@ -88,7 +92,8 @@ def cpu(root: str = "/") -> Cpu:
         stepping=_integer(info.get("stepping")),
         vcpus=len(online) or os.cpu_count() or 1,
         physical_cores=_physical_cores(base, online, guest=guest),
-        affinity=_affinity(base) or online,
+        affinity=affinity,
+        kind=_kind(base, affinity, online),
         isa=[name for name in ISA if name in flags],
         guest=guest,
         governor=_governor(base),
@@ -159,6 +164,25 @@ def _online(base: Path) -> list[int]:
 
 def _affinity(base: Path) -> list[int]:
     return cpu_list(system_files.field(base / "proc/self/status", "Cpus_allowed_list") or "")
+
+
+def _kind(base: Path, affinity: list[int], online: list[int]) -> str:
+    """How the usable CPUs share cores, and how fast they are where some differ; "" of all, or unknown."""
+    if len(affinity) >= len(online):
+        return ""
+    folder = base / "sys/devices/system/cpu"
+    cores = len({_siblings(folder / f"cpu{number}/topology") for number in affinity} - {()})
+    clocks = {
+        number: system_files.number(folder / f"cpu{number}/cpufreq/cpuinfo_max_freq") or 0
+        for number in online
+    }
+    usable = sorted({clocks.get(number, 0) for number in affinity})
+    fast = f" of {' and '.join(f'{clock // 1000:.0f}' for clock in usable)} MHz"
+    return (
+        f"{len(affinity)} on {count(cores, 'core')}" + (fast if len({*clocks.values()}) > 1 else "")
+        if cores
+        else ""
+    )
 
 
 def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int | None:

@@ -69,6 +69,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         sockets=sockets(root),
         usable_cpus=usable if quota is None else min(usable, quota),
         affinity=processor.affinity,
+        cpu_kind=processor.kind,
         cpu_quota=quota,
         isa=processor.isa,
         memory=memory,

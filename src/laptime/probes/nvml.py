@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from laptime.kit import system_files
+from laptime.kit.extras import install
 from laptime.probes.energy import Absence, CounterMeter, Meter, PowerMeter
 from laptime.records.environment import Device
 
@@ -190,7 +191,7 @@ def open_meters(
     try:
         connection = Nvml(library)
     except ImportError:
-        return [], Absence("the package nvidia-ml-py is not installed", "pip install 'laptime[energy]'")
+        return [], Absence("the package nvidia-ml-py is not installed", install("energy"))
     except OSError as error:
         return [], Absence(str(error), "nvidia-smi")
     meters: list[Meter] = []

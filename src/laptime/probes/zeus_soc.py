@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.kit import system_files
+from laptime.kit.extras import install
 from laptime.probes.energy import Absence, CounterMeter, Meter
 
 SOC_PERIOD = 0.1
@@ -26,7 +27,7 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
     if kind is None:
         return [], Absence("no Jetson, Apple or AMD device was found")
     if find_spec("zeus") is None:
-        return [], Absence(f"{kind}: the package zeus is not installed", "pip install 'laptime[energy]'")
+        return [], Absence(f"{kind}: the package zeus is not installed", install("energy"))
     try:
         if kind == "AMD GPU":
             from zeus.device.gpu.amd import AMDGPUs, amdsmi_is_available

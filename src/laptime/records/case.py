@@ -66,7 +66,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def batch(self) -> int:
         """Items in one call; 1 when the case has no batch axis, or nothing tells what the batch is."""
         batch = self.axes.get("batch", 1)
-        return batch if isinstance(batch, int) else 1
+        return batch if isinstance(batch, int) and batch > 0 else 1
 
     @property
     def instances(self) -> int:

@@ -7,10 +7,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
+
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+"""A number that is known; a stored NaN is refused."""
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +47,8 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         sockets: CPU packages of the machine, as far as the system tells.
         usable_cpus: what this process may use: affinity and cgroup quota together (fractions are possible).
         affinity: logical CPUs that this process may run on.
+        cpu_kind: what these are where they are some of the machine's: how many on how many cores, and their
+            highest clock where the machine has CPUs of several; "" otherwise.
         cpu_quota: cgroup quota in CPUs, None without one.
         isa: instruction sets that matter for speed: avx2 avx512f avx512_bf16 amx_bf16 ...
         memory: bytes of RAM in the machine.
@@ -67,9 +72,10 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     vcpus: int
     physical_cores: int | None = None
     sockets: int | None = None
-    usable_cpus: float
+    usable_cpus: Amount
     affinity: list[int] = []
-    cpu_quota: float | None = None
+    cpu_kind: str = ""
+    cpu_quota: Amount | None = None
     isa: list[str] = []
     memory: int
     memory_limit: int | None = None
@@ -105,23 +111,72 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "" if re.fullmatch(r"[0-9a-f]{12}|[0-9a-f]{64}", self.host) else self.host
 
     @property
+    def hardware(self) -> str:
+        """Short hash of what a speed depends on of the machine; equal on two machines of one kind."""
+        return hashlib.sha256(_text(_hardware(self))).hexdigest()[:12]
+
+    @property
     def fingerprint(self) -> str:
-        """Short hash of all that must be equal before two runs are compared unasked."""
+        """Short hash of hardware and conditions: equal in two runs that are compared unasked."""
         return hashlib.sha256(_text(_decisive(self))).hexdigest()[:12]
 
 
-# Who, where and when, not how fast: these may differ between compared runs. Sockets go with the CPU.
-_ASIDE = ("host", "load", "git", "packages_sha256", "sockets", "cloud")
+# Other fields say who and when, not how fast. docs/compare.md has the same as a table.
+
+_PLACES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GOMP_CPU_AFFINITY")
+"""Knobs that number devices or CPUs: how many there are counts, not which."""
+
+
+def _hardware(environment: Environment) -> dict[str, Any]:
+    return {
+        "cpu": environment.cpu,
+        "vcpus": environment.vcpus,
+        "physical_cores": environment.physical_cores,
+        "isa": environment.isa,
+        "memory": _rounded(environment.memory, "GiB"),
+        "virtual": environment.virtual,
+        "devices": [
+            " ".join(filter(None, (device.name, device.model, _rounded(device.memory, "GiB"))))
+            for device in environment.devices
+            if device.name != "cpu"
+        ],
+    }
+
+
+def _conditions(environment: Environment) -> dict[str, Any]:
+    quota, places = environment.cpu_quota, re.compile(r"[ ,]+")
+    return {
+        "os": re.sub(r"(\d+\.\d+)[\w.+-]*", r"\1", environment.os),
+        "python": environment.python,
+        "usable_cpus": round(float(environment.usable_cpus), 2),
+        "cpu_kind": environment.cpu_kind,
+        "cpu_quota": None if quota is None else round(float(quota), 2),
+        "memory_limit": _rounded(environment.memory_limit, "MiB"),
+        "governor": environment.governor,
+        "turbo": environment.turbo,
+        "drivers": {
+            f"{device.name} {name}": value
+            for device in environment.devices
+            for name, value in {"driver": device.driver, **device.details}.items()
+        },
+        "libraries": environment.libraries,
+        "knobs": {
+            name: f"{len(places.split(str(value)))} of them" if value and name in _PLACES else value
+            for name, value in environment.knobs.items()
+        },
+    }
+
+
+def _rounded(amount: int | None, unit: Literal["GiB", "MiB"]) -> str | None:
+    """Bytes in whole units, rounded up: kernels keep a little of what is built in, each another amount."""
+    return None if amount is None else f"{-(-amount // (2**30 if unit == 'GiB' else 2**20))} {unit}"
 
 
 def _decisive(environment: Environment) -> dict[str, Any]:
-    """The fields that a measured speed depends on, as plain data.
-
-    They go through JSON first, so that a stored run equals the one in memory. A library or knob that could
-    not be read (None) counts as not mentioned.
+    """The fields that a measured speed depends on, as plain data. A driver, library or knob that could not be
+    read (None) counts as not mentioned.
     """
-    stored = msgspec.json.decode(msgspec.json.encode(environment), type=Environment)
-    fields = {name: getattr(stored, name) for name in stored.__struct_fields__ if name not in _ASIDE}
+    fields = {**_hardware(environment), **_conditions(environment)}
     for name, value in fields.items():
         if isinstance(value, dict):
             fields[name] = {key: setting for key, setting in value.items() if setting is not None}
@@ -139,19 +194,11 @@ def differences(a: Environment, b: Environment) -> list[str]:
     Empty exactly when the fingerprints are equal.
     """
     phrases = []
-    left, right = _decisive(a), _decisive(b)
-    for name, ours in left.items():
-        theirs = right[name]
-        if _text(ours) == _text(theirs):
-            continue
-        if name == "devices":
-            phrases.append("devices or drivers")
-        elif isinstance(ours, dict):
-            for key in sorted({*ours, *theirs}):
-                if _text(ours.get(key)) != _text(theirs.get(key)):
-                    phrases.append(f"{key} {ours.get(key)} and {theirs.get(key)}")
-        else:
-            phrases.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
+    left, right = _flat(_decisive(a)), _flat(_decisive(b))
+    for name in dict.fromkeys((*left, *right)):
+        ours, theirs = left.get(name), right.get(name)
+        if _text(ours) != _text(theirs):
+            phrases.append(f"{name} {_short(ours)} and {_short(theirs)}")
     return phrases
 
 
@@ -167,19 +214,16 @@ def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
 
 
 def _flat(fields: dict[str, Any]) -> dict[str, Any]:
-    """Libraries and knobs by their own names, versions first."""
-    nested = {key: setting for name in ("libraries", "knobs") for key, setting in fields[name].items()}
-    named = {
-        name.replace("_", " "): value for name, value in fields.items() if name not in ("libraries", "knobs")
-    }
+    """Drivers, libraries and knobs by their own names, versions first."""
+    groups = ("drivers", "libraries", "knobs")
+    nested = {key: setting for group in groups for key, setting in fields[group].items()}
+    named = {name.replace("_", " "): value for name, value in fields.items() if name not in groups}
     return {**nested, **named}
 
 
 def _short(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(_short(each) for each in value) or "none"
-    if isinstance(value, Device):
-        return " ".join(filter(None, [value.model, value.driver]))
+        return ", ".join(map(str, value)) or "none"
     return "unknown" if value in (None, "") else str(value)
 
 

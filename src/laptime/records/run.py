@@ -48,6 +48,10 @@ IN_MEMORY = "object in memory"
 """Source of a subject that is an object of the process that measured it."""
 
 
+IMPORTED = "imported: "
+"""How the source of a subject begins that somebody else's run named."""
+
+
 class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was measured.
 

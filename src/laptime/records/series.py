@@ -143,6 +143,13 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name = self.metric.tag if self.regime is None else f"{self.metric.tag}/{self.regime}"
         return f"Series({name}, {len(self.samples):,} samples in {self.metric.unit})"
 
+    def __post_init__(self) -> None:
+        """Raise ValueError where a column has another number of values than there are samples."""
+        for name in ("at", "process", "label", "calls", "round"):
+            column = getattr(self, name)
+            if column and len(column) != len(self.samples):
+                raise ValueError(f"{name} has {len(column)} values for {len(self.samples)} samples")
+
     @property
     def key(self) -> tuple[str, str | None]:
         """Series with equal keys in one case are parts of one series."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import zlib
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from laptime.store.journal import Journal, read_journal
 from laptime.store.schema import damaged, read_run
 
 LARGEST = 512 << 20
-"""Bytes that a packed run may unpack to; a run with a million samples has 50 MB."""
+"""Bytes that a run may have, unpacked; one with a million samples has 50 MB."""
 
 
 def save(run: Run, root: Path | None = None) -> Path:
@@ -71,12 +72,12 @@ def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if path.suffix != ".gz":
-            return path.read_bytes()
-        with gzip.open(path) as file:
-            data = file.read(LARGEST + 1)
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device has no end
+            raise damaged(path, "it is a pipe, a device or a folder")
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data: bytes = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise damaged(path, f"it unpacks to more than {LARGEST >> 20} MiB")
+            raise damaged(path, f"it holds more than {LARGEST >> 20} MiB")
         return data
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise damaged(path, error) from error

@@ -22,9 +22,10 @@ from laptime.kit import __version__
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files, folder
+from laptime.store.schema import damaged
 
 NAME = "index.sqlite"
-_FORMAT = 2
+_FORMAT = 3
 _FRESH = (
     2.0  # seconds in which a changed file is not indexed: FAT counts in twos, another change would not show
 )
@@ -187,7 +188,11 @@ def _read(kept: Kept[Row], file: _File) -> Row | None:
     try:
         return kept.read(path, file.relative)
     except UsageError as error:
-        return kept.unreadable(file.relative, error) if path.exists() else None
+        reason = error
+    except Exception as error:
+        # Whatever the file of one run holds, the others are listed, and this one with the reason.
+        reason = damaged(path, f"it cannot be summed up: {type(error).__name__}: {error}")
+    return kept.unreadable(file.relative, reason) if path.exists() else None
 
 
 def _listed(run: Run, path: str) -> ListedRun:

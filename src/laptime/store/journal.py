@@ -83,9 +83,7 @@ class Journal:
             if isinstance(event, Progress):
                 return
             self._append(event)
-            self._measured |= isinstance(
-                event, Measured | RequestsEnded | CaseChanged | ProfileMade | Diagnosed
-            )
+            self._measured |= isinstance(event, _MEASURED)
             if isinstance(event, RunFinished):
                 self._finish()
 
@@ -214,7 +212,7 @@ _EVENT: Decoder[Event] = Decoder(Event, strict=False)
 def is_running(path: Path) -> bool:
     """Whether the process that writes this journal is still alive."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
     except OSError:
         return False
     try:

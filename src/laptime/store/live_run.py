@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.kit import __version__
+from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
@@ -39,7 +39,7 @@ class LiveRun:
 
     def start(self, **fields: Any) -> None:
         """Tell of the run; `fields` are those of `Run` that are known now."""
-        fields.setdefault("command", ["laptime", *sys.argv[1:]])
+        fields.setdefault("command", redaction.line(["laptime", *sys.argv[1:]]))
         run = Run(id=self.id, verb=self._verb, started=self._time, laptime=__version__, **fields)
         self(RunStarted(run))
 

@@ -70,6 +70,11 @@ def path_of(reference: str, root: Path | None = None) -> Path | None:
     return index.names(root).get(reference) or _by_part(reference, by_id)
 
 
+def is_own(path: Path, root: Path | None = None) -> bool:
+    """Whether a run file lies in the store; others may come from anybody."""
+    return path.resolve().is_relative_to((root or folder.home()).resolve())
+
+
 def _by_part(part: str, by_id: dict[str, str]) -> Path | None:
     ids = [run_id for run_id in by_id if run_id.startswith(part) or run_id.endswith(part)]
     if len(part) < _SHORTEST or not ids:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
+from laptime.kit.clock import moment
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
 from laptime.records.load import Level
@@ -50,10 +52,11 @@ NATIVE = 1
 
 
 class Head(msgspec.Struct):
-    """The fields of a run that say whether it can be read."""
+    """The fields of a run that say whether it can be read; of a report that carries its run, the run."""
 
     schema: str = ""
     name: str = ""
+    run: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Opening(msgspec.Struct):
@@ -67,7 +70,12 @@ def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRA
     Raises UsageError: the file is damaged, is no run, or comes from a newer laptime.
     """
     try:
-        version = version_of(decode(data, Head), path)
+        data = data.removeprefix(codecs.BOM_UTF8)
+        head = decode(data, Head)
+        if not head.schema.startswith(_NAME) and bytes(head.run):
+            data = bytes(head.run)
+            head = decode(data, Head)
+        version = version_of(head, path)
         if version >= NATIVE:
             return current(decode(data, Run), version)
         document = msgspec.json.decode(data)
@@ -79,8 +87,20 @@ def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRA
 
 
 def current(run: Run, version: int) -> Run:
-    """A run that was read from a file of this version, as the current one has it."""
+    """A run that was read from a file of this version, as the current one has it.
+    Raises ValueError: it tells no time, or the latencies of a case are none.
+    """
+    moment(run.started)
+    for case in run.cases:
+        for series in case.series:
+            if series.metric.tag == "latency" and series.samples and not _are_times(series.samples):
+                raise ValueError(f"a latency of {case.key} is not between 1 ps and a million years")
     return run if version >= CURRENT else with_rows(run)
+
+
+def _are_times(samples: list[float]) -> bool:
+    """Whether each is longer than anything takes, and all shorter than a million years. NaN is neither."""
+    return min(samples) > 1e-12 and sum(samples) < 3e13
 
 
 def version_of(head: Head, path: Path) -> int:
@@ -90,13 +110,19 @@ def version_of(head: Head, path: Path) -> int:
     match = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
     if match is None:
         why = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
-        raise UsageError(f"{path} is not a laptime run", why=why, next="laptime list")
+        report = head.schema.startswith("laptime.")
+        next_ = (
+            "laptime show ID -o FILE.json   writes a report that carries its run"
+            if report
+            else "laptime list"
+        )
+        raise UsageError(f"{path} is not a laptime run", why=why, next=next_)
     version = int(match[1])
     if version > CURRENT:
         raise UsageError(
             f"{path} was written by a newer laptime",
             why=f"its schema is {head.schema}, this laptime reads up to {SCHEMA}",
-            next="pip install -U laptime",
+            next="git pull   in the checkout that laptime was installed from",
         )
     return version
 

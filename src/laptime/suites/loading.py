@@ -64,7 +64,7 @@ def _suite_files(folder: Path) -> list[Path]:
     for path in sorted([*folder.rglob("*.toml"), *folder.rglob("*.py")]):
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
         if _MARK in text if path.suffix == ".py" else re.search(r"(?m)^\s*(\[\[)?benchmark\b", text):
             files.append(path)
     return files
@@ -74,7 +74,7 @@ def _read(path: Path) -> list[Suite]:
     if path.suffix == ".py":
         return _from_python(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read", why=str(error), next="laptime suite list") from error
     return [_from_toml(text, str(path), path.stem, path.parent)]

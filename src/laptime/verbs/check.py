@@ -65,7 +65,7 @@ def read_rules(path: Path) -> Rules:
     Raises UsageError: it cannot be read, is no TOML, or has unknown keys or metrics.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read", why=error.strerror or str(error), next="--budgets laptime.toml"

@@ -8,6 +8,7 @@ timed calls. A case that cannot be compared is undecided, never left out.
 from __future__ import annotations
 
 import re
+import shlex
 
 from msgspec import structs
 
@@ -51,6 +52,11 @@ def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -
     between = spread_between(baseline, run, earlier)
     verdicts += of_latency(run, compared, rules) + _of_metrics(pairs, compared, rules, between)
     known = {case.key for _, case in pairs}
+    if run.verb == "import":  # another tool's benchmark, which laptime cannot measure
+        verdicts = [
+            structs.replace(each, next=f"laptime history {shlex.quote(each.case)}") if each.next else each
+            for each in verdicts
+        ]
     return verdicts + [_without_baseline(case) for case in run.cases if _is_new(case, known)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from laptime.analysis.budgets import finding, with_verdicts
-from laptime.kit import __version__
+from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.measure.failures import failure_of
@@ -311,7 +311,7 @@ def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status:
             started=min((run.started for run in runs), default=utc_now()),
             seconds=sum(run.seconds for run in runs),
             laptime=__version__,
-            command=["laptime", *sys.argv[1:]],
+            command=redaction.line(["laptime", *sys.argv[1:]]),
             status=status,  # type: ignore[arg-type]
             subjects=list(dict.fromkeys(subject for run in runs for subject in run.subjects)),
             environment=environment,

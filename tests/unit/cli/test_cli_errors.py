@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,33 @@ def test_our_own_bug_is_70_with_a_file_to_send(
     text = file.read_text()
     assert "Traceback" in text
     assert "command: laptime go" in text
+
+
+def test_a_bug_report_holds_no_secrets(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_boundary.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the_shell")
+    line = ["load", "http://me:PASSWORD@127.0.0.1:1/v1?key=QUERY", "-H", "Authorization: Bearer TOKEN"]
+    error = ValueError(f"cannot parse {line[1]}; TOKEN and hf_of_the_shell were refused")
+    report = str(error_boundary.bug(error, line))
+    (file,) = tmp_path.glob("laptime-bug-*.txt")
+    for text in (report, file.read_text()):
+        assert [word for word in ("PASSWORD", "QUERY", "TOKEN", "hf_of") if word in text] == []
+        assert "127.0.0.1:1/v1?key=..." in text
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_no_bug(tmp_path: Path, closed: str) -> None:
+    """As cron and daemons start programs; a file that is opened must not become their stdout either."""
+    line = "from laptime.apps.cli.main import main; main()"
+    program = (
+        "import os, sys; sys.argv[1:] = ['list']; import laptime.store.folder as f; "
+        f"opened = []; f.home = lambda: opened.append(os.open('x', os.O_CREAT)) or f.Path('.laptime'); {line}"
+    )
+    done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {closed}', sys.executable, program], cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "x").read_bytes() == b""
 
 
 def test_bug_without_room_for_the_file_is_still_70(

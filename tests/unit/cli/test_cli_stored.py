@@ -12,11 +12,14 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
+from laptime.apps.cli.commands import compare
 from laptime.apps.cli.output import table
 from laptime.records.event import RunStarted
+from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
 from laptime.store import files, lookup
 from laptime.store.journal import Journal
+from laptime.targets import parse
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]
@@ -131,6 +134,59 @@ def test_list_does_not_obey_what_a_run_is_called(laptime: Laptime) -> None:
     out = laptime("list").out
     assert "\x1b" not in out
     assert len(out.splitlines()) == 2
+
+
+def test_a_json_report_is_read_as_the_run_that_it_carries(laptime: Laptime, two: tuple[Run, Run]) -> None:
+    laptime("show", "baseline", "-o", "run.json")
+    report = json.loads(Path("run.json").read_text())
+    assert (report["schema"], report["run"]["id"]) == ("laptime.report/1", OLD)
+    assert report["run"]["environment"]["host"] == ""
+    assert laptime("show", "run.json").out == laptime("show", "baseline").out
+    assert laptime("compare", "run.json", "baseline", "--stored").code in (0, 3)
+    assert "already stored" in laptime("import", "run.json").err
+    for file in files.stored():
+        file.unlink()
+    assert OLD in laptime("import", "run.json").out
+    (again,) = [files.read(file) for file in files.stored()]
+    assert (again.cases, again.name) == (two[0].cases, "baseline")
+    assert laptime("check", "last", "--against-rev", "HEAD").code == 2  # its targets are not run unasked
+    Path("run.json").write_text("\ufeff" + Path("run.json").read_text())
+    assert laptime("show", "run.json").code == laptime("show", "last").code
+    Path("bare.json").write_text(laptime("show", "last", "--json").out)
+    ended = laptime("show", "bare.json")
+    assert (ended.code, "-o FILE.json" in ended.err) == (2, True)
+
+
+def test_what_files_from_elsewhere_name_is_not_run_unasked(
+    laptime: Laptime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare` measures again what does not tell; of a stranger's files that would call what they name."""
+    measured: list[tuple[str, ...]] = []
+
+    def carry_out(request: BenchRequest, *_: object, **__: object) -> tuple[Run, int]:
+        measured.append(request.targets)
+        return runs.compared(), 0
+
+    monkeypatch.setattr(compare, "carry_out", carry_out)
+    paths = []
+    for target in ("tempfile:mkdtemp", "tempfile:mkstemp"):
+        recipe = parse(target)
+        run = structs.replace(
+            runs.noisy(), id=f"20260801-00000{len(paths)}-000-a",
+            subjects=[Subject(target=target, source=recipe.source, sha256=recipe.sha256)],
+        )  # fmt: skip
+        paths.append(files.save(run))
+    laptime("compare", *map(str, paths))
+    assert len(measured) == 1
+    elsewhere = [str(path.replace(tmp_path / path.name)) for path in paths]
+    ended = laptime("compare", *elsewhere)
+    assert ended.code == 3
+    assert "--again" in ended.err
+    assert len(measured) == 1
+    laptime("compare", *elsewhere, "--again")
+    assert len(measured) == 2
+    ended = laptime("check", elsewhere[0], "--against-rev", "HEAD")
+    assert (ended.code, "--again" in ended.err) == (2, True)
 
 
 def test_compare_of_a_run_with_itself_never_says_different(laptime: Laptime, two: tuple[Run, Run]) -> None:

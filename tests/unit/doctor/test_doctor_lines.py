@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.fake_root import FakeRoot
+from laptime.kit.extras import install
 from laptime.probes import machine, nvml, rapl
 from laptime.probes.cpu import cpu
 from laptime.probes.energy import Absence, CounterMeter
@@ -267,7 +268,7 @@ def test_a_broken_extension_is_named_with_its_reason() -> None:
 
 def test_a_framework_that_is_missing_ends_with_pip() -> None:
     lines = [*checks.frameworks({"torch": {}, "null": {"python": "3.12"}})]
-    assert [(line.outcome, line.next) for line in lines] == [("none", "pip install 'laptime[torch]'")]
+    assert [(line.outcome, line.next) for line in lines] == [("none", install("torch"))]
     assert next(checks.frameworks({"torch": {"torch": "2.15"}})).sentence == "torch 2.15"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec import structs
 
 from laptime.analysis.paired import Effect
 from laptime.apps.cli.commands.doctor import command
-from laptime.kit.errors import Died, Hung, LaptimeError
+from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable
 from laptime.launch import fresh_call
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
@@ -235,6 +236,16 @@ def test_a_function_that_raises_is_told_with_its_last_words() -> None:
     with pytest.raises(Died) as caught:
         fresh_call.call("laptime.kit.text:count", {"number": "x"}, timeout=30)
     assert "TypeError" in caught.value.why
+
+
+def test_a_package_that_is_missing_is_named_with_the_line_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['psutil'] = None")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    with pytest.raises(Unavailable, match="psutil is not installed") as caught:
+        fresh_call.call("laptime.probes.others:programs", {"seconds": 0.1}, timeout=30)
+    assert caught.value.next == "pip install psutil"
 
 
 def test_a_function_that_hangs_is_ended() -> None:

@@ -17,6 +17,7 @@ from laptime.edges import exports
 from laptime.edges.exports.prometheus import metric_name
 from laptime.kit import registry
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.records.quantity import Quantity
 from laptime.testing import conformance
 
@@ -59,7 +60,7 @@ def test_a_missing_library_names_its_extra(
             monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Unavailable) as caught:
         exports.send(runs.trusted(), name, str(tmp_path))
-    assert caught.value.next == f"pip install 'laptime[{name}]'"
+    assert caught.value.next == install(name)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert name in extras
     assert not list(tmp_path.iterdir())

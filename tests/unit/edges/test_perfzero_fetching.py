@@ -16,6 +16,7 @@ import pytest
 from laptime.edges.perfzero import fetching
 from laptime.edges.perfzero.fetching import Download, Repo
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError
+from laptime.kit.extras import install
 
 
 def git(folder: Path, *words: str) -> str:
@@ -120,8 +121,8 @@ def test_hooks_of_another_repository_do_not_lead_git_astray(
 @pytest.mark.parametrize(
     ("missing", "url", "step"),
     [
-        ("fsspec", "https://host/x", "pip install 'laptime[remote]'"),
-        ("aiohttp", "https://host/x", "pip install 'laptime[remote]'"),
+        ("fsspec", "https://host/x", install("remote")),
+        ("aiohttp", "https://host/x", install("remote")),
         ("gcsfs", "gs://bucket/x", "pip install gcsfs"),
         ("s3fs", "s3://bucket/x", "pip install s3fs"),
     ],

@@ -75,6 +75,27 @@ def test_a_guest_that_is_shown_hyperthreads_knows_its_cores(tree: FakeRoot) -> N
     assert cpu(tree.root).physical_cores == 2
 
 
+@pytest.mark.parametrize(
+    ("allowed", "kind"), [("0-3", ""), ("0-1", "2 on 1 core"), ("0,2", "2 on 2 cores"), ("3", "1 on 1 core")]
+)
+def test_pinned_cpus_are_told_by_the_cores_that_they_share(tree: FakeRoot, allowed: str, kind: str) -> None:
+    _cpus(tree, ["0-1", "0-1", "2-3", "2-3"])
+    tree.put("proc/self/status", f"Cpus_allowed_list:\t{allowed}\n")
+    assert cpu(tree.root).kind == kind
+
+
+def test_pinned_cpus_of_a_machine_with_fast_and_slow_ones_are_told_by_their_clock(tree: FakeRoot) -> None:
+    _cpus(tree, ["0", "1", "2", "3"])
+    for number, khz in enumerate((5_200_000, 5_200_000, 3_900_000, 3_900_000)):
+        tree.put(f"sys/devices/system/cpu/cpu{number}/cpufreq/cpuinfo_max_freq", f"{khz}\n")
+    kinds = []
+    for allowed in ("0", "1", "2", "1-2"):
+        tree.put("proc/self/status", f"Cpus_allowed_list:\t{allowed}\n")
+        kinds.append(cpu(tree.root).kind)
+    fast = "1 on 1 core of 5200 MHz"
+    assert kinds == [fast, fast, "1 on 1 core of 3900 MHz", "2 on 2 cores of 3900 and 5200 MHz"]
+
+
 def test_an_arm_server_is_named_by_its_part_number(tree: FakeRoot) -> None:
     tree.put("proc/cpuinfo", GRAVITON)
     found = cpu(tree.root)

@@ -183,7 +183,7 @@ def test_newer_schema_is_refused_with_the_remedy(three: list[Path]) -> None:
     three[0].write_bytes(three[0].read_bytes().replace(b"laptime.run/2", b"laptime.run/3"))
     with pytest.raises(UsageError, match="newer laptime") as caught:
         files.read(three[0])
-    assert "pip install -U laptime" in caught.value.next
+    assert "git pull" in caught.value.next
 
 
 def test_minor_version_of_a_known_schema_reads(three: list[Path]) -> None:

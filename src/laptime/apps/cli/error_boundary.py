@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 
-from laptime.kit import __version__
+from laptime.kit import __version__, redaction
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 
 
@@ -163,13 +163,13 @@ def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageEr
 
 def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
     """Our own mistake: the traceback goes to a file to attach, not over the terminal."""
-    what = f"laptime met a bug: {type(error).__name__}: {error}"
+    what = redaction.text(f"laptime met a bug: {type(error).__name__}: {error}", arguments)
     text = "\n".join(
         [
             f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"command: {shlex.join(['laptime', *arguments])}",
+            f"command: {shlex.join(['laptime', *redaction.line(arguments)])}",
             "",
-            *traceback.format_exception(error),
+            redaction.text("\n".join(traceback.format_exception(error)), arguments),
         ]
     )
     try:
@@ -182,7 +182,7 @@ def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
         report = LaptimeError(
             what,
             why=f"this must not happen; the details are in {Path(name)}",
-            next="send that file with a bug report (it holds your command line and paths, no results)",
+            next="send that file with a bug report (it holds your command line without secrets, and paths)",
         )
     report.__cause__ = error
     return report

@@ -118,6 +118,7 @@ def complete(instruction: str) -> int:
 
 def main() -> None:
     """Console entry point."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a question mark, not a crash.
         with contextlib.suppress(io.UnsupportedOperation):
@@ -128,6 +129,18 @@ def main() -> None:
     if COMPLETE in os.environ:
         sys.exit(complete(os.environ[COMPLETE]))
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Let what was closed by who started us (cron, `>&-`) lead nowhere: a file that is opened would take its
+    number, and get what somebody prints.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -110,7 +110,8 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
     failed: list[LaptimeError] = []
     for output in outputs:
         try:
-            write_whole(output.path, _rendered(subject, output.format).encode())
+            options = {"carry": True} if output.format == "json" and isinstance(subject, Run) else {}
+            write_whole(output.path, _rendered(subject, output.format, **options).encode())
         except OSError as error:
             failed.append(
                 UsageError(

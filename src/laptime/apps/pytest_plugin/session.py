@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from laptime.kit import redaction
 from laptime.kit.errors import LaptimeError
 from laptime.kit.units import show
 
@@ -213,7 +214,7 @@ class Session:
         return structs.replace(
             runs[0],
             name=self.options.save,
-            command=["pytest", *sys.argv[1:]],
+            command=redaction.line(["pytest", *sys.argv[1:]]),
             status="complete",
             seconds=sum(run.seconds for run in runs),
             subjects=[subject for run in runs for subject in run.subjects],

@@ -21,6 +21,7 @@ from laptime.backends._onnx import EXPORTS_WITH, REVISION, versions
 from laptime.backends._onnx.inputs import Array
 from laptime.kit import errors
 from laptime.kit.errors import Died, LaptimeError, Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.records.plan import Variant
 from laptime.store import cache
@@ -128,7 +129,7 @@ def _check(recipe: Recipe) -> None:
         raise Unavailable(
             f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
             why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
-            next="pip install 'laptime[torch,onnx]'",
+            next=install("torch", "onnx"),
         )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends._shared import import_framework, not_a_model, refuse_kind, seed_all, unknown_dtype
 from laptime.backends.jax.program import available, explain, resolve
 from laptime.kit.errors import UsageError
+from laptime.kit.extras import install
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
 
@@ -32,7 +33,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 def imports(variant: Variant) -> None:
-    import_framework("jax", next="pip install 'laptime[jax]'")
+    import_framework("jax", next=install("jax"))
 
 
 def open(variant: Variant) -> JaxModel:

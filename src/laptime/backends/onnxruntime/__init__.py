@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends._onnx import EXPORTS_WITH
 from laptime.backends._shared import first, import_framework, refuse_torch_options
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
@@ -119,7 +120,7 @@ def provider_of(variant: Variant) -> tuple[str, int]:
 def imports(variant: Variant) -> None:
     import_framework(
         "onnxruntime",
-        next="pip install 'laptime[onnx]', or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
+        next=f"{install('onnx')}, or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
     )
 
 

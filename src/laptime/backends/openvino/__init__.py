@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends._onnx import EXPORTS_WITH
 from laptime.backends._shared import first, import_framework, refuse_torch_options
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
@@ -101,7 +102,7 @@ def device_of(variant: Variant) -> str:
 
 
 def imports(variant: Variant) -> None:
-    import_framework("openvino", next="pip install 'laptime[openvino]'")
+    import_framework("openvino", next=install("openvino"))
 
 
 def open(variant: Variant) -> FileModel:

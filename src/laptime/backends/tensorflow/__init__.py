@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import versions
 from laptime.kit.errors import Unavailable
+from laptime.kit.extras import install
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def import_all(packages: tuple[str, ...] = ()) -> None:
             raise Unavailable(
                 f"{package} cannot be imported",
                 why=str(error).partition("\n")[0],
-                next="pip install 'laptime[tensorflow]'",
+                next=install("tensorflow"),
             ) from error
         if package == "keras" and module.config.backend() != "tensorflow":
             raise Unavailable(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import import_framework, versions
+from laptime.kit.extras import install
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def imports(variant: Variant) -> None:
     from laptime.targets import parse
 
     for package in ("torch", *parse(variant.target).packages):
-        import_framework(package, next="pip install 'laptime[torch]'")
+        import_framework(package, next=install("torch"))
 
 
 def open(variant: Variant) -> TorchModel:

@@ -22,6 +22,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import summarize
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.records.case import Case
 from laptime.records.run import Run
 
@@ -110,7 +111,7 @@ def opened(name: str, place: str, *, title: str) -> Export:
         raise Unavailable(
             f"the library of the export {extra} is not installed",
             why=str(error),
-            next=f"pip install 'laptime[{extra}]'",
+            next=install(extra),
         ) from error
     except Exception as error:
         raise _refused(name, place, error) from error

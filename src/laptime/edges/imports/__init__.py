@@ -34,7 +34,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
-        document = _decoded(path.read_text(encoding="utf-8"))
+        document = _decoded(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -56,6 +56,12 @@ def read(path: Path, format: str = "") -> list[Run]:
             why=what or type(error).__name__,
             next="laptime import --help",
         ) from error
+    if not any(run.cases or run.profile or run.tuning for run in runs):
+        raise UsageError(
+            f"{path} holds no result",
+            why=f"nothing was measured in this file of {name}",
+            next="laptime import --help",
+        )
     return runs
 
 

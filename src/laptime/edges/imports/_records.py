@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from laptime.kit import __version__
+from laptime.kit import __version__, clock
 from laptime.kit.units import show
-from laptime.records.case import Axis, Case, case_key
+from laptime.records.case import Axis, Case, Failure, case_key
 from laptime.records.check import Check
 from laptime.records.details import Details
 from laptime.records.environment import Environment
@@ -65,7 +65,7 @@ def case(
         name="imported",
         outcome="warn",
         sentence=f"imported from {tool}: what disturbed these numbers is not known",
-        next="measure with laptime bench",
+        next="laptime history   shows how far these numbers move",
     )
     told, axes = details or Details(), dict(axes)
     return Case(
@@ -78,13 +78,50 @@ def case(
     )
 
 
+def timed(
+    tool: str,
+    target: str,
+    axes: Mapping[str, Axis],
+    samples: Sequence[float],
+    *,
+    calls: int = 1,
+    note: str = "",
+) -> Case:
+    """A case of timed calls, see `latency`; one whose times are none has failed, and says so."""
+    try:
+        return case(tool, target, axes, [latency(samples, calls=calls, note=note)])
+    except ValueError as error:
+        return failed(tool, target, axes, str(error))
+
+
+def failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> Case:
+    """A case without a number."""
+    failure = Failure(kind="imported", what=f"{tool} has no time of it", why=why)
+    return structs.replace(case(tool, target, axes, []), status="failed", failure=failure)
+
+
+def noted(case: Case, name: str, sentence: str) -> Case:
+    """The case with one more warning."""
+    return structs.replace(case, checks=[*case.checks, Check(name, "warn", sentence)])
+
+
+def counted(case: Case, counters: Mapping[str, float]) -> Case:
+    """The case with numbers that its author counted; those that are a rate say so by their name."""
+    series = [
+        single(name, "1/s" if name.endswith("_per_second") else "1", value)
+        for name, value in counters.items()
+        if math.isfinite(value)
+    ]
+    return structs.replace(case, series=[*case.series, *series])
+
+
 def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Series:
     """Times of calls in seconds, each the mean of so many calls.
     Raises ValueError: none, or one that is no time.
     """
     values = [float(value) for value in samples]
     if not values or not all(math.isfinite(value) and value > 0 for value in values):
-        raise ValueError("a time is missing, not finite, or not above zero")
+        raise ValueError("a time is missing, not finite, or not above zero: its clock may be too coarse")
     return Series(
         metric=LATENCY,
         regime=Regime.SATURATED if calls > 1 else Regime.ISOLATED,
@@ -145,8 +182,7 @@ def moment(value: object) -> datetime:
     """
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
-    time = datetime.fromisoformat(str(value))
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    return clock.moment(str(value))
 
 
 # Requests to a server, as load generators write them down

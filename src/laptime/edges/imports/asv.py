@@ -1,4 +1,4 @@
-"""airspeed velocity's result files (`results/MACHINE/COMMIT-ENVIRONMENT.json`, version 2): one run a file.
+"""airspeed velocity's result files (`results/MACHINE/COMMIT-ENVIRONMENT.json`, all versions): one run a file.
 
 Units are in another file of asv's, but the names tell them: `time_` is seconds, `mem_` and `peakmem_` are
 bytes; `track_` is whatever its author says, and is taken as a plain number. Names of parameters are in that
@@ -18,14 +18,13 @@ from typing import Any
 from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
-from laptime.records.series import Series
 
 TOOL = "asv"
 
 
 def matches(document: Any) -> bool:
     """Whether this looks like one."""
-    return isinstance(document, dict) and {"result_columns", "results", "commit_hash"} <= document.keys()
+    return isinstance(document, dict) and {"results", "commit_hash", "params"} <= document.keys()
 
 
 def runs(document: Any, path: Path) -> list[Run]:
@@ -41,12 +40,14 @@ def runs(document: Any, path: Path) -> list[Run]:
         libraries=document.get("requirements"),
         git={"commit": document["commit_hash"], "dirty": False},
     )
-    columns, named = document["result_columns"], _parameter_names(path)
+    columns, named = document.get("result_columns"), _parameter_names(path)
     cases = [
         case
         for name, row in sorted(document["results"].items())
-        if row
-        for case in _cases(name, dict(zip(columns, row, strict=False)), named.get(name, []))
+        if row is not None and row != []
+        for case in _cases(
+            name, dict(zip(columns, row, strict=False)) if columns else _row(row), named.get(name, [])
+        )
     ]
     started = datetime.fromtimestamp(float(document["date"]) / 1000, UTC)
     name = str(document.get("env_name", ""))
@@ -65,6 +66,16 @@ def _parameter_names(path: Path) -> dict[str, list[str]]:
     return {}
 
 
+def _row(value: Any) -> dict[str, Any]:
+    """A result of version 1 (before 2018: a number, or results by parameters) by the columns of version 2."""
+    if not isinstance(value, dict):
+        return {"result": [value]}
+    several = {name: each if isinstance(each, list) else [each] for name, each in value.items()}
+    for name in ("number", "repeat"):
+        several[f"stats_{name}"] = [(each or {}).get(name) for each in several.get("stats", [])]
+    return several
+
+
 def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
     """One case a combination of parameters; those that failed or were skipped are left out."""
     params = row.get("params") or []
@@ -76,20 +87,20 @@ def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
         if result is None or not math.isfinite(result):
             continue
         axes: dict[str, Axis] = {of: str(value) for of, value in zip(names, values, strict=True)}
-        cases.append(_records.case(TOOL, name, axes, [_series(name, result, row, at)]))
+        cases.append(_case(name, axes, result, row, at))
     return cases
 
 
-def _series(name: str, result: float, row: dict[str, Any], at: int) -> Series:
+def _case(name: str, axes: dict[str, Axis], result: float, row: dict[str, Any], at: int) -> Case:
     kind = name.rpartition(".")[2].partition("_")[0]
     if kind in ("time", "timeraw"):
         samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
-        if samples:
-            return _records.latency(samples, calls=calls)
-        repeat = _at(row, "stats_repeat", at)
-        return _records.latency([result], calls=calls, note=f"the median of {repeat or '?'} samples")
+        note = "" if samples else f"the median of {_at(row, 'stats_repeat', at) or '?'} samples"
+        return _records.timed(TOOL, name, axes, samples or [result], calls=calls, note=note)
     unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
-    return _records.single(kind, unit, result, better="lower" if unit == "B" else "none")
+    return _records.case(
+        TOOL, name, axes, [_records.single(kind, unit, result, better="lower" if unit == "B" else "none")]
+    )
 
 
 def _at(row: dict[str, Any], column: str, at: int) -> Any:

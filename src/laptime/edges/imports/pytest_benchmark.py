@@ -47,11 +47,11 @@ def _case(benchmark: dict[str, Any]) -> Case:
     stats = benchmark["stats"]
     calls = int(stats.get("iterations") or 1)
     samples = stats.get("data") or benchmark.get("data")
-    if samples:
-        series = _records.latency(samples, calls=calls)
-    else:
-        note = f"the median of {stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
-        series = _records.latency([stats["median"]], calls=calls, note=note)
+    note = (
+        ""
+        if samples
+        else f"the median of {stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
+    )
     axes: dict[str, Axis] = {
         str(name): value if isinstance(value, str | int | float | bool) else str(value)
         for name, value in (benchmark.get("params") or {}).items()
@@ -59,4 +59,4 @@ def _case(benchmark: dict[str, Any]) -> Case:
     target = str(benchmark.get("fullname") or benchmark["name"])
     if axes:
         target = target.partition("[")[0]
-    return _records.case(TOOL, target, axes, [series])
+    return _records.timed(TOOL, target, axes, samples or [stats["median"]], calls=calls, note=note)

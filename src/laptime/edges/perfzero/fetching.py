@@ -25,6 +25,7 @@ from typing import Any
 from msgspec import Struct
 
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.launch.git_worktree import git
 
 GIT_TIMEOUT = 1800.0
@@ -328,7 +329,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
         return importlib.import_module("fsspec").core.url_to_fs(url, **options)  # type: ignore[no-any-return]
     except ImportError as error:
         if error.name in ("fsspec", "aiohttp"):
-            library, step = error.name, "pip install 'laptime[remote]'"
+            library, step = error.name, install("remote")
         else:
             library = _LIBRARIES.get(scheme, "")
             step = f"pip install {library}" if library else "install what the line above names"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 from laptime.kit import registry
+from laptime.kit.clock import moment
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case
@@ -70,6 +70,6 @@ def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
 def unix_time(started: str) -> float:
     """Seconds since 1970; 0 where a file does not tell."""
     try:
-        return datetime.fromisoformat(started).timestamp()
+        return moment(started).timestamp()
     except ValueError:
         return 0.0

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import itertools
 import json
+import math
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -218,7 +219,7 @@ def _without_paths(data: Any) -> Any:
         return {words.without_paths(str(name)): _without_paths(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
         return [_without_paths(value) for value in data]
-    return data
+    return None if isinstance(data, float) and not math.isfinite(data) else data  # JSON has no NaN
 
 
 def packed(data: Any) -> str:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from laptime.kit.errors import UsageError
+from laptime.kit.extras import install
 from laptime.kit.text import count
 from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictly, well_formed
 
@@ -272,7 +273,7 @@ def _zstandard(file: IO[bytes], path: Path) -> IO[bytes]:
     raise UsageError(
         f"{path} cannot be unpacked",
         why="this Python has no library for Zstandard: 3.14 brings one, older ones need backports.zstd",
-        next="pip install 'laptime[zst]', or zstd -d " + path.name,
+        next=f"{install('zst')}, or zstd -d {path.name}",
     )
 
 

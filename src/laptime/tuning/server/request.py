@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from laptime.analysis.promises import promises
-from laptime.kit import typed
+from laptime.kit import redaction, typed
 from laptime.kit.errors import UsageError
 from laptime.kit.options import Option
 from laptime.kit.typed import is_loopback
@@ -15,7 +15,7 @@ from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 from laptime.tuning.options import Budget, Certify, DryRun, Resume
 from laptime.tuning.server.template import PORT, Template, parsed
-from laptime.verbs.load.request import Headers, LoadRequest, shown
+from laptime.verbs.load.request import Headers, LoadRequest
 
 LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 """Where requests go unless the user says otherwise."""
@@ -155,7 +155,7 @@ class ServerRequest:
         host = urlsplit(address).hostname if address.startswith(("http://", "https://")) else ""
         if not host or not is_loopback(host):
             raise UsageError(
-                f"{shown(self.url)} is not an address of this machine",
+                f"{redaction.address(self.url)} is not an address of this machine",
                 why="the server is started here, again for every trial",
                 next=f"--url {LANGUAGE_MODEL}",
             )

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from laptime.experiment.pairs import Pair, Visited, one_after_the_other
-from laptime.kit import typed
+from laptime.kit import redaction, typed
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import count
 from laptime.kit.units import show
@@ -39,7 +39,6 @@ from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
-from laptime.verbs.load.request import shown, typed_command
 
 BLOCKS = 3
 """Blocks of load of each start of a side whose gain is measured."""
@@ -120,7 +119,7 @@ class ServerSubject(Subject):
     def run_fields(self) -> dict[str, Any]:
         """What is sent and its headers are not stored."""
         subject = RunSubject(target=self.evaluator.template.line({}), source="server")
-        return {"subjects": [subject], "command": typed_command(self.request.url)}
+        return {"subjects": [subject]}
 
     def tuning_fields(self) -> dict[str, Any]:
         request, template = self.request, self.evaluator.template
@@ -129,7 +128,7 @@ class ServerSubject(Subject):
                 before=template.line({}),
                 choices={choice.name: list(choice.values) for choice in template.choices},
                 template=request.command,
-                url=shown(request.url),
+                url=redaction.address(request.url),
                 load=_load(request),
                 body=request.body,
                 sent=sent(request),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from laptime.analysis.architecture import architecture, plain
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
+from laptime.kit.extras import install
 from laptime.kit.text import closest
 from laptime.launch import fresh_call
 from laptime.targets import Recipe, parse
@@ -66,7 +67,7 @@ def same(
         raise Unavailable(
             f"only {able[0]} is here to run {targets[0]}",
             why="a comparison needs another framework; " + ", ".join(_missing(here)) + " are not installed",
-            next="pip install 'laptime[tensorflow]'   or --python tensorflow=.venv-tf/bin/python",
+            next=f"{install('tensorflow')}   or --python tensorflow=.venv-tf/bin/python",
         )
     return FrameworkTargets(targets, able)
 

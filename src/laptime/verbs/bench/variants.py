@@ -13,6 +13,7 @@ from msgspec import structs
 
 from laptime.kit import system_files
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.extras import install
 from laptime.kit.registry import load
 from laptime.kit.text import count
 from laptime.launch.instances import placed
@@ -61,11 +62,10 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
             check_backend(backend, elsewhere)
         for package in _packages(recipe, backend) if backend not in elsewhere else ():
             if find_spec(package) is None:
-                extras = ",".join(dict.fromkeys((recipe.backend, backend)))
                 raise Unavailable(
                     f"{package} is not installed",
                     why=f"the target {recipe.target} needs it",
-                    next=f"pip install 'laptime[{extras}]'   or --python {backend}=PATH",
+                    next=f"{install(recipe.backend, backend)}   or --python {backend}=PATH",
                 )
 
 
@@ -85,7 +85,7 @@ def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:
     raise Unavailable(
         f"{backend} is not installed",
         why=f"the backend {backend} runs models with it",
-        next=f"pip install 'laptime[{backend}]'   or --python {backend}=PATH",
+        next=f"{install(backend)}   or --python {backend}=PATH",
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from laptime.kit.extras import install
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes.energy import Absence, Meter, shortest_window
@@ -225,8 +226,7 @@ def frameworks(versions: Mapping[str, Mapping[str, str]]) -> Iterator[DoctorChec
             listed = ", ".join(f"{name} {version}" for name, version in packages.items())
             yield ok(f"framework/{backend}", listed)
         else:
-            next_step = f"pip install 'laptime[{backend}]'"
-            yield absent(f"framework/{backend}", f"{backend} is not installed", next_step)
+            yield absent(f"framework/{backend}", f"{backend} is not installed", install(backend))
 
 
 # Accelerators.

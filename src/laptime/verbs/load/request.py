@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from laptime.analysis.promises import promises
-from laptime.kit import typed
+from laptime.kit import redaction, typed
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.options import Option
 from laptime.kit.units import seconds
@@ -29,8 +28,8 @@ Bodies = Annotated[
 Headers = Annotated[
     list[tuple[str, str]],
     Option(
-        "Sent with each request, not stored.",
-        "'NAME: VALUE'",
+        "Sent with each request, not stored; @FILE: one a line, so that no token stands on the line.",
+        "'NAME: VALUE'|@FILE",
         flags="-H --header",
         read=typed.headers,
         repeatable=True,
@@ -168,7 +167,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             raise UsageError(
                 "how much load is not said",
                 why="a level is a rate (requests per second) or a number of users",
-                next=f"laptime load {shown(self.target)} --rate 2,4,8",
+                next=f"laptime load {redaction.address(self.target)} --rate 2,4,8",
             )
         if self.turns > 1 and not self.is_chat:
             raise UsageError(
@@ -220,7 +219,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             if metric != "latency":
                 raise UsageError(
                     f"--slo {metric} is for language models",
-                    why=f"{shown(self.target)} answers with no tokens that could be timed",
+                    why=f"{redaction.address(self.target)} answers with no tokens that could be timed",
                     next="--slo latency=50ms@p99",
                 )
         for name in ("model", "prompt", "output", "shared_prefix", "tokenizer"):
@@ -239,35 +238,10 @@ def _check_address(address: str, *, confirmed: bool) -> None:
     except ValueError as error:
         host, why = "", str(error)
     if not host:
-        raise UsageError(f"{shown(address)} is no address", why=why, next="http://127.0.0.1:8000")
+        raise UsageError(f"{redaction.address(address)} is no address", why=why, next="http://127.0.0.1:8000")
     if not confirmed and not typed.is_loopback(host):
         raise UsageError(
             f"{host} is not this machine",
             why="load on a server that is not yours is an attack, and may cost money",
             next="--yes-remote   if it is yours",
         )
-
-
-def shown(target: str) -> str:
-    """A target without what may be secret: user, password, and the values of a query."""
-    if "://" not in target:
-        return target
-    try:
-        url: SplitResult = urlsplit(target)
-    except ValueError:
-        return target.partition("://")[0] + "://..."
-    query = "&".join(f"{part.partition('=')[0]}=..." for part in url.query.split("&")) if url.query else ""
-    return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, query, ""))
-
-
-def typed_command(target: str) -> list[str]:
-    """The command line without what may be secret: values of headers, and of the address `target`."""
-    words, kept = sys.argv[1:], ["laptime"]
-    hide = False
-    for word in words:
-        if hide or (word.startswith(("--header=", "-H")) and word != "-H"):
-            kept.append(f"{word.partition(':')[0]}: ...")
-        else:
-            kept.append(shown(word) if word == target else word)
-        hide = word in ("--header", "-H")
-    return kept

@@ -30,7 +30,7 @@ from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun, Looks
 from laptime.verbs.load.levels import Planned, applied, at_once, open_level, planned
 from laptime.verbs.load.peak import Peak, find_peak
-from laptime.verbs.load.request import DURATION, LoadRequest, typed_command
+from laptime.verbs.load.request import DURATION, LoadRequest
 from laptime.verbs.load.senders import Generator, metrics_page, sender_target
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
-        command=typed_command(request.target),
         subjects=[subject],
         environment=machine.environment(),
         plan=_settings(request, target),

@@ -14,7 +14,9 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
+from laptime.kit import redaction
 from laptime.kit.errors import Unavailable
+from laptime.kit.extras import install
 from laptime.kit.system_files import cpu_quota
 from laptime.launch.sender_process import Senders
 from laptime.loadgen.checks import BUSIEST
@@ -23,7 +25,7 @@ from laptime.records.load import Alone
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Subject
 from laptime.verbs.bench.planning import plan
-from laptime.verbs.load.request import LoadRequest, shown
+from laptime.verbs.load.request import LoadRequest
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage
@@ -40,12 +42,12 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
             raise Unavailable(
                 "h11 is not installed",
                 why="load on an address is sent over HTTP by it",
-                next="pip install 'laptime[load]'",
+                next=install("load"),
             )
         endpoint = _endpoint(request)
         if request.is_language_model:
             endpoint = _language_model(request, endpoint)
-        return endpoint, Subject(target=shown(request.target), source="address")
+        return endpoint, Subject(target=redaction.address(request.target), source="address")
     planned = plan(BenchRequest(targets=[request.target], batch=[1]))
     return Program(planned.variants[0]), planned.subjects[0]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from laptime.apps.cli import options, output
 from laptime.apps.cli.commands.bench import measured, requested
-from laptime.apps.cli.commands.compare import as_measured, stored
+from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, stored
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, UsageError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--budgets", metavar="FILE", help="File with budgets. [default: laptime.toml, if it exists]")
 @click.option("--tolerance", metavar="PERCENT", help="Allow this much slower. [default: 5%]")
+@again_option
 @click.option("--force", is_flag=True, help="Check runs that were made under different conditions.")
 @options.asked(BenchRequest)
 @options.report_options
@@ -50,6 +51,7 @@ def command(
     against_rev: str | None,
     budgets: str | None,
     tolerance: str | None,
+    again: bool,
     force: bool,
     outputs: tuple[str, ...],
     as_json: bool,
@@ -73,6 +75,12 @@ def command(
     reports = output.planned(outputs)
     baseline = lookup.load(reference) if reference else None
     run = stored(subject)
+    if run is not None and against_rev and is_foreign(subject) and not again:
+        raise UsageError(
+            f"{subject} comes from elsewhere, and what it names is not run unasked",
+            why=f"it names {', '.join(each.target for each in run.subjects)}; measuring that runs its code",
+            next="--again   runs it all the same",
+        )
     if run is None or against_rev:
         earlier = run or baseline
         targets = [s.target for s in run.subjects] if run else [subject]

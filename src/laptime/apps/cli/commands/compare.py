@@ -9,16 +9,20 @@ import msgspec
 
 from laptime.apps.cli import options, output
 from laptime.apps.cli.commands.bench import carry_out, measured, requested, same_option
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
-from laptime.records.run import Run
+from laptime.records.run import IMPORTED, Run
 from laptime.store import files, lookup
 from laptime.targets import parse
 from laptime.verbs.compare import compare_runs, refuse_profiles
 from laptime.verbs.history import recent
+
+again_option = click.option(
+    "--again", is_flag=True, help="Measure what run files from elsewhere name, too: this runs their code."
+)
 
 
 @click.command("compare", cls=options.Command)
@@ -26,6 +30,7 @@ from laptime.verbs.history import recent
 @click.argument("b", metavar="B", default="", shell_complete=complete_runs)
 @click.option("--force", is_flag=True, help="Compare runs that were made under different conditions.")
 @click.option("--stored", "only_stored", is_flag=True, help="Compare the stored runs only; measure nothing.")
+@again_option
 @same_option
 @options.asked(BenchRequest)
 @options.report_options
@@ -38,6 +43,7 @@ def command(
     b: str,
     force: bool,
     only_stored: bool,
+    again: bool,
     same: str | None,
     outputs: tuple[str, ...],
     as_json: bool,
@@ -48,7 +54,8 @@ def command(
     A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
     are measured interleaved, which is the most precise. A target compared
     with a run is measured as the run was. Where two runs do not tell, their
-    targets are measured again, interleaved, if both are still the same.
+    targets are measured again, interleaved, if both are still the same. Of files from elsewhere they are
+    not, unless --again stands there: it runs the code that the files name.
 
     --same NAME takes the place of A and B: it measures one architecture in every installed framework that
     has it, and first checks that all are the same model (parameters, FLOPs).
@@ -88,7 +95,11 @@ def command(
     comparisons = compare_runs(left, right, force, earlier=recent())
     is_unclear = any(each.word == "unclear" for each in comparisons)
     targets = [unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
-    if all(targets) and len({*targets}) == 2:
+    foreign = [each for each in (a, b) if is_foreign(each) and not again]
+    if all(targets) and len({*targets}) == 2 and foreign:
+        names = " and ".join(map(one_line, targets))
+        voice.say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
+    elif all(targets) and len({*targets}) == 2:
         voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
         request = as_measured(left, requested(context, targets, given))
         run, code = carry_out(request, reports, as_json=as_json, voice=voice)
@@ -155,6 +166,19 @@ def unchanged(run: Run) -> str:
     except LaptimeError:
         return ""
     return subject.target if (recipe.source, recipe.sha256) == (subject.source, subject.sha256) else ""
+
+
+def is_foreign(reference: str) -> bool:
+    """Whether this is a run of somebody else's: imported, or a file that does not lie in the store."""
+    path = lookup.path_of(reference)
+    if path is None:
+        return False
+    run = files.read(path)
+    return (
+        not lookup.is_own(path)
+        or run.verb == "import"
+        or any(subject.source.startswith(IMPORTED) for subject in run.subjects)
+    )
 
 
 def stored(reference: str) -> Run | None:

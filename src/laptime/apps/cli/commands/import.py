@@ -23,13 +23,14 @@ from laptime.store import files, folder
     "format_",
     metavar="NAME",
     default="",
-    help="pytest_benchmark, asv, perfzero, guidellm, aiperf or vllm_bench. [default: by content]",
+    help="Whose results: pytest_benchmark, hyperfine, google_benchmark, laptime ... [default: by content]",
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
 @pass_voice
 def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) -> int:
-    """Import results of pytest-benchmark, asv, PerfZero, guidellm, AIPerf or vLLM as runs.
+    """Import results of other tools (pytest-benchmark, asv, hyperfine, google/benchmark, PerfZero, guidellm,
+    AIPerf, vLLM), or runs of another laptime, as runs.
 
     They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
     because these files do not say what disturbed the measurement. Importing a file again changes nothing;

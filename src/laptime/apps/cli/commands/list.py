@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import json_text, result, table
+from laptime.kit.clock import moment
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.profile import BOUND
@@ -83,6 +83,6 @@ def _verdict(line: ListedRun) -> str:
 def _when(line: ListedRun) -> str:
     """In the reader's own time zone."""
     try:
-        return f"{datetime.fromisoformat(line.started).astimezone():%Y-%m-%d %H:%M}"
+        return f"{moment(line.started).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:
         return one_line(line.started)

@@ -1,0 +1,96 @@
+"""google/benchmark's JSON (`--benchmark_out_format=json`): one run a file, one case a benchmark.
+
+A repetition is a sample: the mean time of its iterations by the wall clock. Where only aggregates were kept,
+the median stands for them. Counters come along as plain numbers.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from laptime.edges.imports import _records
+from laptime.records.case import Axis, Case
+from laptime.records.run import Run
+
+TOOL = "google/benchmark"
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_OWN = ("real_time", "cpu_time", "iterations", "threads", "repetitions")
+"""Numbers that are no counter of the author's, beside those that end in `_index`."""
+_OLD_TIMES = ("%Y-%m-%d %H:%M:%S", "%Y/%m/%d-%H:%M:%S")
+
+
+def matches(document: Any) -> bool:
+    """Whether this looks like one."""
+    if not isinstance(document, dict) or not isinstance(document.get("context"), dict):
+        return False
+    benchmarks = document.get("benchmarks")
+    return isinstance(benchmarks, list) and any(
+        isinstance(each, dict) and _tells(each) for each in benchmarks
+    )
+
+
+def _tells(entry: dict[str, Any]) -> bool:
+    """Whether it has a time, or says why not; fits of complexity (`_BigO`, `_RMS`) have neither."""
+    return bool({"real_time", "error_occurred"} & entry.keys())
+
+
+def runs(document: Any, path: Path) -> list[Run]:
+    """The run of a file."""
+    context = document["context"]
+    machine = _records.environment(host=context.get("host_name"), cpus=context.get("num_cpus"))
+    named: dict[str, list[dict[str, Any]]] = {}
+    for each in filter(_tells, document["benchmarks"]):
+        named.setdefault(str(each.get("run_name") or _name(each)), []).append(each)
+    cases = [_case(name, entries) for name, entries in named.items()]
+    tool = f"{TOOL} {context.get('library_version') or ''}".strip()
+    started = _moment(str(context.get("date") or ""), path)
+    return [_records.run(tool, path.name, cases, started=started, machine=machine)]
+
+
+def _moment(text: str, path: Path) -> datetime:
+    """When it ran; the time of the file where that is not written down."""
+    for pattern in _OLD_TIMES:
+        with suppress(ValueError):
+            return datetime.strptime(text, pattern).replace(tzinfo=UTC)
+    with suppress(ValueError):
+        return _records.moment(text)
+    return _records.moment(int(path.stat().st_mtime))
+
+
+def _name(entry: dict[str, Any]) -> str:
+    """The benchmark of an entry of an old version, whose aggregates have their kind behind the name."""
+    name = str(entry["name"])
+    return name.rpartition("_")[0] if name.endswith(("_mean", "_median", "_stddev", "_cv")) else name
+
+
+def _case(name: str, entries: list[dict[str, Any]]) -> Case:
+    threads = next((each["threads"] for each in entries if each.get("threads", 1) != 1), None)
+    axes: dict[str, Axis] = {"threads": int(threads)} if threads else {}
+    errors = [str(each.get("error_message") or "") for each in entries if each.get("error_occurred")]
+    if errors:
+        return _records.failed(TOOL, name, axes, errors[0])
+    kept = [each for each in entries if not _kind(each)]
+    note = "the mean of the iterations of a repetition"
+    if not kept:
+        kept, note = [each for each in entries if _kind(each) == "median"], "the median of the repetitions"
+    times = [float(each["real_time"]) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
+    calls = max([int(each.get("iterations") or 1) for each in kept], default=1)
+    case = _records.timed(TOOL, name, axes, times, calls=calls, note=note)
+    counters = {
+        key: value
+        for key, value in (kept[0] if kept else {}).items()
+        if key not in _OWN
+        and not key.endswith("_index")
+        and isinstance(value, int | float)
+        and not isinstance(value, bool)
+    }
+    return _records.counted(case, counters)
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    """mean, median ... of an aggregate; "" of a repetition."""
+    name = str(entry["name"])
+    return str(entry.get("aggregate_name") or ("" if _name(entry) == name else name.rpartition("_")[2]))

@@ -1,0 +1,26 @@
+"""Runs of laptime itself: run files, and JSON reports of `-o FILE.json`, which carry their run.
+
+Targets that they name are not trusted: `compare` and `check` do not measure it again unasked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from laptime.records.run import IMPORTED, Run
+from laptime.store import files
+
+
+def matches(document: Any) -> bool:
+    """Whether this looks like one."""
+    return isinstance(document, dict) and str(document.get("schema")).startswith("laptime.")
+
+
+def runs(document: Any, path: Path) -> list[Run]:
+    """The run in the file."""
+    run = files.read(path)
+    subjects = [structs.replace(each, source=f"{IMPORTED}{each.source}") for each in run.subjects]
+    return [structs.replace(run, subjects=subjects)]

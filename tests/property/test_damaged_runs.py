@@ -1,0 +1,136 @@
+"""One run file, damaged in any field, costs no other run anything, and is no bug of the program."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from fixtures import runs
+from laptime.analysis.between_runs import between_runs
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
+from laptime.records.run import Run
+from laptime.store import files, index, lookup
+from laptime.store.schema import encode, spelled
+from laptime.verbs.compare import compare_runs
+from laptime.verbs.history import history, recent
+
+Place = tuple[str | int, ...]
+
+GOOD = [
+    structs.replace(runs.trusted(), id=f"20260801-00000{n}-000-good0{n}", name=f"good{n}") for n in (1, 2)
+]
+BAD = structs.replace(runs.noisy(), id="20991231-235959-000-bad000", name="bad")
+DOCUMENT: dict[str, Any] = json.loads(encode(BAD))
+HOSTILE: list[Any] = [
+    *(math.nan, math.inf, -math.inf, -1, 0, 1e308, 5e-324, 2**53, -(2**62), 1.5, True, None),
+    *("", "x", "nan", "\x00\x1b[31m", [], {}, [None], ["x"], [1, 2, 3]),
+]
+
+
+def places(value: Any, here: Place = ()) -> Iterator[Place]:
+    """Where something stands in a document; of long lists the first and the last."""
+    yield here
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from places(item, (*here, name))
+    elif isinstance(value, list):
+        for at in sorted({0, len(value) - 1} if value else ()):
+            yield from places(value[at], (*here, at))
+
+
+PLACES = [place for place in places(DOCUMENT) if place and place[0] not in ("id", "name")]
+
+
+def changed(value: Any, place: Place, new: Any, every: bool) -> Any:
+    """The document with something else at a place; `every`: for each element of the list there."""
+    if not place:
+        return [new] * len(value) if every and isinstance(value, list) else new
+    copy = value.copy()
+    copy[place[0]] = changed(value[place[0]], place[1:], new, every)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    for run in GOOD:
+        path = files.save(run, folder)
+        os.utime(path, ns=(0, 0))  # long ago: its rows are kept
+    return folder
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(place=st.sampled_from(PLACES), new=st.sampled_from(HOSTILE), every=st.booleans())
+@example(("environment", "usable_cpus"), math.nan, False)
+@example(("environment", "usable_cpus"), math.inf, False)
+@example(("environment", "load"), {"average": math.nan}, False)
+@example(("cases", 0, "axes"), {"batch": 0}, False)
+@example(("cases", 0, "series", 0, "samples"), 0.0, True)
+@example(("cases", 0, "series", 0, "samples"), [1.0, 2.0], False)
+@example(("cases", 0, "series", 0, "samples"), math.nan, True)
+@example(("started",), "yesterday", False)
+def test_no_other_run_is_lost_and_the_damaged_one_is_named(
+    home: Path, place: Place, new: Any, every: bool
+) -> None:
+    path = home / "runs/2099-12" / f"{BAD.id}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(spelled(changed(DOCUMENT, place, new, every))))
+    listed, total = index.listing(home)
+    assert (total, [line.name for line in listed[1:]]) == (3, ["good2", "good1"])
+    assert listed[0].name == "bad" or listed[0].fault
+    points = [point.run for each in history(root=home, force=True) for point in each.points]
+    assert {run.id for run in GOOD} <= {*points}
+    assert {run.id for run in GOOD} <= {run.id for run in recent(root=home)}
+    compare_runs(*GOOD, earlier=recent(root=home))
+    assert lookup.load("good1", home) == GOOD[0]
+    try:
+        run = files.read(path)
+    except UsageError as error:
+        assert listed[0].fault
+        assert path.name in error.what  # noqa: PT017 (an error is one of two right answers)
+    else:
+        shown_and_compared(run)
+
+
+def shown_and_compared(run: Run) -> None:
+    """What can be read can be shown; it is compared, or refused in words."""
+    for name in ("text", "json"):
+        registry.load("reports", name).render(run)
+    between_runs(GOOD, run, GOOD[0])
+    for one, other in ((run, GOOD[0]), (GOOD[0], run)):
+        with suppress(UsageError):
+            compare_runs(one, other, True, earlier=[run, *GOOD])
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "folder", "dangling"])
+def test_what_is_no_file_in_the_store_is_named_and_not_waited_for(
+    tmp_path: Path, kind: str, suffix: str
+) -> None:
+    good = files.save(GOOD[0], tmp_path)
+    path = good.parent / f"20991231-235959-000-bad000{suffix}"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero" if kind == "endless" else "/nowhere/at/all")
+    listed, _ = index.listing(tmp_path)
+    assert [line.name for line in listed if not line.fault] == ["good1"]
+    if kind != "dangling":  # a file that somebody removes meanwhile looks the same
+        assert [line.fault for line in listed if line.fault]
+    assert len(history(root=tmp_path)) == 1
+    assert lookup.load("good1", tmp_path) == GOOD[0]
+    with pytest.raises(UsageError):
+        files.read(path)
