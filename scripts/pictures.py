@@ -5,6 +5,7 @@ Each picture is the top of a page at 1280 pixels, below 200 kB. Needs chromium o
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ PICTURES = ROOT / "docs/pictures"
 LIMIT = 200_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 TRACE = str(ROOT / "tests/data/traces/h100_bert_small.json.gz")
+MEMORY = "snapshot.pickle"
+"""In the folder of the pictures: of tests/fixtures/memory_snapshots.py."""
 
 
 class Picture(NamedTuple):
@@ -24,10 +27,13 @@ class Picture(NamedTuple):
 
     command: tuple[str, ...]
     height: int
+    width: int = 1280
 
 
 WANTED = {
     "trace": Picture(("trace", TRACE), 1000),
+    "trace_calls": Picture(("trace", TRACE), 1560, 900),
+    "trace_memory": Picture(("trace", MEMORY), 880),
 }
 
 
@@ -41,11 +47,21 @@ def taken(name: str, picture: Picture, browser: str, folder: Path) -> Path:
     report, file = folder / f"{name}.html", PICTURES / f"{name}.png"
     laptime = [sys.executable, "-m", "laptime", *picture.command, "--no-save", "-q", "-o", str(report)]
     subprocess.run(laptime, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-    size = f"--window-size=1280,{picture.height}"
+    size = f"--window-size={picture.width},{picture.height}"
     own = f"--user-data-dir={folder / 'browser'}"
-    words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", own, size]
+    words = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        own,
+        size,
+        "--virtual-time-budget=3000",
+    ]
     subprocess.run(
-        [browser, *words, f"--screenshot={file}", report.as_uri()], check=True, capture_output=True
+        [browser, *words, f"--screenshot={file}", report.as_uri()],
+        check=True,
+        capture_output=True,
     )
     if file.stat().st_size > LIMIT:
         raise ValueError(f"{file.name} has {file.stat().st_size:,} bytes; at most {LIMIT:,}")
@@ -60,7 +76,10 @@ def main(*names: str) -> int:
         print(f"error: no browser was found\nwhy:   looked for {looked_for}", file=sys.stderr)
         print("next:  install chromium", file=sys.stderr)
         return 2
+    sys.path.insert(0, str(ROOT / "tests"))
+    snapshots = importlib.import_module("fixtures.memory_snapshots")
     with tempfile.TemporaryDirectory() as folder:
+        snapshots.written(Path(folder), snapshots.snapshot()).rename(Path(folder) / MEMORY)
         for name in names or WANTED:
             file = taken(name, WANTED[name], browser, Path(folder))
             print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")

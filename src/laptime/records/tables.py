@@ -179,6 +179,8 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         peak_at_ns: when. reserved_peak: highest total reserved.
         capacity: bytes of the device, where known.
         curve: at most about 2000 points that keep every peak.
+        kinds: bytes at each point of the curve, most at the peak first, by what holds them (a snapshot) or by
+            the phase of the step that allocated them (a trace); they sum to the curve.
         live: what was alive at the peak; `unknown_live` was allocated before the trace began.
         holders: bytes alive at the peak by what holds them, most first: weights, gradients, activations,
             optimizer, other, older than the record. Empty where the file has no stacks.
@@ -192,6 +194,7 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reserved_peak: int | None = None
     capacity: int | None = None
     curve: list[MemoryPoint] = []
+    kinds: list[tuple[str, list[int]]] = []
     live: list[LiveAtPeak] = []
     unknown_live: int | None = None
     holders: list[tuple[str, int]] = []

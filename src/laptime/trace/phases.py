@@ -35,15 +35,9 @@ _OWN = "laptime::"
 
 def phases(view: View) -> list[Phase]:
     """In the order of a step; those without host time are left out. They sum to the mean step on the host."""
-    thread = loop_thread(view)
-    if thread == NONE:
+    claimed = claims(view)
+    if not claimed:
         return []
-    left = intervals.union(view.steps.host_start, view.steps.host_end)
-    claimed = dict.fromkeys(ORDER, EMPTY)
-    for name, ranges in _claims(view, thread):
-        claimed[name] = intervals.join(claimed[name], intervals.intersect(left, ranges))
-        left = intervals.subtract(left, ranges)
-    claimed["other"] = left
     number = len(view.steps.number)
     host = _means([claimed[name].total for name in ORDER], number)
     device = _device_time(view, list(claimed.values()))
@@ -52,6 +46,20 @@ def phases(view: View) -> list[Phase]:
         for name, mean, work in zip(ORDER, host, device or [0] * len(ORDER), strict=True)
         if mean
     ]
+
+
+@once
+def claims(view: View) -> dict[str, Ranges]:
+    """The time of each phase, in the order of a step; {} where no thread runs the loop."""
+    thread = loop_thread(view)
+    if thread == NONE:
+        return {}
+    left = intervals.union(view.steps.host_start, view.steps.host_end)
+    claimed = dict.fromkeys(ORDER, EMPTY)
+    for name, ranges in _claims(view, thread):
+        claimed[name] = intervals.join(claimed[name], intervals.intersect(left, ranges))
+        left = intervals.subtract(left, ranges)
+    return {**claimed, "other": left}
 
 
 def threads(view: View) -> tuple[int, float | None]:

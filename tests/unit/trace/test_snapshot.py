@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from advice.made.training import allocator_retries
 from fixtures.memory_snapshots import MIB, snapshot, written
 from laptime import rules
 from laptime.kit.errors import UsageError
@@ -24,6 +25,23 @@ def test_the_peak_counts_what_was_there_before_the_record(tmp_path: Path) -> Non
     (memory,) = profile(tmp_path, snapshot()).memory
     assert (memory.device, memory.peak, memory.reserved_peak) == ("cuda:0", 350 * MIB, 512 * MIB)
     assert memory.unknown_live == 50 * MIB
+
+
+def _recorded(folder: Path) -> Profile:
+    path = folder / "rank0.pt.trace.json.gz"
+    allocator_retries().write(path)
+    return analyse([path])
+
+
+def test_kinds_over_time_sum_to_the_curve(tmp_path: Path) -> None:
+    for memory in (
+        *profile(tmp_path, snapshot()).memory,
+        *_recorded(tmp_path).memory,
+    ):
+        assert memory.kinds
+        sums = [sum(sizes) for sizes in zip(*(sizes for _, sizes in memory.kinds), strict=True)]
+        assert sums == [point.allocated for point in memory.curve]
+        assert all(size >= 0 for _, sizes in memory.kinds for size in sizes)
 
 
 def test_what_was_alive_at_the_peak_is_told_by_the_users_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import OLDER, LiveAtPeak, Memory, MemoryPoint, MemoryRow
-from laptime.trace import intervals
+from laptime.trace import intervals, phases
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents, Rows
 from laptime.trace.intervals import group
 from laptime.trace.view import View, of_host
@@ -26,6 +26,9 @@ DEVICES = {
 
 BUCKETS = 500
 """A curve keeps the first, lowest, highest and last total of each of so many buckets."""
+
+FEW = 0.01
+"""Share of the peak below which a kind has no band of its own."""
 
 OUTSIDE = "(no operator)"
 
@@ -76,6 +79,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
     blocks = _blocks(events, rows)
     live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
     holders = _holders(view, blocks, peak, unknown or 0) if peak is not None else []
+    shown = _shown(events, totals)
     return Memory(
         device=device_name(kind, index),
         peak=int(events.allocated[peak]) if peak is not None else None,
@@ -84,7 +88,8 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         capacity=next(
             (a.memory for a in view.trace.accelerators if kind and a.id == index and a.memory), None
         ),
-        curve=_curve(events, totals),
+        curve=_curve(events, shown),
+        kinds=_kinds(view, blocks, shown, peak) if peak is not None and len(shown) > 1 else [],
         live=live,
         unknown_live=unknown,
         holders=holders,
@@ -289,8 +294,45 @@ def _holders(view: View, blocks: _Blocks, peak: int, unknown: int) -> list[tuple
     return sums.most_common()
 
 
-def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
-    """Totals over time: all of them, or what shows every peak and valley of `BUCKETS` equal spans."""
+def _kinds(view: View, blocks: _Blocks, shown: Ints, peak: int) -> list[tuple[str, list[int]]]:
+    """Bytes by kind after each of the shown events; kinds of less than `FEW` of the peak are "other"."""
+    events, made = view.trace.memory, blocks.alloc >= 0
+    alloc, gone, seen_only = blocks.alloc[made], blocks.gone[made], blocks.gone[~made]
+    number = len(events) + 1
+    kinds = _kind_of(view)
+    totals = dict[str, Ints]()
+    for name in dict.fromkeys(kinds[alloc].tolist()):
+        own = kinds[alloc] == name
+        size = events.bytes[alloc[own]]
+        change = np.bincount(alloc[own], size, number) - np.bincount(gone[own], size, number)
+        totals[name] = np.cumsum(change)[shown].astype(np.int64)
+    left = np.cumsum(np.bincount(seen_only, events.bytes[seen_only], number))[shown].astype(np.int64)
+    left -= int(events.bytes[seen_only].sum())
+    known = np.sum([*totals.values(), left], axis=0)
+    totals[OLDER] = totals.get(OLDER, 0) + left + np.maximum(events.allocated[shown] - known, 0)
+    at = int(np.searchsorted(shown, peak))
+    few = [
+        name for name, each in totals.items() if name != "other" and each.max() < FEW * events.allocated[peak]
+    ]
+    for name in few:
+        totals["other"] = totals.get("other", 0) + totals.pop(name)
+    ordered = sorted(totals.items(), key=lambda each: (-int(each[1][min(at, len(shown) - 1)]), each[0]))
+    return [(name, each.tolist()) for name, each in ordered if each.any()]
+
+
+def _kind_of(view: View) -> np.typing.NDArray[np.object_]:
+    """Of each event: what holds the block, as a snapshot tells, else the phase in which it lies."""
+    events = view.trace.memory
+    if (events.holder >= 0).any():
+        return np.array([*view.trace.texts, "other"], object)[events.holder]
+    kinds = np.full(len(events), "other", object)
+    for name, ranges in phases.claims(view).items():
+        kinds[intervals.within(ranges, events.at, events.at + 1) == 1] = name
+    return kinds
+
+
+def _shown(events: MemoryEvents, rows: Ints) -> Ints:
+    """Rows that a curve shows: all of them, or every peak and valley of `BUCKETS` equal spans."""
     if len(rows) > 4 * BUCKETS:
         at, total = events.at[rows], events.allocated[rows]
         span = int(at[-1] - at[0]) + 1
@@ -299,5 +341,9 @@ def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
         edges = np.append(True, bucket[1:] != bucket[:-1])
         closes = np.append(edges[1:], True)
         rows = rows[np.unique(np.concatenate([np.flatnonzero(edges | closes), order[edges], order[closes]]))]
+    return rows
+
+
+def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
     columns = (events.at[rows], events.allocated[rows], events.reserved[rows])
     return [MemoryPoint(*point) for point in zip(*(column.tolist() for column in columns), strict=True)]

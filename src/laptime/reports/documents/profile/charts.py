@@ -84,7 +84,7 @@ def _over_time(low: float, high: float) -> Axis:
 
 
 def memory(memory: Memory) -> Plot:
-    """Allocated bytes as an area, reserved ones as a line, the peak marked, the capacity where it is near."""
+    """Allocated bytes by kind, reserved ones as a line, the peak marked, the capacity where it is near."""
     points = memory.curve
     top = max(1, *(max(point.allocated, point.reserved) for point in points))
     capacity = memory.capacity if memory.capacity is not None and memory.capacity < 2 * top else 0
@@ -93,7 +93,7 @@ def memory(memory: Memory) -> Plot:
     x = _over_time(points[0].at_ns / 1e9, max(points[-1].at_ns, points[0].at_ns + 1) / 1e9)
     allocated = [(point.at_ns / 1e9, point.allocated) for point in points]
     reserved = [(point.at_ns / 1e9, point.reserved) for point in points if point.reserved >= 0]
-    marks: list[Mark] = [Line(allocated, "area", steps=True, area=True)]
+    marks: list[Mark] = [*_bands(memory)] or [Line(allocated, "area", steps=True, area=True)]
     marks += [Line(reserved, "reserved", steps=True)] if reserved else []
     if capacity:
         text = f"capacity {show(capacity, 'B')}"
@@ -110,6 +110,16 @@ def memory(memory: Memory) -> Plot:
         height=220,
         margins={"left": 66, "right": 10, "top": 14, "bottom": 28},
     )
+
+
+def _bands(memory: Memory) -> list[Line]:
+    """Each kind on those before it, the highest first, so that it lies behind them."""
+    bands, below = list[Line](), [0] * len(memory.curve)
+    for number, (name, sizes) in enumerate(memory.kinds):
+        below = [low + size for low, size in zip(below, sizes, strict=True)]
+        points = [(point.at_ns / 1e9, size) for point, size in zip(memory.curve, below, strict=True)]
+        bands.append(Line(points, f"band c{number % 6}", name, steps=True, area=True))
+    return bands[::-1]
 
 
 def _sizes(labels: Labels, unit: str) -> Labels:

@@ -186,7 +186,9 @@ def _device_memory(memory: Memory, index: int) -> doc.Group:
     parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
-    curve = [doc.Chart(title="", plot=partial(charts.memory, memory))] if len(memory.curve) > 1 else []
+    by = "what holds it" if memory.holders else "the phase of the step that allocated it"
+    title = f"allocated, by {by}" if memory.kinds else ""
+    curve = [doc.Chart(title=title, plot=partial(charts.memory, memory))] if len(memory.curve) > 1 else []
     blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
     return doc.Group(
         id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks
