@@ -99,15 +99,13 @@ def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
         if re.fullmatch(own.switch, switch.meaning or switch.key):
             value = switch.value_for(own, change.options)
             if value is not None:
-                return switch.words(value) + _with_dtype(switch, own, known)
+                # Beside a flag for mixed precision another option may have the type.
+                types = [
+                    each for each in known if switch.form == "flag" and each.key == f"{switch.key}_dtype"
+                ]
+                more = [each.words(found) for each in types if (found := each.value_for(own, {}))]
+                return [*switch.words(value), *(more[0] if more else [])]
     return []
-
-
-def _with_dtype(switch: Switch, own: Optimization, switches: list[Switch]) -> list[str]:
-    """Of a flag for mixed precision beside which another option has the type: that, too."""
-    other = next((each for each in switches if each.key == f"{switch.key}_dtype"), None)
-    value = other.value_for(own, {}) if other is not None and switch.form == "flag" else None
-    return other.words(value) if other is not None and value else []
 
 
 # Reading
@@ -131,12 +129,8 @@ def read(main: str, folders: Iterable[Path] = ()) -> list[Switch]:
 
 def words(main: str) -> set[str]:
     """All texts of a script and of its modules: options that it does not know are not among them."""
-    return {
-        node.value
-        for _, tree in _files(main, [Path.cwd()])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
+    nodes = (node for _, tree in _files(main, [Path.cwd()]) for node in ast.walk(tree))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def _uses(tree: ast.Module) -> dict[str, str]:

@@ -19,6 +19,7 @@ from laptime.tuning.trial.diagnosis.ablation_blocks import (
     SECONDS,
     LoopTraits,
     TimedBlock,
+    contradiction,
     derived,
     noise,
     plan_blocks,
@@ -56,6 +57,16 @@ def loop_profile(folder: Path) -> LoopProfile:
 
 
 # Shares, noise, order: pure.
+
+
+def test_parts_that_contradict_each_other_are_named() -> None:
+    parts = dict(zip(SHARES, (0.008, 0.0, 0.4, 0.5, 0.01, 0.0), strict=True))
+    even = {"whole": 1.0, "no_optimizer": 0.97, "cached": 1.02}
+    assert contradiction(even, parts) == ""
+    found = contradiction({**even, "no_optimizer": 0.5}, parts)
+    assert found.startswith("a step without its optimizer part takes 50% less, and that part 1%: ")
+    assert "data" in contradiction({**even, "cached": 0.5}, parts)
+    assert contradiction({}, parts) == contradiction(even, dict.fromkeys(SHARES, 0.0)) == ""
 
 
 def test_shares_add_up_and_are_never_negative() -> None:

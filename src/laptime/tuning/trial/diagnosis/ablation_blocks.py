@@ -30,6 +30,8 @@ SLOW = 1.0
 """Seconds: from such a step on nothing is run that can be derived, and a switch of variants skips no step."""
 DRAINED = 8
 """Steps at most that use up batches which workers fetched while the loop did not ask."""
+CONTRADICTS = 0.2
+"""Share of a step by which two measurements of the same part may differ."""
 MANY = 5
 """Ratios from which on their median tells the noise."""
 NO_OPTIMIZER = frozenset({"no_optimizer", "forward_backward", "forward"})
@@ -294,3 +296,16 @@ def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, 
         "forward": whole - optimizer - data - backward,
     }
     return {variant: max(0.0, value) for variant, value in without.items()}
+
+
+def contradiction(seconds: dict[str, float], measured: dict[str, float]) -> str:
+    """Where leaving a part out saves much more or less than it takes, in words: on a CPU the two are one; ""
+    where they agree. Arguments: as of `shares`."""
+    whole, total = seconds.get("whole", 0.0), sum(measured.values())
+    for part, variant in (("optimizer", "no_optimizer"), ("data", "cached")):
+        if whole > 0.0 < total and variant in seconds:
+            saved, own = 1 - seconds[variant] / whole, measured[part] / total
+            if abs(saved - own) > CONTRADICTS:
+                without = f"a step without its {part} part takes {saved:.0%} less, and that part {own:.0%}"
+                return f"{without}: the machine was not even, and shares of a step may be off by as much"
+    return ""

@@ -95,13 +95,15 @@ def _times(observed: Observations, values: dict[str, Any], notes: list[str]) -> 
     whole = [block for block in blocks if block.variant == "whole"]
     seconds = ablation_blocks.what_if(blocks)
     parts = ablation_blocks.mean_parts(blocks, "synchronised") or ablation_blocks.mean_parts(blocks, "whole")
+    workers = any(getattr(loader, "num_workers", 0) for loader in observed.loaders.values())
+    if not observed.accelerator and not workers and (found := ablation_blocks.contradiction(seconds, parts)):
+        notes.append(found)
     if not observed.accelerator and not observed.closure:
         seconds = {**ablation_blocks.derived(seconds, parts), **seconds}
     for variant in ("lint", "synchronised", "traced"):
         seconds.pop(variant, None)
     values["step"] = seconds.get("whole", 0.0)
     values["what_if"] = seconds
-    workers = any(getattr(loader, "num_workers", 0) for loader in observed.loaders.values())
     values["shares"] = ablation_blocks.shares(
         seconds, parts, accelerator=observed.accelerator, workers=workers
     )
