@@ -57,13 +57,12 @@ def needed(error: str, traceback: str) -> Mend | None:
 def mend(file: File, wanted: Mend) -> None:
     """Mend a call in its file. Raises CannotEdit: which one is not known, or it is mended already."""
     tree = file.tree
-    at = file.text.split("\n")[wanted.line - 1]
-    column = len(at) - len(at.lstrip())
-    line = sum(len(each) + 1 for each in file.text.split("\n")[: wanted.line - 1])
-    first, end = line + column + wanted.first, line + column + wanted.end
-    calls = [
-        call for call in tree.calls if _is_meant(tree, call, wanted.method) and tree.covers(call, wanted.line)
-    ]
+    rows = file.text.split("\n")
+    above, row = rows[: wanted.line - 1], rows[wanted.line - 1]
+    start = sum(len(each) + 1 for each in above) + len(row) - len(row.lstrip())
+    calls = [call for call in tree.calls if tree.covers(call, wanted.line)]
+    calls = [call for call in calls if _is_meant(tree, call, wanted.method)]
+    first, end = start + wanted.first, start + wanted.end
     running = [call for call in calls if first <= tree.start(call) and tree.end(call) <= end]
     if len(running) != 1 and len(calls) != 1:
         raise CannotEdit(f"which `.{wanted.method}` of {file.shown}:{wanted.line} has crashed is not known")
@@ -81,6 +80,4 @@ def _is_meant(tree: Tree, call: cst.Call, method: str) -> bool:
     """Whether it is a call of the method, of a view one by sizes."""
     if not isinstance(call.func, cst.Attribute) or last_name(call) != method:
         return False
-    return method == "numpy" or not any(
-        "dtype" in tree.flat(arg.value) or "torch." in tree.flat(arg.value) for arg in call.args[:1]
-    )
+    return method == "numpy" or not any(re.search(r"dtype|torch\.", tree.flat(arg)) for arg in call.args[:1])

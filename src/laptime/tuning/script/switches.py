@@ -2,8 +2,7 @@
 
 They are read in the source, by their names; nothing of the script runs for it. Read are argparse and what is
 called like it, click, fire, dataclasses that become options, TrainingArguments of transformers, nanoGPT's
-configurator and the configuration files of Hydra. Whether a switch does what its name says shows in
-trials alone.
+configurator and Hydra's files. Whether a switch does what its name says shows in trials alone.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ TRAINING_ARGUMENTS = {
 }  # fmt: skip
 """Options by default that transformers.TrainingArguments gives every script that parses it."""
 USED_AS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "fused")
-"""Arguments of loaders and optimizers that tell what a value is for that goes into them."""
+"""Arguments that tell what a value is for that goes into them."""
 PARSED = re.compile(r"\b(HfArgumentParser|simple_parsing|tyro|Tap|pyrallis|datargs)\b")
 """Libraries that make options of a dataclass."""
 
@@ -77,17 +76,14 @@ class Switch:
             return next(iter(own.switch_values), None)
         if isinstance(self.default, str) and self.default not in OFF:
             is_width = re.fullmatch(r"(float|fp|f)?(32|16)(-true)?", self.default)
-            start = _style(self.default) if is_width else f"{self.default}_"
+            styles = {"float": "bfloat", "32": "bf16-", "16": "bf16-"}  # how bfloat16 is written beside it
+            start = next((new for old, new in styles.items() if self.default.startswith(old)), "bf16")
+            start = start if is_width else f"{self.default}_"
             alike = [each for each in own.switch_values if each.startswith(start)]
             return alike[0] if alike and self.default not in own.switch_values else None
         if self.default is None or self.default not in OFF:
             return None  # what it takes is not known
         return "1" if type(self.default) is int else "true" if self.default == "false" else "True"
-
-
-def _style(default: str) -> str:
-    """How 16 bits of bfloat are written beside this name of 32 or 16 of float."""
-    return "bfloat" if default.startswith("float") else "bf16-" if default[:1].isdigit() else "bf16"
 
 
 def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
@@ -170,12 +166,10 @@ def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Modul
 
 def _imported(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            lead = f"{node.module}." if node.module else ""
-            yield from (lead + alias.name for alias in node.names if alias.name != "*")
-            yield from [node.module] if node.module else []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            lead = getattr(node, "module", None) or ""
+            yield from (f"{lead}.{alias.name}".lstrip(".") for alias in node.names if alias.name != "*")
+            yield from [lead] if lead else []
 
 
 def _declared(tree: ast.Module) -> Iterator[Switch]:

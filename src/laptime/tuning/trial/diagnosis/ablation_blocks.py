@@ -299,8 +299,7 @@ def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, 
 
 
 def contradiction(seconds: dict[str, float], measured: dict[str, float]) -> str:
-    """Where leaving a part out saves much more or less than it takes, in words: on a CPU the two are one; ""
-    where they agree. Arguments: as of `shares`."""
+    """Where leaving a part out saves much more or less than it takes, as on an uneven CPU; "" where not."""
     whole, total = seconds.get("whole", 0.0), sum(measured.values())
     for part, variant in (("optimizer", "no_optimizer"), ("data", "cached")):
         if whole > 0.0 < total and variant in seconds:
