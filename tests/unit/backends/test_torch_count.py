@@ -130,3 +130,18 @@ def test_quantized_layers_do_the_work_of_those_in_floats() -> None:
     assert values["params/all"] > 1e6
     assert values["macs"] == floats["macs"]
     assert receipt["complete"]
+
+
+def test_flex_attention_is_counted_though_it_wants_to_be_compiled() -> None:
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+    q = torch.randn(1, 2, 32, 16)
+    (*_, flops), receipt = count([], lambda: flex.flex_attention(q, q, q), batch=1)
+    assert (flops.metric.tag, flops.samples) == ("flops", [2 * 2 * 2 * 32 * 32 * 16])
+    assert receipt["counted"] == {"flex_attention": 131072}
+
+
+def test_a_module_of_torch_export_is_counted_like_the_one_that_it_was_made_of() -> None:
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU()).eval(), torch.randn(2, 8)
+    exported = torch.export.export(model, (x,)).module()
+    of = {s.metric.tag: s.samples for s in count([exported], lambda: exported(x), batch=2)[0]}
+    assert (of["flops"], of["params/all"]) == ([2 * 2 * 8 * 4], [36])

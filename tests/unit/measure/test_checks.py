@@ -428,6 +428,10 @@ def test_calls_that_are_fast_at_times_or_short_on_many_cpus_make_one_process_dou
     assert not is_suspect(of([1e-3] * 100, 1.0))
     assert not is_suspect(of([20e-3] * 100, 1.9))
     assert not is_suspect(of([20e-3] * 99 + [4e-3], 1.0))
+    doubtful = of([1e-3] * 100, 1.9)
+    for seconds, origin, word in ((3.0, "flag", "warn"), (30.0, "flag", None), (3.0, "preset", None)):
+        plan = {"budget": Setting(value=seconds, origin=origin)}  # type: ignore[arg-type]
+        assert outcome("processes", doubtful, plan) == word
 
 
 def test_what_the_first_call_showed_is_said() -> None:

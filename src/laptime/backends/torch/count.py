@@ -28,6 +28,7 @@ Lies when: a model is made of little else; its elementwise operations then are i
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
@@ -154,15 +155,22 @@ def _flops(
 
 @contextmanager
 def _slow_path() -> Iterator[None]:
-    """torch.nn.MultiheadAttention without its fused path, for which no formula exists."""
+    """torch.nn.MultiheadAttention without its fused path, for which no formula exists; flex_attention not
+    compiled, as what is compiled cannot be looked into."""
     import torch
 
     was_on = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
+    compiles = getattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", None)
+    if compiles is not None:
+        flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(was_on)
+        if compiles is not None:
+            flex._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = compiles
 
 
 @dataclass
@@ -202,6 +210,7 @@ def _operators(parameters: list[Any]) -> Iterator[Ran]:
     """Calls of each operator that runs inside, composite ones taken apart first by the counter above it."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import _FlopCounterMode
 
     ran = Ran(LeastWork(p for p in parameters if not torch.nn.parameter.is_lazy(p)))
 
@@ -213,6 +222,10 @@ def _operators(parameters: list[Any]) -> Iterator[Ran]:
             ran.add(func, args, output)
             return output
 
+    for mode in (Recorder, _FlopCounterMode):
+        dispatch = getattr(mode.__torch_dispatch__, "__wrapped__", None)
+        if dispatch is not None and "torch._dynamo" not in sys.modules:
+            dispatch.__dynamo_disable = dispatch  # else its first call imports the compiler: 2 s
     with Recorder():  # type: ignore[no-untyped-call, unused-ignore]
         yield ran
 

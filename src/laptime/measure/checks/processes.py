@@ -39,7 +39,10 @@ def is_suspect(case: Case) -> bool:
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn where processes differ more than their calls explain."""
+    """Warn where processes differ more than their calls explain, or one may differ from others unseen."""
+    budget = plan.get("budget")
+    is_set = budget is not None and budget.origin in ("flag", "argument") and not case.details.in_process
+    is_brief = is_set and budget is not None and float(budget.value) < 10
     for series in timed_calls(case):
         evidence = select(series)
         process = np.asarray(series.process or [0] * len(series.samples))[evidence.positions]
@@ -51,5 +54,12 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
                 "warn",
                 f"fresh processes have different speeds ({told}): the interval holds them all",
                 "--preset strict   measures more of them; --threads 1 may make them alike",
+            )
+        if len(medians) == 1 and is_brief and is_suspect(case):
+            return Check(
+                "processes",
+                "warn",
+                "one process may not show every speed of these calls, and there was no time for another",
+                "--budget 10s   measures two more of them",
             )
     return None

@@ -55,6 +55,8 @@ NO_BATCH = 0
 CURVE_ROUNDS = 12
 """That the budget of a curve is divided into, every regime in each."""
 DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
+BRIEF = 10.0
+"""Seconds: a shorter budget that was set is the loading's, too, up to half of it."""
 OVERTIME = 2.0
 """The fewest rounds, and numbers that are still too wide to be trusted, may take this many budgets."""
 
@@ -107,6 +109,7 @@ class _Bench:
         self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
         self._is_comparison = len(planned.variants) > 1
         self._is_budget_given = request.budget is not None
+        self._is_brief = request.budget is not None and request.budget < BRIEF
         self._clock, self._now = clock, clock.now
         self._started = clock.now()
         self._round = 0
@@ -174,7 +177,10 @@ class _Bench:
         self._load(generation)
         self._measure(generation)
         if self._plan.processes == 1 and not (self._is_comparison or self._in_memory or self._is_curve):
-            self._is_doubted = any(processes.is_suspect(self._labelled(*case)) for case in self._active())
+            is_time_left = not self._is_brief  # without it the check of processes says so
+            self._is_doubted = is_time_left and any(
+                processes.is_suspect(self._labelled(*case)) for case in self._active()
+            )
             self._plan = self._plan._replace(processes=3 if self._is_doubted else 1)
         for worker, batch in self._active():
             self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
@@ -248,6 +254,8 @@ class _Bench:
 
     def _measure(self, generation: int) -> None:
         budget, paced = self._plan.budget / self._plan.processes, self._plan.paced_share
+        if self._is_brief and generation == 0:
+            budget = max(budget / 2, budget - (self._now() - self._started))
         if self._is_doubted:
             budget = DOUBT * len(self._active())
         if paced < 1:
