@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-bench test test-all check format docs docs-site docs-commands tutorial pictures bench device-wheels test-device test-serving clean
+.PHONY: help install demo demo-bench test test-all check format docs docs-site docs-commands tutorial pictures bench release device-wheels test-device test-serving clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -65,9 +65,10 @@ test: $(STAMP)  ## the fast tests, on the same made-up examples each time
 test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
 	$(BIN)/python -m pytest --hypothesis-profile "new examples"
 
-check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes, words
+check: $(STAMP)  ## format, lint, spelling, types, arrows between rooms, no circles, sizes, words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell src docs scripts examples changes .github *.md
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/size.py
@@ -77,6 +78,7 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes
 	$(BIN)/python scripts/optimizations.py --check
 	$(BIN)/python scripts/oci_aws.py --check
 	$(BIN)/python scripts/reference.py --check
+	$(BIN)/python scripts/schemas.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -88,6 +90,7 @@ docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/optimizations.py
 	$(BIN)/python scripts/oci_aws.py
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/schemas.py
 
 docs-site: $(STAMP)  ## the site of README and docs in build/site; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -113,6 +116,9 @@ test-device:  ## tests and benchmarks of accelerators, with the system's python3
 
 test-serving: $(STAMP)  ## laptime load against a real vLLM, installed into .serving/ (5.9 GB) the first time
 	$(BIN)/python scripts/serving.py
+
+release: $(STAMP)  ## build, check the wheel in bare environments of each Python, write the notes
+	$(BIN)/python scripts/release.py
 
 clean:  ## remove the environment, caches and built files
 	rm -rf $(VENV) .serving .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -32,16 +32,20 @@ def texts(value: ast.expr) -> Iterator[str]:
 
 
 @cache
+def every_next() -> list[tuple[str, str]]:
+    """What errors say to type next, with the place that says it."""
+    return [
+        (text, f"{file.relative_to(SOURCE)}:{node.value.lineno}")
+        for file in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "next"
+        for text in texts(node.value)
+    ]
+
+
 def lines() -> dict[str, str]:
     """Every line that begins with `laptime`, with the place that says it."""
-    found: dict[str, str] = {}
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "next":
-                for text in texts(node.value):
-                    if text.startswith("laptime "):
-                        found[text] = f"{file.relative_to(SOURCE)}:{node.value.lineno}"
-    return found
+    return {text: place for text, place in every_next() if text.startswith("laptime ")}
 
 
 def test_every_next_that_is_a_command_resolves() -> None:

@@ -421,3 +421,9 @@ def test_a_phrase_above_its_limit_fails(
     code.write_text('HELP = "the run is no profile, that is no trace"\n', encoding="utf-8")
     assert words.main("--set") == 1, "limits are never raised"
     assert "is no: 2 in texts, limit 1" in capsys.readouterr().out
+
+
+def test_the_published_schemas_are_those_of_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    schemas = script("schemas")
+    assert schemas.main("--check") == 0, capsys.readouterr().out
+    assert schemas.schema("cost")["$defs"]["Line"]["required"]

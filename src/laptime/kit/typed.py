@@ -132,7 +132,7 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
             raise UsageError(
                 f"{value!r} is not a shape",
                 why="it takes numbers above zero with x between them",
-                next="3x224x224, say",
+                next="for example 3x224x224",
             )
         by_name[name] = [int(size) for size in sizes]
     return by_name

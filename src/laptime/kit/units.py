@@ -146,7 +146,7 @@ def seconds(text: str) -> float:
         raise UsageError(
             f"{text!r} is not a duration",
             why="it takes a number above zero and one of ms, s, m, h",
-            next="90s, 2m or 1.5h, say",
+            next="for example 90s, 2m or 1.5h",
         )
     return value
 
@@ -167,7 +167,7 @@ def share(text: str) -> float:
         raise UsageError(
             f"{text!r} is not a percentage between 0 % and 100 %",
             why="it takes a number above zero with a % sign, or a ratio below 1",
-            next=f"did you mean {text.strip()}%?" if bare else "1% or 0.01, say",
+            next=f"did you mean {text.strip()}%?" if bare else "for example 1% or 0.01",
         )
     return value
 
@@ -183,7 +183,7 @@ def size(text: str) -> int:
         raise UsageError(
             f"{text!r} is not a size",
             why="it takes a number above zero and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB",
-            next="8GB or 512MiB, say",
+            next="for example 8GB or 512MiB",
         )
     return value
 
@@ -200,7 +200,7 @@ def amount(text: str, unit: str) -> float:
         raise UsageError(
             f"{text!r} is no amount in {unit}",
             why=f"it takes a number and one of {', '.join(name for name in known if name) or unit}",
-            next=f"did you mean {match[1]} {near}?" if match and near else "30 ms, say",
+            next=f"did you mean {match[1]} {near}?" if match and near else "for example 30 ms",
         )
     return float(match[1]) * factor
 

@@ -133,7 +133,7 @@ def _no_script(path: Path) -> UsageError:
     return TargetError(
         f"there is no script {path}",
         why=f"{len(others)} other Python files are in that folder" if others else where,
-        next=f"laptime profile {near}" if near else "laptime profile SCRIPT.py   or   -m MODULE",
+        next=f"laptime profile {near}" if near else "name a script, or -m and a module",
     )
 
 

@@ -42,7 +42,7 @@ ALIKE = 0.5
 MOST_OF_A_FIGURE = 0.05
 """Of a figure that is told: so much of it may be the generator's."""
 _QUIET = "the same again on a machine with nothing else to do"
-_BESIDE = "taskset -c 0 for the server and -c 1 for laptime, or another machine for the generator"
+_BESIDE = "pin them apart: taskset -c 0 for the server, -c 1 for laptime; or send from another machine"
 """If the generator kept up on loopback before: the server took its CPU, or another program."""
 BUSIEST = 0.7
 _ZERO = 1e-9

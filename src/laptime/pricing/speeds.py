@@ -93,9 +93,9 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> L
         return NoCost(
             f"no case of run {run.id} is shown to keep {promised}",
             why=reasons,
-            next="laptime load TARGET --rate 5,10,20   asks more rates"
+            next="load it again at other rates: --rate 5,10,20"
             if run.verb == "load"
-            else "laptime bench TARGET --batch 1 --rate 20   measures more of it",
+            else "measure answers at a rate: --batch 1 --rate 20",
         )
     return UsageError(
         f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   what it has"

@@ -67,7 +67,7 @@ def tuning(optimization: str, run: Run) -> str:
             f"laptime.tune(laptime.Problem(model=model, step=step, loader=loader), only=[{optimization!r}])"
         )
     if run.verb != "profile" or subject is None:  # a trace names no script
-        return shlex.join(["laptime", "tune", *only, "SCRIPT.py"])
+        return f"tune the script that made it: {shlex.join(['laptime', 'tune', *only])}"
     if ":" in subject.target and optimization not in registry.entries("model_changes"):
         return ""
     program = subject.target.split(" ") if subject.target.startswith("-m ") else [subject.target]

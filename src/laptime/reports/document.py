@@ -41,6 +41,7 @@ class Headline(Struct, frozen=True, kw_only=True):
 
     Attributes:
         word: one or a few words: `trusted`, `1.8x`, `input bound`.
+        figure: the number that people came for, unless the word has it: the page's title and first line.
         next: commands to type, the best first.
         share: 0 to 1, drawn as a dial on the page instead of the tone's sign.
     """
@@ -50,6 +51,7 @@ class Headline(Struct, frozen=True, kw_only=True):
     sentence: str
     next: Sequence[str] = ()
     share: float | None = None
+    figure: str = ""
 
 
 class Card(Struct, frozen=True, kw_only=True):

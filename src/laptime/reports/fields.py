@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from laptime.reports.document import Column, Detail, Extra, Kind, Row, Table
 
@@ -57,6 +58,13 @@ def listed(
     columns = [Column(**{name: getattr(field, name) for name in _OF_COLUMNS}) for field in shown]
     made = [Row(cells=[field.of(each) for field in shown], **row(each)) for each in rows]
     return Table(id=id, columns=columns, rows=made, **settings)
+
+
+def cut(table: Table, *, without: tuple[str, ...]) -> Table:
+    """The table without the columns whose titles end so."""
+    kept = [at for at, column in enumerate(table.columns) if not column.title.endswith(without)]
+    rows = [replace(row, cells=[row.cells[at] for at in kept]) for row in table.rows]
+    return replace(table, columns=[table.columns[at] for at in kept], rows=rows)
 
 
 _OF_COLUMNS = ("title", "kind", "note", "bar", "regime", "priority", "detail", "draw")

@@ -76,16 +76,6 @@ def machine(run: Run) -> Struct:
     return filled(Environment, run.environment)
 
 
-def published(document: type[Struct]) -> dict[str, Any]:
-    """The schema of a document of which every key is always there."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
-    for definition in schema["$defs"].values():
-        definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
-        if "properties" in definition:
-            definition["required"] = list(definition["properties"])
-    return schema
-
-
 def plain(value: Any) -> Any:
     """Structs as dictionaries with all their keys, those at their default too."""
     if isinstance(value, Struct):

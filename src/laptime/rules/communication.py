@@ -72,7 +72,9 @@ def rule(profile: Profile) -> Finding | None:
         rows=_rows(profile),
         change="give every rank the same amount of work; see which rank is late" if waits else change,
         optimization="" if waits else optimization,
-        next="laptime trace FOLDER_WITH_ALL_RANKS   (tells waiting from transfer)" if late is None else "",
+        next="trace the folder with the files of all ranks: that separates waiting from transfer"
+        if late is None
+        else "",
         reaches={"communication": exposed, "waiting": waited or exposed},
     )
 

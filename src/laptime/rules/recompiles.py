@@ -50,7 +50,7 @@ def rule(profile: Profile) -> Finding | None:
             "synchronisation": spent,
             "compute": 0.0 if profile.overview.devices else spent,
         },
-        next="TORCH_LOGS=recompiles python SCRIPT   (says which guard failed)",
+        next="set TORCH_LOGS=recompiles, which names the guard that failed",
     )
 
 

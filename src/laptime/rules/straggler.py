@@ -49,5 +49,5 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"ranks/{late.rank}"],
         reaches={"communication": most, "waiting": most},
         change=f"give rank {late.rank} the same work as the others (sharding, data, host it runs on)",
-        next=f"laptime trace FILE_OF_RANK_{late.rank} --against FILE_OF_ANOTHER_RANK",
+        next=f"trace the file of rank {late.rank} --against that of another rank",
     )

@@ -53,6 +53,6 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"ranks/{rank}"],
         change="even out what is sent: a capacity for each expert, an auxiliary balancing loss, or tables"
         " sharded by load",
-        next=f"laptime trace FILE_OF_RANK_{rank} --against FILE_OF_ANOTHER_RANK",
+        next=f"trace the file of rank {rank} --against that of another rank",
         reaches={"communication": gain},
     )

@@ -83,7 +83,7 @@ def _by_part(part: str, by_id: dict[str, str]) -> Path | None:
         raise UsageError(
             f"{part!r} may mean {len(ids)} runs",
             why=f"{', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''}",
-            next=f"type more of it: {ids[0]}, say",
+            next=f"type more of it, for example {ids[0]}",
         )
     return Path(by_id[ids[0]])
 

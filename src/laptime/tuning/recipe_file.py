@@ -68,13 +68,13 @@ def read(path: Path) -> RecipeFile:
         raise UsageError(
             f"the recipe {path} cannot be read",
             why=error.strerror or str(error),
-            next="laptime tune SCRIPT.py   writes SCRIPT.laptime.json",
+            next="tune the script again: that writes its recipe beside it",
         ) from error
     try:
         file = msgspec.json.decode(data, type=RecipeFile)
     except msgspec.MsgspecError as error:
         raise UsageError(
-            f"{path} is no recipe", why=str(error), next="laptime verify SCRIPT.laptime.json"
+            f"{path} is no recipe", why=str(error), next="name the .laptime.json file that laptime tune wrote"
         ) from error
     if not file.schema.startswith("laptime.recipe/"):
         raise UsageError(f"{path} is no recipe", why=f"its schema is {file.schema!r}, not {SCHEMA!r}")

@@ -155,7 +155,7 @@ def _first(
     raise trace_files.NoTraces(
         f"none of the {count(len(paths), 'file')} is a profiler trace",
         why=skipped[0],
-        next="laptime profile script.py, or laptime trace FILE",
+        next="profile the script, or name one trace file",
     )
 
 

@@ -33,7 +33,8 @@ def _stored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_answer_stands_first(laptime: Laptime) -> None:
-    ended = laptime("cost", "before", "--machine", OCI)
+    assert laptime("cost", "before", "--machine", OCI).out.startswith("6.22 USD")
+    ended = laptime("cost", "before", "--machine", OCI, "--details")
     assert ended.code == 0
     lines = ended.out.splitlines()
     assert lines[0] == "cost before"
@@ -115,7 +116,11 @@ def test_a_bill_at_a_rate_and_of_a_training(laptime: Laptime) -> None:
         (["before", "--usd-per-hour", "-1"], 2, "impossible"),
         (["before", "--usd-per-hour", "1", "--utilization", "150%"], 2, "--utilization"),
         (["before", "--usd-per-hour", "1", "--samples", "many"], 2, "--samples"),
-        (["before", "--usd-per-hour", "1", "-o", "c.xml"], 2, "no cost is written to .xml"),
+        (
+            ["before", "--usd-per-hour", "1", "-o", "c.xml"],
+            2,
+            "laptime cost has none",
+        ),
         (["update", "mars"], 2, "no price list is called 'mars'"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_container_quota_ends_with_the_docker_option(tree: FakeRoot) -> None:
     line = _named([*checks.cpus(_environment(tree))], "cpu/quota")
     assert line.outcome == "warn"
     assert line.sentence == "the container limits this process to 2 of 4 CPUs"
-    assert line.next.startswith("docker run --cpus 4")
+    assert line.next.startswith("give the container more: docker run --cpus 4")
 
 
 def test_a_version_1_quota_of_part_of_a_cpu_says_what_that_means(tree: FakeRoot) -> None:
@@ -83,7 +83,7 @@ def test_a_version_1_quota_of_part_of_a_cpu_says_what_that_means(tree: FakeRoot)
 def test_a_narrow_affinity_ends_with_taskset(tree: FakeRoot) -> None:
     tree.put("proc/self/status", "Cpus_allowed_list:\t1\n")
     line = _named([*checks.cpus(_environment(tree))], "cpu/affinity")
-    assert (line.outcome, line.next) == ("warn", "taskset -c 0-3 laptime ...")
+    assert (line.outcome, line.next) == ("warn", "taskset -c 0-3 laptime doctor")
 
 
 def test_hidden_cores_are_no_warning(tree: FakeRoot) -> None:

@@ -76,7 +76,7 @@ def test_the_text_reads_as_it_should() -> None:
         "Xeon · Linux 6.8 · Python 3.12.1",
         "",
         "ok          nobody else uses the CPUs",
-        "warn        governor is powersave",
+        "warning     governor is powersave",
         "            next: sudo cpupower",
         "--          no energy readings",
         "",

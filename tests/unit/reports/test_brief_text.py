@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from fixtures import profiles, runs, tunings
+from fixtures import pages, profiles, runs, tunings
 from laptime.records.run import Run
 from laptime.reports.documents import document
 from laptime.reports.formats import text
@@ -25,7 +25,7 @@ SESSIONS: dict[str, Callable[[], Run]] = {
 def test_the_answer_takes_a_dozen_lines_and_the_whole_many_more(name: str) -> None:
     run = SESSIONS[name]()
     brief, whole = text.render(run, brief=True).splitlines(), text.render(run).splitlines()
-    assert len(brief) <= 12
+    assert len(brief) <= 13
     assert len(brief) < len(whole)
     assert "--details" in brief[-1]
     assert run.trust in "\n".join(brief) or run.profile or run.tuning
@@ -75,3 +75,37 @@ def test_a_terminal_without_unicode_gets_none(name: str, brief: bool) -> None:
 
 def test_signs_have_words_in_ascii() -> None:
     assert in_ascii("±2 % · a → b, 26 µs é") == "+-2 % | a -> b, 26 us e"
+
+
+def test_several_cases_begin_with_the_best_of_them() -> None:
+    lines = text.render(runs.batches(), brief=True).splitlines()
+    assert lines[0].startswith("best        26.35 [26.29, 26.42] ms (isolated, batch 1); 64.5 [64.3, 64.6]/s")
+    assert lines[0].endswith("(isolated, batch 32)")
+
+
+def test_a_size_that_is_as_good_is_named_beside_the_best() -> None:
+    run = runs.batches()
+    cases = [
+        structs.replace(case, series=run.cases[0].series) if case.axes["batch"] == 2 else case
+        for case in run.cases
+    ]
+    line = text.render(structs.replace(run, cases=cases), brief=True).partition("\n\n")[0]
+    assert "batch 2 is about the same" in line or "batch 1 is about the same" in line
+
+
+def test_the_best_of_what_means_nothing_is_not_said() -> None:
+    run = runs.batches()
+    bad = structs.replace(runs.invalid().cases[0].checks[0], outcome="fail")
+    cases = [structs.replace(case, checks=[bad]) for case in run.cases]
+    assert "best " not in text.render(structs.replace(run, cases=cases), brief=True)
+
+
+@pytest.mark.parametrize("kind", ["load", "cost", "cost-cores", "cost-tuned"])
+def test_load_and_cost_answer_in_the_first_line_and_in_few_more(kind: str) -> None:
+    lines = text.render_document(pages.documents()[kind](), brief=True, width=120).splitlines()
+    assert any(letter.isdigit() for letter in lines[0])
+    numbers = [
+        line for line in lines if not line.startswith(("next", "warning", " " * 12, "--details", "Saved"))
+    ]
+    assert len(numbers) <= 10
+    assert lines[0].startswith({"load": "noisy       median 85", "cost-tuned": "2.31x cheaper"}.get(kind, ""))

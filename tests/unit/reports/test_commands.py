@@ -117,7 +117,7 @@ def test_a_model_is_tuned_by_changes_of_models() -> None:
 
 def test_a_trace_names_no_script() -> None:
     run = structs.replace(profiled(Subject(target="trace.json")), verb="trace")
-    assert tuning("tf32", run) == "laptime tune --only tf32 SCRIPT.py"
+    assert tuning("tf32", run) == "tune the script that made it: laptime tune --only tf32"
 
 
 def test_advice_on_a_loop_in_memory_is_a_call() -> None:

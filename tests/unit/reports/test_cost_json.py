@@ -19,10 +19,6 @@ from laptime.verbs.cost.run import cost
 SCHEMA = Path(__file__).parents[3] / "schemas" / "cost.schema.json"
 
 
-def test_published_schema_is_current() -> None:
-    assert SCHEMA.read_text() == json.dumps(report.schema(), indent=2) + "\n"
-
-
 @pytest.mark.parametrize("where", [False, True])
 def test_documents_follow_the_schema(where: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
@@ -30,6 +26,6 @@ def test_documents_follow_the_schema(where: bool, tmp_path: Path, monkeypatch: p
     made = cost([run(case(0.025, flops={"float32": 20e9}, spread=0.01))], request)
     document = json.loads(json_report.render_document(report.document(made)))
     assert msgspec.convert(document, Cost) == made
-    assert list(document) == report.schema()["$defs"]["Cost"]["required"]
+    assert list(document) == json.loads(SCHEMA.read_text())["$defs"]["Cost"]["required"]
     assert document["lines"][0]["training"]["usd"] > 0
     assert bool(document["elsewhere"]) is where

@@ -66,7 +66,59 @@ def test_a_page_has_a_language_one_heading_and_a_title_that_begins_with_the_answ
     title = re.search(r"<title>(.*?)</title>", page)
     assert answer is not None
     assert title is not None
-    assert title[1].startswith(answer[1])
+    word, _, figure = answer[1].partition(' <b class="figure">')
+    assert title[1].startswith(figure.removesuffix("</b>") or word)
+
+
+@pytest.mark.parametrize("kind", ["trusted", "noisy", "batches", "load", "cost", "across", "tuning", "trace"])
+def test_title_and_banner_hold_the_number(kind: str) -> None:
+    title = re.search(r"<title>(.*?)</title>", source(kind))
+    banner = re.search(r'<p class="word">(.*?)</p>', source(kind))
+    assert title is not None
+    assert re.search(r"\d", title[1].partition(": ")[0])
+    assert banner is not None
+    assert re.search(r"\d", banner[1]) or 'class="dial"' in source(kind)
+
+
+def test_an_invalid_number_is_in_no_title() -> None:
+    assert "<title>invalid: " in source("invalid")
+
+
+SAID = {
+    *(
+        "trusted",
+        "noisy",
+        "invalid",
+        "unstable",
+        "undecided",
+        "faster",
+        "slower",
+        "same",
+        "unclear",
+        "different",
+    ),
+    *("passed", "not passed", "measured", "interrupted", "nothing gained", "gate failed", "dry run"),
+    *(
+        "limit broken",
+        "worse",
+        "changed",
+        "steady",
+        "too few runs",
+        "memory alone",
+        "CPU-bound",
+        "host-bound",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_vocabulary_says_how_it_went(kind: str) -> None:
+    words = re.findall(r'<b class="word [^"]*">(.*?)</b>', source(kind))
+    assert not {"warn", "fail"} & set(words), "a check that warns is a warning, one that fails has failed"
+    banner = re.search(r'<p class="word">(.*?)</p>', source(kind))
+    assert banner is not None
+    word = banner[1].partition(" <b")[0]
+    assert word in SAID or re.search(r"\d", word), word
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,6 @@ from fixtures.virtual_load import constant, exponential, level
 from laptime.records.run import Run, Subject
 from laptime.reports import document as doc
 from laptime.reports.documents import document
-from laptime.reports.documents.load import data
 from laptime.reports.formats import html, text
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "load.schema.json"
@@ -26,14 +25,10 @@ def run() -> Run:
     return structs.replace(runs.run(*cases), verb="load", subjects=subjects)
 
 
-def test_the_published_schema_is_that_of_the_code() -> None:
-    assert json.loads(SCHEMA.read_text()) == data.schema()
-
-
 def test_the_document_has_every_level_and_no_latency_of_one_that_grows() -> None:
     made = document(run()).data()
     assert made["schema"] == "laptime.load/1"
-    assert set(data.schema()["$defs"]["Report"]["properties"]) == set(made)
+    assert set(json.loads(SCHEMA.read_text())["$defs"]["Report"]["properties"]) == set(made)
     assert [each["unstable"] for each in made["levels"]] == [False, False, False, True]
     assert made["levels"][3]["latency"]["median"]["value"] is None
     assert made["levels"][0]["latency"]["median"]["value"] > 0

@@ -23,14 +23,14 @@ from laptime.records.run import Run
 from laptime.records.shortfall import Shortfall
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
 from laptime.reports.documents import document
-from laptime.reports.documents.tuning import data, ladder, script, words
+from laptime.reports.documents.tuning import ladder, script, words
 from laptime.reports.documents.tuning import model as of_model
 from laptime.reports.documents.tuning.headline import headline, next_steps
 from laptime.reports.formats import html, markdown, text
 from laptime.reports.formats import json as json_report
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = ROOT / "schemas" / "tuning.schema.json"
+SCHEMA = json.loads((ROOT / "schemas" / "tuning.schema.json").read_text(encoding="utf-8"))
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 ISSUE_RUNG = {"name", "verdict", "speedup", "ci95", "numerics", "gate", "kept", "reason"}
 
@@ -141,11 +141,6 @@ def test_every_report_renders_every_session_or_refuses_it(report, name):
     assert "\x1b" not in shown
 
 
-def test_published_schema_is_current():
-    made = json.dumps(data.schema(), indent=2) + "\n"
-    assert SCHEMA.read_text(encoding="utf-8") == made
-
-
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_the_document_has_the_promised_keys(name):
     found = json.loads(json_report.render(SAMPLES[name]()))
@@ -154,7 +149,7 @@ def test_the_document_has_the_promised_keys(name):
     assert promised <= found.keys()
     assert set(found["bound"]) == {"before", "after"}
     assert all(rung.keys() >= ISSUE_RUNG for rung in found["ladder"])
-    assert set(found) == set(data.schema()["$defs"]["Document"]["properties"])
+    assert set(found) == set(SCHEMA["$defs"]["Document"]["properties"])
     assert found["speedup"] is None or {"value", "ci95"} <= found["speedup"].keys()
 
 
@@ -170,7 +165,7 @@ def test_numbers_of_the_document_are_those_of_the_record():
 
 def test_every_key_of_the_document_is_explained():
     page = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8").partition("## The JSON document")[2]
-    keys = {name for kind in data.schema()["$defs"].values() for name in kind.get("properties", {})}
+    keys = {name for kind in SCHEMA["$defs"].values() for name in kind.get("properties", {})}
     assert [key for key in sorted(keys) if f"`{key}`" not in page] == []
 
 

@@ -149,14 +149,14 @@ def watched(
         return recorded(lambda emit: verb(request, emit), show, save=save)
 
 
-def deliver(run: Run, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:
-    """Show the run and write its reports; USAGE when one of that failed, else OK."""
+def deliver(subject: Run | Document, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:
+    """Show it and write its reports; USAGE when one of that failed, else OK."""
     failed: list[LaptimeError] = []
     try:
-        show(run, format=format)
+        show(subject, format=format)
     except LaptimeError as error:
         failed.append(error)
-    failed += write(run, outputs, voice=voice)
+    failed += write(subject, outputs, voice=voice)
     for failure in failed:
         voice.complain(failure)
     return ExitCode.USAGE if failed else ExitCode.OK

@@ -77,7 +77,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
         raise UsageError(
             "threads of a process that runs already cannot be changed",
             why="XLA makes its thread pool once",
-            next="start Python with NPROC=1, say",
+            next="start Python with NPROC=1",
         )
     make = inputs if callable(inputs) else None
     program = Program(call=subject, inputs=None if make else inputs, make=make, origin="given")

@@ -57,7 +57,7 @@ def import_all(packages: tuple[str, ...] = ()) -> None:
             raise Unavailable(
                 f"Keras runs on {module.config.backend()} here, not on TensorFlow",
                 why="KERAS_BACKEND or ~/.keras/keras.json says so",
-                next="KERAS_BACKEND=tensorflow laptime ...",
+                next="set KERAS_BACKEND=tensorflow, then the same command again",
             )
 
 

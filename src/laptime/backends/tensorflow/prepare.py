@@ -222,7 +222,7 @@ def _open(target: str, spec: Any, why: str) -> TargetError:
     return TargetError(
         f"the sizes of the inputs of {target} are open",
         why=why,
-        next=f"--shape {_name(spec)}=224x224x3, say, without the batch",
+        next=f"--shape {_name(spec)}=224x224x3   without the batch",
     )
 
 

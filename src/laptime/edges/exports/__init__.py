@@ -162,5 +162,5 @@ def _refused(name: str, place: str, error: Exception) -> LaptimeError:
     return UsageError(
         f"{name} did not take the numbers{f' at {place}' if place else ''}",
         why=f"{type(error).__name__}: {error}".splitlines()[0],
-        next=f"laptime export {name} RUN --to PLACE, with a place that can be written or reached",
+        next="name a place that can be written or reached: --to PLACE",
     )

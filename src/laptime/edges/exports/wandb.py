@@ -23,7 +23,7 @@ def open(place: str, title: str) -> Export:
         raise UsageError(
             f"wandb runs are written to a folder, not to {place}",
             why="they are offline until you send them",
-            next="laptime export wandb RUN --to FOLDER, then the line `wandb sync ...` that it prints",
+            next="name a folder with --to, then type the line `wandb sync` that is printed",
         )
     import wandb
 

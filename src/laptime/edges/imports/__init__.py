@@ -45,7 +45,7 @@ def read(path: Path, format: str = "") -> list[Run]:
         raise UsageError(
             f"{path} is no file that can be imported",
             why=f"known formats: {', '.join(formats)}",
-            next="laptime import FILE --format NAME   where you know better",
+            next="name its format: --format NAME",
         )
     try:
         runs: list[Run] = registry.load("imports", name).runs(document, path)

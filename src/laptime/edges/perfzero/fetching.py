@@ -338,7 +338,7 @@ def _filesystem(url: str) -> tuple[Any, str]:
         ) from error
     except Exception as error:
         raise UsageError(
-            f"{url} cannot be used", why=f"{type(error).__name__}: {error}", next="gs://bucket/folder, say"
+            f"{url} cannot be used", why=f"{type(error).__name__}: {error}", next="gs://bucket/folder"
         ) from error
 
 

@@ -184,7 +184,7 @@ def checked(flags: Flags) -> Flags:
         raise UsageError(
             f"--benchmark_num_trials is {flags.benchmark_num_trials}",
             why="a method runs once at least",
-            next="--benchmark_num_trials=3, say",
+            next="--benchmark_num_trials=3",
         )
     constructor_arguments(flags)
     windows(flags)
@@ -193,7 +193,7 @@ def checked(flags: Flags) -> Flags:
         raise UsageError(
             f"there is no interpreter {flags.python}",
             why="--python names one",
-            next="--python $(which python)",
+            next="--python python3",
         )
     key = flags.gcloud_key_file_url
     if key and not Path(key.removeprefix("file://")).is_file():
@@ -206,7 +206,7 @@ def checked(flags: Flags) -> Flags:
         raise UsageError(
             f"--execution_id={flags.execution_id!r} cannot be the name of a folder",
             why="it names the folder of the results",
-            next="--execution_id=2026-11-21-nightly, say",
+            next="--execution_id=2026-11-21-nightly",
         )
     return flags
 
@@ -253,7 +253,7 @@ def windows(flags: Flags) -> list[tuple[float, float]]:
         raise UsageError(
             f"--profiler_enabled_time={text} cannot be followed",
             why="it takes begin:end pairs in seconds after the method began, each later than the one before",
-            next="--profiler_enabled_time=10:15,30:35, say",
+            next="--profiler_enabled_time=10:15,30:35",
         )
     return spans
 
@@ -265,7 +265,7 @@ def _object(name: str, text: str, example: str) -> dict[str, Any]:
         return msgspec.convert(json.loads(text), dict[str, Any])
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
-            f"--{name} is no JSON object", why=str(error), next=f"--{name}='{example}', say"
+            f"--{name} is no JSON object", why=str(error), next=f"--{name}='{example}'"
         ) from error
 
 

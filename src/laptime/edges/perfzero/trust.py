@@ -52,7 +52,7 @@ def _failed(trials: list[Outcome]) -> Iterator[Check]:
     if bad:
         sentence = f"{len(bad)} of {count(len(trials), 'trial')} came to no number: {bad[0].sentence}"
         yield Check(
-            name="trials", outcome="fail", sentence=sentence, next="less WORKSPACE/output/ID/perfzero.log"
+            name="trials", outcome="fail", sentence=sentence, next="read perfzero.log in the output folder"
         )
 
 

@@ -15,7 +15,7 @@ from laptime.reports.fields import Field, listed
 USELESS = 0.25
 """From here on the machine, not the tool, is what keeps differences from being seen."""
 
-_LEVELS = {"ok": "ok", "warn": "warn", "none": "--"}
+_LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 
 
 def document(report: DoctorReport) -> doc.Document:
@@ -28,7 +28,7 @@ def document(report: DoctorReport) -> doc.Document:
         title=report.environment.host,
         verdict=_headline(report.noise),
         conditions=_machine(report),
-        brief=[doc.Notices(rows=[line for line in lines if line.level == "warn"] or lines[:1])],
+        brief=[doc.Notices(rows=[line for line in lines if line.level == "warning"] or lines[:1])],
         sections=[
             doc.Section(id="checks", title="This machine", blocks=[doc.Notices(rows=lines)], headed=False),
             doc.Section(id="rates", title="Peak rates", blocks=_rates(report)),

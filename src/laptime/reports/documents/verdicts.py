@@ -66,6 +66,12 @@ def _notice(verdict: Verdict) -> doc.Notice:
     return doc.Notice(level=verdict.word, text=text, next=verdict.next)
 
 
+def doubt(check: Check, lead: str = "", next: str = "") -> doc.Notice:
+    """A check in a line: one that warns is a warning, one that fails has failed."""
+    word = {"warn": "warning", "fail": "failed"}.get(check.outcome, check.outcome)
+    return doc.Notice(level=word, text=lead + check.sentence, next=next)
+
+
 def test_cases(run: Run) -> list[TestCase]:
     """A test for every check of the run itself."""
     return [test_case(check, "checks") for check in run.checks]

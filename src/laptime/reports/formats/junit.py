@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports._words import plain
 from laptime.reports.document import Document, Outcome, TestCase
@@ -28,6 +29,9 @@ def render(run: Run) -> str:
 def render_document(document: Document) -> str:
     """Any document that has test cases."""
     run = document.run
+    if run is None and not document.cases:
+        what, why = f"the {NAME} report shows tests", f"laptime {document.verb} has none"
+        raise UsageError(what, why=why, next="-o report.html")
     if run is not None and not document.cases:
         raise refusal(run, NAME, "test cases")
     name = run.name if run else document.title

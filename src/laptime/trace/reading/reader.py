@@ -78,7 +78,7 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
         raise UsageError(
             f"{path} cannot be read",
             why=error.strerror or str(error),
-            next="laptime trace FILE.json, FILE.json.gz or a folder of them",
+            next="name a .json or .json.gz file, or a folder of them",
         ) from error
     with _named(path), _no_collection():
         if opener:

@@ -99,7 +99,7 @@ def _inside(folder: Path) -> list[Path]:
         raise NoTraces(
             f"there is no trace in {folder}",
             why=f"no file in it ends in {' or '.join(SUFFIXES)}",
-            next="laptime profile script.py, or laptime trace FILE",
+            next="profile the script, or name one trace file",
         )
     return files
 
@@ -128,7 +128,7 @@ def _missing(path: Path) -> UsageError:
     return UsageError(
         f"there is no file {path}",
         why=f"{folder} has no such file" if folder else f"there is no folder {path.parent}",
-        next=f"did you mean {path.parent / near}?" if near else "laptime trace FILE or FOLDER",
+        next=f"did you mean {path.parent / near}?" if near else "name a trace file, or a folder of them",
     )
 
 

@@ -221,14 +221,14 @@ def read(path: Path) -> FolderFile:
         file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(
-            f"{path} is no recipe", why=str(error), next="laptime verify FOLDER/recipe.json"
+            f"{path} is no recipe", why=str(error), next="name the recipe.json in the folder"
         ) from error
     missing = [name for name in ("tuned.py", "calls.npz") if not (path.parent / name).is_file()]
     if missing:
         raise UsageError(
             f"{path.parent} is not whole",
             why=f"{', '.join(missing)} is missing",
-            next="laptime tune MODEL --export FOLDER",
+            next="tune the model again with --export",
         )
     return file
 

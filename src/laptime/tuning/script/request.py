@@ -188,7 +188,7 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
     return UsageError(
         f"no training was found in {name}",
         why=f"{why}; a training step is a backward pass and the step of a torch optimizer",
-        next="laptime tune a script that trains for 20 steps or more   or   laptime profile",
+        next="tune a script that trains for 20 steps or more, or profile this one",
     )
 
 
@@ -235,5 +235,5 @@ def data_parallel(name: str) -> LaptimeError:
     return UsageError(
         f"{name} trains on several GPUs with DataParallel",
         why="one process drives all of them, and laptime tunes one device at a time",
-        next="CUDA_VISIBLE_DEVICES=0 laptime tune ...   or DistributedDataParallel with torchrun",
+        next="set CUDA_VISIBLE_DEVICES=0, or train with DistributedDataParallel under torchrun",
     )

@@ -250,13 +250,13 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         raise UsageError(
             f"run {run.id} has nothing to verify",
             why="no flag of a server was kept in it" if server else "it left no recipe",
-            next="laptime verify RUN   of a session that kept something; laptime list   names them",
+            next="laptime list   names the sessions that kept something",
         )
     if not server.template:
         raise UsageError(
             f"run {run.id} cannot be verified",
             why="an older laptime stored it, without the command and its choices",
-            next="laptime tune server ...   once more",
+            next="tune the server once more",
         )
     missing = [name for name in server.headers if name not in [given for given, _ in request.headers]]
     if missing:
@@ -286,7 +286,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         raise UsageError(
             f"what run {run.id} sent is not known any more",
             why=why,
-            next="laptime tune server ...   once more",
+            next="tune the server once more",
         )
     return of_server
 

@@ -181,7 +181,7 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
         raise UsageError(
             "an object of this process cannot run in several instances",
             why="it exists once",
-            next="laptime bench FILE.py:FUNCTION --instances 2",
+            next="name a function in a file: file.py:function",
         )
     if min(request.instances) < 1:
         raise UsageError(

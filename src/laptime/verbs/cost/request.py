@@ -98,7 +98,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{count(len(self.machines), 'machine')} for {count(runs, 'run')}",
                 why="--machine is given once for all runs, or once a run, in their order",
-                next="laptime cost RUN RUN --machine aws:g5.xlarge --machine aws:g6.xlarge",
+                next="name one machine, or one for each run",
             )
         if self.spot and self.usd_per_hour is not None:
             raise UsageError(

@@ -48,11 +48,11 @@ def cpus(environment: Environment) -> Iterator[DoctorCheck]:
         sentence = f"the container limits this process to {quota:g} of {total} CPUs"
         if quota != int(quota):
             sentence += ": a share of a CPU is given by stopping threads in between"
-        more = f"docker run --cpus {total} ...   or kubectl: resources.limits.cpu"
+        more = f"give the container more: docker run --cpus {total}, or resources.limits.cpu"
         yield warn("cpu/quota", sentence, more)
     elif len(environment.affinity) < total and environment.affinity:
         sentence = f"this process may run on {len(environment.affinity)} of {total} CPUs (affinity)"
-        yield warn("cpu/affinity", sentence, f"taskset -c 0-{total - 1} laptime ...")
+        yield warn("cpu/affinity", sentence, f"taskset -c 0-{total - 1} laptime doctor")
     else:
         yield ok("cpu/limit", f"all {total} CPUs may be used")
 
@@ -74,7 +74,7 @@ def memory(environment: Environment, available: int, *, exact_peak: bool) -> Ite
         of = f"{show(limit, 'B')} of {show(environment.memory, 'B')} memory (container limit)"
     sentence = f"{of}, {show(available, 'B')} free to use"
     if available < LITTLE_MEMORY:
-        next_step = "docker run --memory 16g ..." if limit else "ps -eo pid,rss,comm --sort -rss | head"
+        next_step = "give it docker run --memory 16g" if limit else "ps -eo pid,rss,comm --sort -rss | head"
         yield warn("memory", sentence, next_step)
     else:
         yield ok("memory", sentence)

@@ -219,16 +219,14 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
     raised = next((ended for ended in outcome.ended if ended.how == "raised"), None)
     if raised is not None:
         return _raised(name, raised, program)
+    what = f"{name} {ending(outcome.status)}"
     if outcome.status < 0:
-        what = f"{name} {ending(outcome.status)}"
-        return Died(what, why="native code crashed, or memory ran out", next="python -X faulthandler ...")
+        again = shlex.join([program.python, "-X", "faulthandler", *program.words])
+        return Died(what, why="native code crashed, or memory ran out", next=again)
     if outcome.status > 0:
-        what = f"{name} {ending(outcome.status)}"
         misplaced = [word for word in program.words if word.partition("=")[0] in _OPTIONS]
         if outcome.status == 2 and misplaced:  # argparse's way to refuse an option
-            next_step = (
-                f"options of laptime come before the script: laptime profile {misplaced[0]} ... {name}"
-            )
+            next_step = f"write it before the script: laptime profile {misplaced[0]}"
             return UserCodeError(what, why=f"it was given {misplaced[0]}", next=next_step)
         return UserCodeError(what, why="sys.exit says so", next="run it without laptime first")
     return None
@@ -239,7 +237,7 @@ def _raised(name: str, raised: Ended, program: Program) -> LaptimeError:
         return Unavailable(
             f"{name} could not import torch",
             why=f"{raised.error}, in {program.python}",
-            next="laptime profile --python $(which python) ...   takes the interpreter that has it",
+            next=f"{program.python} -m pip install torch   or --python with the interpreter that has it",
         )
     return UserCodeError(f"{name} failed", why=raised.error, next="its traceback is above")
 
@@ -259,7 +257,7 @@ def no_step(program: Program, outcome: Outcome) -> LaptimeError:
         return UsageError(
             f"no step was found in {name}: it does not use torch",
             why="a step is an optimizer's step, a batch of a DataLoader, or a call of an nn.Module",
-            next="laptime profile the script that trains, or -m its module",
+            next="name the script that trains, or -m and its module",
         )
     signals = outcome.observed[0].seen
     came = ", ".join(f"{count} {kind}" for kind, count in signals.items()) or "none of them"

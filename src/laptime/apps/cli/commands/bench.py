@@ -147,7 +147,7 @@ def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str
             raise UsageError(
                 "only a language model has a prompt and an output",
                 why="--prompt and --output-tokens go with --llm",
-                next="laptime bench --llm TARGET",
+                next="--llm",
             )
         return {}
     if prompt and min(prompt) < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,11 +9,9 @@ import click
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import asked, complete_runs, report_options, requested, voice_options
-from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.errors import ExitCode
 from laptime.store import lookup
 from laptime.verbs.cost.request import CostRequest
-
-SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 
 
 @click.command("cost")
@@ -50,8 +47,6 @@ def command(
     from laptime.verbs.cost.run import cost
 
     voice = context.find_object(Voice) or Voice()
-    for path in outputs:
-        _check_suffix(Path(path))
     if references[:1] == ("update",):
         return _update(voice, references[1:])
     reports = output.planned(outputs)
@@ -59,10 +54,7 @@ def command(
     request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]
     report = document(cost(runs, request))
-    output.show(report, format="json" if as_json else "text")
-    for error in output.write(report, reports, voice=voice):
-        raise error
-    return ExitCode.OK
+    return output.deliver(report, reports, format="json" if as_json else "text", voice=voice)
 
 
 def _update(voice: Voice, rest: tuple[str, ...]) -> int:
@@ -72,12 +64,3 @@ def _update(voice: Voice, rest: tuple[str, ...]) -> int:
     results = update(list(rest), voice.say)
     output.result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
     return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED
-
-
-def _check_suffix(path: Path) -> None:
-    if path.name != "-" and path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"no cost is written to {path.suffix or 'a file without suffix'}: {path}",
-            why=f"known suffixes: {' '.join(SUFFIXES)}",
-            next="-o cost.html",
-        )

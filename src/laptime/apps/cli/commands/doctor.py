@@ -6,18 +6,17 @@ import click
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import details_option, voice_options
+from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import progress
 
 
 @click.command("doctor")
 @click.option("--quick", is_flag=True, help="Skip what takes long: do not measure peak rates.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@details_option
+@report_options
 @voice_options
 @pass_voice
-def command(voice: Voice, *, quick: bool, fresh: bool, as_json: bool) -> int:
+def command(voice: Voice, *, quick: bool, fresh: bool, outputs: tuple[str, ...], as_json: bool) -> int:
     """Show what this machine can measure, and the smallest difference it can show.
 
     Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
@@ -28,7 +27,7 @@ def command(voice: Voice, *, quick: bool, fresh: bool, as_json: bool) -> int:
     from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
+    reports = output.planned(outputs)
     with progress(quiet=voice.quiet) as listener:
         report = examine(quick=quick, fresh=fresh, emit=listener)
-    output.show(document(report), format="json" if as_json else "text")
-    return 0
+    return output.deliver(document(report), reports, format="json" if as_json else "text", voice=voice)

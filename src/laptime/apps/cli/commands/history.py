@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.kit.errors import UsageError
 from laptime.verbs.history import By, history
-
-SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 
 
 @click.command("history")
@@ -47,7 +42,7 @@ def command(
     force: bool,
     outputs: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Show a metric over stored runs, commits or versions, and where its level changed.
 
     TARGET is a case key, a target or the name of runs; * and ? are wildcards. Runs under different
@@ -61,19 +56,6 @@ def command(
     """
     from laptime.reports.documents.history import document  # not for `laptime --help`
 
-    for path in outputs:
-        _check_suffix(Path(path))
     reports = output.planned(outputs)
     report = document(history(pattern, metric=metric, by=by, last=last, force=force), by=by)
-    output.show(report, format="json" if as_json else "text")
-    for error in output.write(report, reports, voice=voice):
-        raise error
-
-
-def _check_suffix(path: Path) -> None:
-    if path.name != "-" and path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"no history is written to {path.suffix or 'a file without suffix'}: {path}",
-            why=f"known suffixes: {' '.join(SUFFIXES)}",
-            next="-o history.html",
-        )
+    return output.deliver(report, reports, format="json" if as_json else "text", voice=voice)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import voice_options
-from laptime.apps.cli.output import json_text, result, table
 from laptime.kit.clock import moment
 from laptime.kit.text import count
-from laptime.kit.units import show
+from laptime.kit.units import show, show_interval
 from laptime.records.profile import BOUND
 from laptime.store import folder, index
 from laptime.store.index import ListedRun
 
+if TYPE_CHECKING:
+    from laptime.reports.document import Document
+
 _FIELDS = ("status", "verb", "name", "started", "verdict", "bound", "targets", "cases", "headline")
+_WIDE, _NARROW = 100, 80
+"""Columns below which the time and a long verdict go, as a run's id begins with its time; then the name."""
+_MOST = 5000
+"""Rows of a page."""
 
 
 @click.command("list")
@@ -24,44 +36,106 @@ _FIELDS = ("status", "verb", "name", "started", "verdict", "bound", "targets", "
     "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Runs to list, at most."
 )
 @click.option("--all", "everything", is_flag=True, help="List all runs.")
+@click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write a page of all runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @voice_options
 @pass_voice
-def command(voice: Voice, /, limit: int, everything: bool, as_json: bool) -> None:
-    """List stored runs, newest first.
+def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, ...], as_json: bool) -> None:
+    """List stored runs, newest first; -o writes a page of all of them, which can be searched.
 
     Interrupted runs keep what was measured until then. Damaged files are listed, too.
+
+    \b
+    laptime list --all
+    laptime list -o runs.html
     """
-    lines, total = index.listing(limit=None if everything else limit)
+    reports = output.planned(outputs)
+    lines, total = index.listing(limit=None if everything or reports else limit)
+    shown = lines if everything else lines[:limit]
     if as_json:
-        document = {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
-        result(json_text(document))
-        return
-    if not total:
+        output.result(output.json_text(_data(shown)))
+    elif not total:
         voice.say(f"no runs are stored under {folder.home()}   next: laptime bench torchvision:resnet18")
-        return
-    result(
-        table(("run", "when", "verdict", "median", "of", "name"), [_row(line) for line in lines],
-              right=("median",), whole=("when", "verdict"))
-    )  # fmt: skip
-    if total > len(lines):
-        voice.say(f"{count(total - len(lines), 'older run')} not shown   next: laptime list --all")
+    else:
+        output.result(_table(shown))
+        if total > len(shown):
+            voice.say(f"{count(total - len(shown), 'older run')} not shown   next: laptime list --all")
+    for error in output.write(document(lines), reports, voice=voice) if reports else ():
+        raise error
 
 
-def _row(line: ListedRun) -> tuple[str, ...]:
-    if line.fault:
-        return line.id, "", "damaged", "-", one_line(line.fault), ""
-    others = f" and {count(line.cases - 1, 'more case')}" if line.cases > 1 else ""
-    number = line.headline
-    text = show(number.value, number.unit, number.ci95) if number else "-"
-    return (
-        line.id,
-        _when(line),
-        _verdict(line),
-        f"{text} a step" if line.bound else text,
-        one_line((line.first_case or ", ".join(line.targets)) + others),
-        one_line(line.name),
+def _table(lines: Sequence[ListedRun]) -> str:
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    wide = shutil.get_terminal_size().columns if is_known else _WIDE
+    long = wide >= _WIDE
+    columns: dict[str, Callable[[ListedRun], str]] = {"run": lambda line: line.id}
+    columns |= {"when": _when} if long else {}
+    columns |= {"verdict": _verdict if long else lambda line: _verdict(line).rpartition(", ")[2]}
+    columns |= {"median": _number, "of": _subject}
+    columns |= {"name": lambda line: line.name} if wide >= _NARROW else {}
+    rows = [[one_line(of(line)) for of in columns.values()] for line in lines]
+    return output.table([*columns], rows, right=("median",), whole=("when", "verdict"))
+
+
+def document(lines: Sequence[ListedRun]) -> Document:
+    """All runs as a page: how the number of each moved over runs of the same thing, too."""
+    from laptime.reports import document as doc  # not for a list on a terminal
+    from laptime.reports._words import TONES
+    from laptime.reports.fields import Field, listed
+
+    def number(line: ListedRun) -> doc.Cell:
+        found = line.headline
+        around = (
+            show_interval(found.ci95, found.value, found.unit) if found and found.ci95 and found.value else ""
+        )
+        return doc.Cell(text=_number(line), value=found.value if found else None, interval=around)
+
+    def verdict(line: ListedRun) -> doc.Cell:
+        word = _verdict(line)
+        return doc.Cell(text=word, tone=next((each for each in word.split(", ") if each in TONES), ""))
+
+    fields = [
+        Field("run", "id", "code"),
+        Field("of", _subject),
+        Field("median", number, "number", "The number that the run is known by; of a profile, a step."),
+        Field("history", _histories(lines), note="This number in older runs of the same thing, up to this."),
+        Field("verdict", verdict),
+        Field("command", "verb"),
+        Field("when", _when),
+        Field("name", "name"),
+    ]
+    words = [_verdict(line).partition(",")[0] for line in lines]
+    tally = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    return doc.Document(
+        verb="list",
+        title="Stored runs",
+        verdict=doc.Headline(
+            word=count(len(lines), "run"),
+            tone="neutral",
+            sentence=tally or "none is stored yet",
+            next=[f"laptime show {line.id} -o report.html" for line in lines[:1]],
+        ),
+        sections=[doc.Section(id="all", title="Runs", blocks=[listed("runs", fields, lines, most=_MOST)])],
+        data=lambda: _data(lines),
+        about="laptime history draws each number over its runs, and looks for changes of level.",
     )
+
+
+def _histories(lines: Sequence[ListedRun]) -> Callable[[ListedRun], str]:
+    """The line of blocks of a run: its number, and that of older runs of the same thing."""
+    from laptime.reports.documents.history import sparkline
+
+    values, drawn = defaultdict[tuple[str, ...], list[float]](list), dict[str, str]()
+    for line in reversed(lines):
+        if (found := line.headline) is not None and found.value is not None and line.verdict != "invalid":
+            seen = values[line.verb, found.case or _subject(line), found.tag, found.unit]
+            seen.append(found.value)
+            drawn[line.id] = sparkline(seen[-20:]) if len(seen) > 1 else ""
+    return lambda line: drawn.get(line.id, "")
+
+
+def _data(lines: Sequence[ListedRun]) -> dict[str, Any]:
+    return {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
 
 
 def _record(line: ListedRun) -> dict[str, Any]:
@@ -71,7 +145,21 @@ def _record(line: ListedRun) -> dict[str, Any]:
     return {"id": line.id, "path": path, **{field: getattr(line, field) for field in _FIELDS}}
 
 
+def _number(line: ListedRun) -> str:
+    found = line.headline
+    text = show(found.value, found.unit, found.ci95) if found else "-"
+    return f"{text} a step" if line.bound else text
+
+
+def _subject(line: ListedRun) -> str:
+    others = f" and {count(line.cases - 1, 'more case')}" if line.cases > 1 else ""
+    return line.fault or (line.first_case or ", ".join(line.targets)) + others
+
+
 def _verdict(line: ListedRun) -> str:
+    """One word, and how the run ended where that is not well."""
+    if line.fault:
+        return "damaged"
     if line.bound:
         word = BOUND[line.bound]
         return word if line.status == "complete" else f"{word}, {line.status}"
@@ -85,4 +173,4 @@ def _when(line: ListedRun) -> str:
     try:
         return f"{moment(line.started).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:
-        return one_line(line.started)
+        return line.started

@@ -22,16 +22,18 @@ def document(run: Run) -> doc.Document:
     doubts = reasons.reasons(run)
     commands = [each.next for each in reasons.against(doubts) if each.next]
     because = reasons.because(run, [headline(numbers) for numbers in stats], doubts)
+    best, trust = cards(run, stats), doc.Facts(rows=[(run.trust, because)])
+    first = trust if _has_answer(run) else doc.Facts(rows=lines.answer(run, best), detail="text")
     return doc.Document(
         run=run,
         verb=run.verb,
         title=words.title(run),
-        verdict=_headline(run, because, commands[:1]),
+        verdict=_headline(run, because, commands[:1], best),
         conditions=words.where(run),
-        cards=cards(run, stats),
-        brief=_brief(run, stats, because),
+        cards=best,
+        brief=_brief(run, stats, because, best),
         answers=_has_answer(run),
-        sections=_sections(run, stats, doubts, because),
+        sections=_sections(run, stats, doubts, first),
         cases=junit_cases(run),
         data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run, stats), enc_hook=str)),
         embedded=True,
@@ -44,14 +46,16 @@ def _regimes(table: doc.Table) -> list[str]:
     return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
 
 
-def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], because: str) -> list[doc.Section]:
+def _sections(
+    run: Run, stats: list[Stats], doubts: list[reasons.Reason], first: doc.Facts
+) -> list[doc.Section]:
     cases = table(run, stats)
     return [
         doc.Section(
             id="numbers",
             title="The numbers themselves",
             headed=False,
-            blocks=[doc.Facts(rows=[(run.trust, because)] if _has_answer(run) else [])],
+            blocks=[first],
         ),
         doc.Section(
             id="cases",
@@ -89,8 +93,8 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
     ]
 
 
-def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
-    """The answer to a comparison or a search; else whether the numbers can be trusted."""
+def _headline(run: Run, because: str, commands: list[str], best: list[doc.Card]) -> doc.Headline:
+    """The answer to a comparison or a search; else whether the numbers can be trusted, and the first."""
     if _is_compared(run):
         return comparisons.headline(run, commands)
     if knee := _knee(run):
@@ -101,9 +105,9 @@ def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
         sentence = knee.sentence.removeprefix(f"{word} is ")
         return doc.Headline(word=word, tone=tone, sentence=sentence, next=[then] if then else commands)
     failed = bool(run.cases) and all(case.status == "failed" for case in run.cases)
-    return doc.Headline(
-        word="failed" if failed else run.trust, tone=run.trust, sentence=because, next=commands
-    )
+    figure = best[0].figure if best and run.trust != "invalid" else ""
+    word = "failed" if failed else run.trust
+    return doc.Headline(word=word, tone=run.trust, sentence=because, next=commands, figure=figure)
 
 
 def _is_compared(run: Run) -> bool:
@@ -121,8 +125,9 @@ def _knee(run: Run) -> Finding | None:
     return next((each for each in run.findings if is_asked and each.kind == "batch/knee"), None)
 
 
-def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
-    """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
+def _brief(run: Run, stats: list[Stats], because: str, best: list[doc.Card]) -> list[doc.Block]:
+    """The numbers: a line for a single case, else the best ones and the table; the trust where the verdict
+    is another one."""
     failures = verdicts.failures(run)
     trust = [doc.Facts(rows=[(run.trust, because)])] if _has_answer(run) else []
     if _is_compared(run):
@@ -130,7 +135,8 @@ def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     numbers: doc.Block = table(run, stats)
     if len(run.cases) == 1 and (headline(stats[0]) is not None or failures):
         numbers = doc.Facts(rows=[("latency", lines.number(run, stats[0]))])
-    return [numbers, *trust, *failures]
+    best_of = [] if trust else [doc.Facts(rows=lines.answer(run, best))]
+    return [*best_of, numbers, *trust, *failures]
 
 
 def _findings(run: Run) -> doc.Notices:
@@ -159,7 +165,7 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
     command = next((each.next for each in against if each.next), "")
     rows = [
         doc.Notice(
-            level=first.outcome,
+            level={"warn": "warning", "fail": "failed"}.get(first.outcome, first.outcome),
             text=reasons.said(group, run),
             next=first.next if first.next != command else "",
         )

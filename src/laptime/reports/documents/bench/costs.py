@@ -19,18 +19,13 @@ from laptime.reports.fields import Field, listed
 
 def section(run: Run, stats: list[Stats]) -> doc.Section:
     """Bars from zero; those of one group are on one scale."""
-    return doc.Section(
-        id="cost",
-        title="Cost",
-        detail="page",
-        blocks=[
-            doc.Group(
-                title="Start-up", blocks=[_waterfall(*start) for start in startups(run, stats).items()]
-            ),
-            doc.Group(title="Memory", blocks=[_memories(run, stats)]),
-            doc.Group(title="Work", blocks=_work(run, stats)),
-        ],
-    )
+    starts: list[doc.Block] = [_waterfall(*start) for start in startups(run, stats).items()]
+    groups = [
+        doc.Group(title="Start-up", blocks=starts),
+        doc.Group(title="Memory", blocks=[_memories(run, stats)]),
+        doc.Group(title="Work", blocks=_work(run, stats)),
+    ]
+    return doc.Section(id="cost", title="Cost", detail="page", blocks=groups)
 
 
 def _waterfall(name: str, stats: Stats) -> doc.Bars:
@@ -64,13 +59,9 @@ def _memories(run: Run, stats: list[Stats]) -> doc.Bars:
 
 def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> doc.Bar:
     length = _length(stat)
-    parts = (
-        [doc.Bar(name="", value=begin, kind="gap"), doc.Bar(name="", value=length, kind=kind)]
-        if begin
-        else []
-    )
-    end, text = begin + length, stat.text
-    return doc.Bar(name=name, value=end, text=text, kind=kind, parts=parts, note=stat.note)
+    parts = [doc.Bar(name="", value=begin, kind="gap"), doc.Bar(name="", value=length, kind=kind)]
+    parts = parts if begin else []
+    return doc.Bar(name=name, value=begin + length, text=stat.text, kind=kind, parts=parts, note=stat.note)
 
 
 def _work(run: Run, stats: list[Stats]) -> list[doc.Block]:
@@ -135,15 +126,10 @@ def _facts(run: Run, rows: list[Scaled]) -> list[tuple[str, str]]:
     per_core = [row for row in rows if row.cores]
     if per_core:
         best = max(per_core, key=lambda row: row.rate.value / (row.cores or 1.0))
-        facts.append(
-            (
-                "per core",
-                f"{_name(best)} gives most for a core: {show(best.rate.value / (best.cores or 1.0), '1/s')}",
-            )
-        )
+        rate = show(best.rate.value / (best.cores or 1.0), "1/s")
+        facts.append(("per core", f"{_name(best)} gives most for a core: {rate}"))
     facts.append(("siblings", _siblings(run, rows)))
-    facts.append(("price", f"laptime cost {run.id} --machine NAME --slo latency=50ms@p99"))
-    return facts
+    return [*facts, ("price", f"next: laptime cost {run.id} --usd-per-hour 1   # or --machine NAME")]
 
 
 def _siblings(run: Run, rows: list[Scaled]) -> str:
@@ -159,9 +145,7 @@ def _siblings(run: Run, rows: list[Scaled]) -> str:
     if siblings_pay(rows) is not None:
         return f"second threads of a core pay: {_name(above)} gives {gain} more than {_name(best)}"
     word = "more" if above.rate.value > best.rate.value else "less"
-    return (
-        f"second threads of a core do not surely pay: {_name(above)} gives {gain} {word} than {_name(best)}"
-    )
+    return f"second threads of a core may not pay: {_name(above)} gives {gain} {word} than {_name(best)}"
 
 
 def _name(row: Scaled) -> str:

@@ -93,11 +93,6 @@ Report = json_parts.struct(
 )
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of the document, made from the types above."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Report)}
-
-
 def report(run: Run, stats: list[Stats]) -> Struct:
     """The run as the structs above; `stats` are the numbers of each case."""
     cases = [_measured(case, numbers) for case, numbers in zip(run.cases, stats, strict=True)]

@@ -8,6 +8,7 @@ from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports._words import label, printable
+from laptime.reports.document import Card
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
 from laptime.reports.documents.bench.table import Stats, headline, metrics, throughputs_of
 
@@ -56,6 +57,17 @@ def number(run: Run, stats: Stats) -> str:
     parts = [f"{_with_interval(head)} a call ({head.regime})"]
     parts += [_with_interval(rate)] if rate is not None and rate.value is not None else []
     return ", ".join([*parts, words.title(run), words.held(run)])
+
+
+def answer(run: Run, cards: list[Card]) -> list[tuple[str, str]]:
+    """The first line of several cases: the fastest call and the highest throughput, each with its case."""
+    held = f", {words.held(run)}"
+    best = [
+        f"{estimate(each.figure, each.interval)} ({each.note.removesuffix(held)})"
+        for each in cards
+        if each.title in ("lowest median latency", "highest throughput")
+    ]
+    return [("best", "; ".join(best))] if best and run.trust != "invalid" and run.verb != "suite" else []
 
 
 def agreement(run: Run) -> list[tuple[str, str]]:

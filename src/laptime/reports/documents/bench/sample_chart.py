@@ -112,11 +112,7 @@ class SampleChart:
         """What the marks mean, and what was left out of the drawing."""
         on = self._on(BROAD)
         numbers = [(kind, int((on.kinds == index).sum())) for index, kind in enumerate(KINDS)]
-        items = [
-            (kind.shape, f"mark {kind.name}", kind.words, number)
-            for kind, number in reversed(numbers)
-            if number
-        ]
+        items = [(kind.shape, f"mark {kind.name}", kind.words, n) for kind, n in reversed(numbers) if n]
         note = self._note(on)
         return legend(items) + (svg.el("p", note, class_="quiet") if note else "")
 
@@ -176,9 +172,8 @@ class SampleChart:
         if median is None:
             return Markup("")
         place = on.over_time.frame._replace(right=on.side.frame.right)
-        return Level(median.value or 0.0, "median", ends=median.ci95).drawn(
-            on.over_time._replace(frame=place)
-        )
+        line = Level(median.value or 0.0, "median", ends=median.ci95)
+        return line.drawn(on.over_time._replace(frame=place))
 
     def _quantiles(self, on: Drawn) -> Markup:
         """The median in figures, and names of other quantiles where there is room beside it."""

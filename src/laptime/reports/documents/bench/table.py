@@ -237,7 +237,7 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
         if measured:
             choose = max if _is_top(measured[0][1]) else min
             case, stat = choose(measured, key=lambda pair: pair[1].value or 0.0)
-            shown.append(_card(run, case, stat, several=len(measured) > 1))
+            shown.append(_card(run, case, stat, measured))
     return shown[:6]
 
 
@@ -252,11 +252,14 @@ def _is_top(stat: Stat) -> bool:
     return stat.better == "higher" or stat.tag.startswith("memory/")
 
 
-def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:
+def _card(run: Run, case: Case, stat: Stat, measured: list[tuple[Case, Stat]]) -> Card:
     title = stat.title
-    if several and stat.better != "none":
+    if len(measured) > 1 and stat.better != "none":
         title = f"{'highest' if _is_top(stat) else 'lowest'} {title}"
     conditions = [stat.regime] if stat.regime else []
     conditions += [words.label(case, run)] if len(run.cases) > 1 else []
+    low, high = stat.ci95 or (math.inf, -math.inf)
+    near = [of for of, each in measured if each.ci95 and each.ci95[0] <= high and low <= each.ci95[1]]
+    conditions += [f"{words.label(of, run)} is about the same" for of in near if of is not case][:2]
     conditions += [held] if (held := words.held(run)) else []
     return Card(title=title, figure=stat.text, interval=interval_text(stat), note=", ".join(conditions))

@@ -11,7 +11,6 @@ from laptime.kit.text import count
 from laptime.kit.units import usd, usd_interval
 from laptime.records.cost import Cost, Line
 from laptime.reports import document as doc
-from laptime.reports import json_parts
 from laptime.reports.documents.cost import elsewhere, lines, words
 from laptime.reports.fields import Field, listed
 
@@ -25,6 +24,12 @@ def document(cost: Cost) -> doc.Document:
         conditions=words.conditions(cost),
         warnings=[*cost.warnings, *_refused(cost)],
         cards=words.cards(cost),
+        brief=[
+            *lines.brief(cost),
+            words.bill(cost).blocks[0],
+            *lines.savings(cost).blocks,
+            *elsewhere.section(cost).blocks,
+        ],
         sections=[
             lines.section(cost),
             words.bill(cost),
@@ -45,17 +50,6 @@ def data(cost: Cost) -> dict[str, Any]:
     """The cost for machines; an interval that is open to one side has a null end."""
     document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(cost))
     return document
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema of the document, made from the record; every key is required."""
-    published = json_parts.published(Cost)
-    for definition in published["$defs"].values():
-        for field in definition["properties"].values():
-            for kind in field.get("anyOf", []):
-                if kind.get("type") == "array" and "prefixItems" in kind:
-                    kind["prefixItems"] = [{"type": ["number", "null"]}] * 2
-    return published
 
 
 def _headline(cost: Cost) -> doc.Headline:

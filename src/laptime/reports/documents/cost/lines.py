@@ -6,12 +6,14 @@ import math
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.kit.units import scale as unit_of
 from laptime.records.cost import Cores, Cost, Elsewhere, Line, Saving, Speed
 from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, cut, listed
 from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
@@ -19,7 +21,7 @@ _MOST_BOUNDS = 16
 _HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
-def section(cost: Cost) -> doc.Section:
+def _table(cost: Cost) -> doc.Table:
     """A row a measured speed, the cheapest of each run standing out."""
     unit, names = words.units(cost), {run.id: run.name or run.id for run in cost.runs}
     fields = [
@@ -34,7 +36,12 @@ def section(cost: Cost) -> doc.Section:
         Field(f"{unit} per USD", _per_usd, "number", priority=3),
         Field("verdict", lambda line: doc.Cell(text=line.speed.verdict, tone=line.speed.verdict)),
     ]
-    costs = listed("cost", fields, cost.lines, row=partial(_row, several=len(cost.lines) > 1))
+    return listed("cost", fields, cost.lines, row=partial(_row, several=len(cost.lines) > 1))
+
+
+def section(cost: Cost) -> doc.Section:
+    """The table, and what could not be priced."""
+    costs = _table(cost)
     excluded = [doc.Notice(level="left out", text=f"{each.case}: {each.reason}") for each in cost.excluded]
     note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
     if costs.has_intervals:
@@ -46,6 +53,13 @@ def section(cost: Cost) -> doc.Section:
         note=note,
         blocks=[costs, doc.Notices(rows=excluded)],
     )
+
+
+def brief(cost: Cost) -> list[doc.Block]:
+    """The cheapest lines, where there are several; the cheapest number of cores."""
+    lines = sorted(cost.lines, key=lambda line: line.usd_per_million)[:3]
+    several = replace(cost, lines=lines if len(lines) > 1 and not cost.savings else [])
+    return [cut(_table(several), without=("verdict", " per USD")), doc.Text(text=_cheapest(cost))]
 
 
 def _row(line: Line, *, several: bool) -> dict[str, Any]:

@@ -25,6 +25,7 @@ def document(run: Run) -> doc.Document:
         title=run.subjects[0].target if run.subjects else run.name,
         verdict=_verdict(run, measured),
         conditions=words.where(run),
+        brief=levels.brief(run, measured),
         sections=[
             levels.section(run, measured),
             curve.knee_section(run, measured),
@@ -62,14 +63,19 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         least = unstable[0]
         answered = least.stats.answered.text if least.stats else "-"
         sentence = f"above capacity at {offered(least.facts)}: about {answered} are answered, the queue grows"
-        return doc.Headline(word="unstable", tone="noisy", sentence=sentence, next=commands[:1])
+        return doc.Headline(
+            word="unstable", tone="noisy", sentence=sentence, next=commands[:1], figure=f"{answered} answered"
+        )
     best = kept[-1]
     assert best.stats is not None
     between = ":" if best.facts.arrivals == AT_ONCE else " at"
     sentence = f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"
     if unstable:
         sentence += f"; above capacity from {offered(unstable[0].facts)} on"
-    return doc.Headline(word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1])
+    figure = "" if run.trust == "invalid" else sentence.partition(";")[0]
+    return doc.Headline(
+        word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1], figure=figure
+    )
 
 
 def _peak(run: Run) -> doc.Headline | None:

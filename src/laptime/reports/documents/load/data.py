@@ -103,11 +103,6 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
     return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))
 
 
-def schema() -> dict[str, Any]:
-    """JSON Schema of the document; every key is required."""
-    return json_parts.published(Report)
-
-
 def _level(each: Measured) -> OneLevel:
     case, stats = each.case, each.stats
     return OneLevel(

@@ -14,7 +14,8 @@ from laptime.records.load import AT_ONCE, AT_SLO, Level, seen_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
-from laptime.reports.fields import Field, listed
+from laptime.reports.documents import verdicts
+from laptime.reports.fields import Field, cut, listed
 
 _LATE = "99 of 100 requests less: the generator's own fault."
 COLUMNS = ("mean", "median", "p95", "p99")
@@ -35,7 +36,7 @@ def measured(run: Run) -> list[Measured]:
     return [Measured(case, facts, level_stats(case)) for case, facts in made if facts is not None]
 
 
-def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+def _table(rows: Sequence[Measured]) -> doc.Table:
     """A row a level."""
     has_slo = any(each.facts.slo for each in rows)
     has_failed = any(each.facts.failed for each in rows)
@@ -63,12 +64,25 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         _price(rows, "calls", lambda each: each.stats.answered.value if each.stats else None),
         Field("verdict", lambda each: doc.Cell(text=word(each), tone=each.case.trust)),
     ]
-    table = listed("levels", fields, rows, row=lambda each: {"key": each.case.key})
+    return listed("levels", fields, rows, row=lambda each: {"key": each.case.key})
+
+
+def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+    """The table, and how long each level lasted."""
+    table = _table(rows)
     note = "Latency counts from when a request was due."
     note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
     lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
     blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
     return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
+
+
+def brief(run: Run, rows: Sequence[Measured]) -> list[doc.Block]:
+    """The level that the verdict is about, with those beside it, in the columns that answer."""
+    kept = [at for at, each in enumerate(rows) if each.stats and not each.stats.balance.grows]
+    first = max(0, min((kept or [0])[-1] - 1, len(rows) - 3))
+    table = _table(rows[first : first + 3])
+    return [cut(table, without=("mean", "p95", "of it in turn", "sent late", "failed"))]
 
 
 _ENDED = {
@@ -154,11 +168,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         proofs = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
         rows = proofs  # the others only lead there
     notices = [
-        doc.Notice(
-            level=check.outcome,
-            text=(f"{offered(each.facts)}: " if several else "") + check.sentence,
-            next=whole(check.next, run),
-        )
+        verdicts.doubt(check, f"{offered(each.facts)}: " if several else "", whole(check.next, run))
         for each in rows
         for check in each.case.checks
         if check.outcome != "ok"

@@ -76,11 +76,3 @@ def report(run: Run) -> Struct:
 def _advice(finding: Finding) -> Advice:
     gain_ns = math.nan if finding.gain is None else finding.gain * 1e9
     return json_parts.filled(Advice, finding, gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None)
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema of the document, made from the types above; every key is required.
-
-    Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
-    """
-    return json_parts.published(Document)

@@ -16,6 +16,7 @@ from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.document import Advice
+from laptime.reports.documents import verdicts
 from laptime.reports.documents.profile import charts, facts, jobs, roofline, stages, tables, words
 from laptime.reports.documents.profile.tables import frames
 from laptime.reports.fields import Field, table
@@ -205,7 +206,7 @@ def _files(run: Run, profile: Profile) -> doc.Section:
     ]
     blocks = [
         table("trace-files", fields, profile.files),
-        doc.Notices(rows=[doc.Notice(level=c.outcome, text=c.sentence, next=c.next) for c in run.checks]),
+        doc.Notices(rows=[verdicts.doubt(check, next=check.next) for check in run.checks]),
         doc.Folded(title="What the file says of itself", blocks=[doc.Facts(rows=_scalars(run, profile))]),
     ]
     return doc.Section(id="files", title="Files", blocks=blocks, detail="page")

@@ -109,7 +109,7 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
 def _notices(run: Run) -> doc.Section:
     """What failed, what was noticed on the way, and what checks say of the session."""
     rows = [doc.Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
-    rows += [doc.Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
+    rows += [verdicts.doubt(check) for check in run.checks if check.outcome != "ok"]
     blocks = [*verdicts.failures(run), doc.Notices(rows=rows)]
     return doc.Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
 

@@ -9,7 +9,7 @@ speedups baseline time over candidate time. null is "not known", never 0. docs/t
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -96,8 +96,3 @@ def document(run: Run) -> Struct:
 
 def _limit(diagnosis: Diagnosis | None) -> str | None:
     return (diagnosis.bound or None) if diagnosis else None
-
-
-def schema() -> dict[str, Any]:
-    """JSON Schema of the document, made from the types above; every key is required."""
-    return json_parts.published(Document)

@@ -32,7 +32,7 @@ def read(path: Path) -> Trace:
         raise UsageError(
             f"{path} cannot be read",
             why=error.strerror or str(error),
-            next=f"laptime trace FILE{SUFFIX}, or a folder",
+            next=f"name a file that ends in {SUFFIX}, or a folder",
         ) from error
     return parse(data, name=str(path))
 
