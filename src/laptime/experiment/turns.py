@@ -58,7 +58,7 @@ class Over(Exception):
 
 @dataclass(frozen=True)
 class Turns:
-    """What a pair that took turns has shown.
+    """The result of a pair that took turns.
 
     Attributes:
         rounds: seconds per unit of work, as it is and final, a pair of numbers a round.

@@ -1,4 +1,4 @@
-"""What the first call shows of all calls: outputs that are not computed yet, inputs that change."""
+"""Facts of the first call that hold for all: outputs that are not computed yet, inputs that change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kind(output: Any) -> str:
 
 
 def _waits(output: Any) -> Callable[[], Any] | None:
-    """What waits for a future of threads, processes or PyTorch."""
+    """The function that waits for a future of threads, processes or PyTorch."""
     if inspect.isawaitable(output) or not callable(getattr(output, "add_done_callback", None)):
         return None
     return getattr(output, "result", None) or getattr(output, "wait", None)

@@ -326,7 +326,7 @@ def _step_speed(
 def _of_level(
     run: Run, case: Case, stats: dict[str, Stat], wanted: Sequence[Promise]
 ) -> tuple[Speed | None, str]:
-    """What a level answered, where it kept the promises; else why that has no price."""
+    """The rate that a level answered, if it kept the promises; else why that has no price."""
     level = level_stats(case)
     if level is None or not level.answered.value:
         return None, "no request was answered"

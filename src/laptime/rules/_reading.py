@@ -188,7 +188,7 @@ def waited_times(profile: Profile, waited: float) -> str:
 
 
 class Loading(NamedTuple):
-    """What a loader without workers does.
+    """A loader without workers.
 
     Attributes:
         waited: seconds per step that are waited for it.

@@ -1,4 +1,4 @@
-"""What the program does between two steps is in no step, and in no figure of one.
+"""Work between two steps is in no step, and in no figure of one.
 
 Silent where steps touch, and for a loop that `laptime profile` timed for less than an epoch.
 

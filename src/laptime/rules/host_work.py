@@ -78,7 +78,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _change(profile: Profile, names: list[str]) -> str:
-    """What to do about the first of these; of one step alone, and of a range, how to find that out first."""
+    """The advice on the first of these; of one step alone, and of a range, how to find that out first."""
     if profile.overview.steps < ENOUGH_STEPS:
         return "record several steps after a warm-up: one alone may be an exception"
     if not names or not _TELLS.search(names[0]):

@@ -22,7 +22,7 @@ FIRST_CALLS = 3
 
 
 def answer_of(peer: Peer, timeout: float, what: str) -> dict[str, Any]:
-    """What a process that runs a folder tells next. Raises TrialFailed: it ends or tells nothing."""
+    """The next message of a process that runs a folder. Raises TrialFailed: it ends or tells nothing."""
     try:
         answer: dict[str, Any] = json.loads(peer.receive(timeout))
     except Silent:

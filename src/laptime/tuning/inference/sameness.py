@@ -209,7 +209,7 @@ def _where(recorded: RecordedCalls, made: list[Arrays | str], dtype: str) -> str
 
 
 def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
-    """What calls do to inputs and outputs, and to each other."""
+    """Effects of calls on inputs and outputs, and on each other."""
     is_kept, wrong = not answer.get("overwritten"), "a later call writes over the outputs of an earlier one"
     if is_kept:
         is_kept, wrong = answer["repeats"], "the first inputs give other outputs after other calls"

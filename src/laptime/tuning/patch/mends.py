@@ -43,7 +43,7 @@ class Mend:
 
 
 def needed(error: str, traceback: str) -> Mend | None:
-    """What would mend a crash at the innermost of the user's lines in its traceback; None: not known."""
+    """The mend of a crash at the innermost of the user's lines in its traceback; None: not known."""
     method = next((method for sign, method in METHODS.items() if sign in error), "")
     frames = [frame for frame in FRAME.finditer(traceback) if not is_foreign(Path(frame["file"]))]
     if not method or not frames:

@@ -160,7 +160,7 @@ class PatchWriter:
         return copies
 
     def _command(self) -> str:
-        """What runs the script with its own switches for what is left to them; "" without any."""
+        """The command that runs the script with its own switches for what is left to them; "" without any."""
         words = [word for change in self._search.recipe for word in change.arguments]
         request = self._request
         start = ["python", *(["-m"] if request.module else []), request.program, *request.arguments]

@@ -22,7 +22,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.trial.messages import INCOMPLETE, CapturePlan, NumericsComparison
 
 Rounding = Literal["bfloat16", "float16", "last_bits"]
-"""What activations and their gradients are rounded to."""
+"""The types that activations and their gradients are rounded to."""
 
 DRAWS = 3
 """Simulations of rounding by which a gate is judged before it fails."""

@@ -130,7 +130,7 @@ def words(main: str) -> set[str]:
 
 
 def _uses(tree: ast.Module) -> dict[str, str]:
-    """What options are for by where their values go: `threads` of `DataLoader(num_workers=opt.threads)`."""
+    """The use of options, by where their values go: `threads` of `DataLoader(num_workers=opt.threads)`."""
     uses = {}
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         for given in call.keywords:

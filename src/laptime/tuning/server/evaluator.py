@@ -269,7 +269,7 @@ def values_of(recipe: Recipe) -> dict[str, Value]:
 
 
 def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Change, ...], bool]]:
-    """What of a choice is tried beside the present value, with its line, and whether it waits for others.
+    """Values of a choice to try beside the present one, each with its line, and whether it waits for others.
 
     Numbers are a line: the next one above today's goes first, or below where there is none; the rest waits,
     as a number may stand for a mode. What is no number is tried one by one.

@@ -12,7 +12,7 @@ from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
 from laptime.reports.documents.bench import comparisons, costs, curves, data, lines, machine, reasons, samples
-from laptime.reports.documents.bench.reasons import junit_cases
+from laptime.reports.documents.bench.reasons import Reason, junit_cases
 from laptime.reports.documents.bench.table import Stats, cards, headline, table
 
 
@@ -46,9 +46,7 @@ def _regimes(table: doc.Table) -> list[str]:
     return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
 
 
-def _sections(
-    run: Run, stats: list[Stats], doubts: list[reasons.Reason], first: doc.Facts
-) -> list[doc.Section]:
+def _sections(run: Run, stats: list[Stats], doubts: list[Reason], first: doc.Facts) -> list[doc.Section]:
     cases = table(run, stats)
     return [
         doc.Section(
@@ -120,7 +118,7 @@ def _has_answer(run: Run) -> bool:
 
 
 def _knee(run: Run) -> Finding | None:
-    """What a search for a batch size was to find."""
+    """The finding of a search for a batch size."""
     is_asked = run.trust != "invalid" and not _is_compared(run)
     return next((each for each in run.findings if is_asked and each.kind == "batch/knee"), None)
 

@@ -50,14 +50,15 @@ def worded(described: Sequence[Described], commands: list[str]) -> Headline:
     if len(words_) > 1:
         shown = [f"{sides}: {sentence}" for _, sides, sentence in described]
     more = f"; and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
-    only = described[0][0]
-    is_told = len(described) == 1 and only.word in ("faster", "slower")
+    factors = [
+        max(each.speedup, 1 / each.speedup) for each, *_ in described if each.word in ("faster", "slower")
+    ]
     return Headline(
         word=words_[0] if len(words_) == 1 else "different",
         tone="noisy" if "unclear" in words_ else "neutral",
         sentence="; ".join(shown[:_MOST]) + more,
         next=commands,
-        figure=f"{max(only.speedup, 1 / only.speedup):.2f}x" if is_told else "",
+        figure=f"{factors[0]:.2f}x" if factors and len(described) == 1 else "",
     )
 
 
