@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import _pages
 
 from laptime.kit.units import usd
 from laptime.pricing import machine_table
 from laptime.pricing.bounds import bound
-from laptime.pricing.formulas import HOURS_PER_MONTH, per_month
+from laptime.pricing.formulas import DAYS, HOURS_PER_MONTH, first_day, per_month
 from laptime.pricing.location import find
 from laptime.records.cost import Machine, Work
 
@@ -30,7 +30,7 @@ SAME = {
 
 COLUMNS = (
     *("machine", "OCPU", "vCPU", "cores", "GB", "USD/h", "USD a month", "float32 TFLOP/s"),
-    *("USD a TFLOP-hour", "the same in bfloat16", "seen"),
+    *("USD a TFLOP-hour", "the same in bfloat16", "seen", "holds until"),
 )
 
 HEADER = """# 16 cores at OCI and at AWS
@@ -62,8 +62,9 @@ not found; this is a reconstruction from prices that fit. Three things were mixe
 
 ## The same 16 cores
 
-List prices on demand, each as old as the day beside it. The last columns are what the cores cannot
-exceed, so the price of a TFLOP-hour is a lower bound, not a measurement.
+List prices on demand, each as old as the day beside it; behind the last day a price is beyond its age
+(180 days) and has to be looked up again. TFLOP/s are what the cores cannot exceed, so the price of a
+TFLOP-hour is a lower bound, not a measurement.
 """
 
 FOOTER = """
@@ -111,7 +112,7 @@ def page() -> str:
     assert HOURS_PER_MONTH == 730
     lines.append(BETWEEN.format(small=usd(per_month(readings[0][1].usd_per_hour))))
     lines.append(f"| {' | '.join(COLUMNS)} |")
-    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     lines += [_row(find(name, table)) for name in SIXTEEN]
     return "\n".join([*lines, FOOTER.replace("{same}", _same(table))])
 
@@ -141,6 +142,7 @@ def _row(each: Machine) -> str:
         usd(each.usd_per_hour / single),
         usd(each.usd_per_hour / half),
         each.seen,
+        str((first_day(each.seen) or date.min) + timedelta(days=DAYS[True])),
     ]
     return f"| {' | '.join(cells)} |"
 

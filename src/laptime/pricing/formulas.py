@@ -91,7 +91,7 @@ def sized_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | 
 LARGE = frozenset({"aws", "azure", "gcp", "oci"})
 """Their list prices rarely change; those of small sellers do every few weeks."""
 
-_DAYS = {True: 180, False: 30}
+DAYS = {True: 180, False: 30}
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 
 
@@ -125,7 +125,7 @@ def age_text(row: Machine | FlexShape, today: date) -> str:
 
 def age_warning(row: Machine | FlexShape, today: date) -> str:
     """A sentence where a price is older than prices of its seller stay true; "" where it is not."""
-    age, most = age_in_days(row, today), _DAYS[row.provider in LARGE]
+    age, most = age_in_days(row, today), DAYS[row.provider in LARGE]
     if row.origin == "flag" or age is None or age <= most:
         return ""
     return f"the price of {row.name} is {age} days old ({row.seen}); beyond {most} days look it up again"
