@@ -68,7 +68,16 @@ def timed(
 def laptime(url: str, folder: Path) -> Outcome:
     """`laptime load`: p95 of the window, which a growing queue has in its reason."""
     words = [sys.executable, "-m", "laptime", "load", url, "--rate", str(RATE), "--arrivals", "constant"]
-    words += ["--requests", str(REQUESTS), "--concurrency", "1", "--prompt", "16", "--output", str(TOKENS)]
+    words += [
+        "--requests",
+        str(REQUESTS),
+        "--concurrency",
+        "1",
+        "--prompt",
+        "16",
+        "--output-tokens",
+        str(TOKENS),
+    ]
     wall, cpu, printed = timed([*words, "--json", "--no-save", "-q"], folder)
     return Outcome(wall, cpu, json.loads(printed)["levels"][0]["window_p95"])
 

@@ -115,7 +115,18 @@ def _answer(folder: Path) -> Walk:
     atexit.register(server.kill)
     assert server.stdout is not None
     address = server.stdout.readline().strip()
-    words = ["load", f"{address}/v1", "--rate", "10", "--duration", "3s", "--prompt", "16", "--output", "200"]
+    words = [
+        "load",
+        f"{address}/v1",
+        "--rate",
+        "10",
+        "--duration",
+        "3s",
+        "--prompt",
+        "16",
+        "--output-tokens",
+        "200",
+    ]
     return Walk(["143"], words)
 
 

@@ -1,7 +1,7 @@
 """A Llama of transformers with random weights, from a configuration: no download.
 
 pip install transformers
-laptime bench --llm examples/llm/random_llama.py:build --prompt 128 --output 32 --batch 1,8
+laptime bench --llm examples/llm/random_llama.py:build --prompt 128 --output-tokens 32 --batch 1,8
 """
 
 from torch import nn

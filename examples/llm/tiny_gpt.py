@@ -1,6 +1,6 @@
 """A small GPT with random weights and a cache: what a language model has to have for `laptime bench --llm`.
 
-    laptime bench --llm examples/llm/tiny_gpt.py:build --prompt 128 --output 32
+    laptime bench --llm examples/llm/tiny_gpt.py:build --prompt 128 --output-tokens 32
 
 It is called as models of transformers are, and needs nothing but PyTorch.
 """

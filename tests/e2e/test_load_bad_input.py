@@ -24,7 +24,7 @@ PROBES = 2
 
 
 def load(here: Laptime, url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    shape = ("--rate", "20", "--prompt", "8", "--output", "8", "--timeout", "2s", "--json")
+    shape = ("--rate", "20", "--prompt", "8", "--output-tokens", "8", "--timeout", "2s", "--json")
     return here(folder, "load", url, *shape, *words)
 
 

@@ -49,7 +49,7 @@ def counters() -> Counts:
 def load(folder: Path, requests: int, path: str) -> tuple[Counts, Counts]:
     """What laptime counted and what the server did."""
     before = counters()
-    words = ("--rate", "4", "--requests", str(requests), "--prompt", "64", "--output", "16", "--json")
+    words = ("--rate", "4", "--requests", str(requests), "--prompt", "64", "--output-tokens", "16", "--json")
     done = subprocess.run(
         [sys.executable, "-m", "laptime", "load", f"{ORIGIN}/v1{path}", *words],
         capture_output=True,

@@ -37,13 +37,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ServerRequest]:
 
 
 def test_a_rate_asks_for_latency(laptime: Laptime, asked: list[ServerRequest]) -> None:
-    ended = laptime("tune", "--server", VLLM, "--rate", "4", "--slo", "ttft=300ms@p95", "--output", "32")
+    ended = laptime(
+        "tune", "--server", VLLM, "--rate", "4", "--slo", "ttft=300ms@p95", "--output-tokens", "32"
+    )
     assert ended.code == 0, ended.err
     request = asked[0]
     assert (request.goal, request.figure, request.rate, request.output) == ("latency", "ttft", 4.0, 32)
     assert "vllm serve M --port {port} --max-num-seqs 64" in ended.out
     assert (
-        laptime("tune", "server", VLLM, "--rate", "4", "--slo", "ttft=300ms@p95", "--output", "32").code == 0
+        laptime(
+            "tune", "server", VLLM, "--rate", "4", "--slo", "ttft=300ms@p95", "--output-tokens", "32"
+        ).code
+        == 0
     )
     assert asked[1] == request
 
@@ -87,7 +92,8 @@ def test_users_ask_for_throughput(laptime: Laptime, asked: list[ServerRequest], 
         (["--server", VLLM, "--rate", "4", "--body", __file__], "no argument names the address for the body"),
         (["--server", "vllm serve M", "--rate", "4"], "nothing to choose"),
         (["--rate", "4", "train.py"], "--rate is for servers"),
-        (["--output", "32", "train.py"], "--output 32 is for servers"),
+        (["--output-tokens", "32", "train.py"], "--output-tokens is for servers"),
+        (["--server", VLLM, "--rate", "4", "--output", "32"], "--output 32 names a file"),
         (["--url", "http://127.0.0.1/", "torchvision:resnet18"], "--url is for servers"),
         (
             ["--server", PLAIN, "--url", "http://127.0.0.1:{port}/x", "--rate", "4", "--slo", "ttft=1s@p90"],

@@ -116,13 +116,6 @@ def requested(
     return request(**{**values, **own}, origins=origins)
 
 
-def tokens(outputs: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """`--output a.html` is a file, `--output 64` the tokens of an answer: both apart."""
-    numbers = [int(each) for each in outputs if each.isdigit()]
-    files = [each for each in outputs if not each.isdigit()]
-    return files, {"output": max(1, numbers[-1])} if numbers else {}
-
-
 def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> None:
     voice = context.find_object(Voice)
     if value and voice is not None:

@@ -48,6 +48,12 @@ def planned(paths: Sequence[str]) -> list[Output]:
     """The reports that `-o` asks for. `-` is stdout, which gets the result anyway.
     Raises UsageError: no report has this suffix, or the file could not be written.
     """
+    if number := next((path for path in paths if path.isdigit()), ""):
+        raise UsageError(
+            f"--output {number} names a file without a suffix",
+            why="its suffix picks the format; tokens of an answer have another option",
+            next=f"--output-tokens {number}, or --output report.html",
+        )
     return [Output(format_of(Path(path)), writable.file(Path(path))) for path in paths if path != "-"]
 
 

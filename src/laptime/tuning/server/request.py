@@ -49,11 +49,8 @@ class ServerRequest:
     bodies: list[str] = field(default_factory=list)
     body: Annotated[str, Option("File to send; .jsonl: one line for each request.", "FILE")] = ""
     headers: Headers = field(default_factory=list)
-    prompt: Annotated[
-        int,
-        Option("Prompt length in tokens; --output N sets the answer's.  [default: 128 and 64]", "N", least=1),
-    ] = 128
-    output: int = 64
+    prompt: Annotated[int, Option("Prompt length in tokens.", "N", least=1)] = 128
+    output: Annotated[int, Option("Answer length in tokens.", "N", flags="--output-tokens", least=1)] = 64
     slo: Annotated[
         str,
         Option("Limits to keep under load, comma-separated: latency, ttft, itl or tpot.", "ttft=300ms@p95"),

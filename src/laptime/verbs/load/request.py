@@ -90,8 +90,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     bodies: Bodies = []
     headers: Headers = []
     model: Annotated[str, Option("Model to ask for.  [default: the server's first]", "NAME")] = ""
-    prompt: Annotated[int, Option("Prompt tokens; --output N sets the answer's.", "N", least=1)] = 128
-    output: int = 64
+    prompt: Annotated[int, Option("Prompt length in tokens.", "N", least=1)] = 128
+    output: Annotated[int, Option("Answer length in tokens.", "N", flags="--output-tokens", least=1)] = 64
     shared_prefix: Annotated[int, Option("Tokens that all prompts share at their start.", "N", least=0)] = 0
     turns: Annotated[
         int,
@@ -225,7 +225,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         for name in ("model", "prompt", "output", "shared_prefix", "tokenizer"):
             if name in self.origins:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is for language models",
+                    f"--{name.replace('_', '-').replace('output', 'output-tokens')} is for language models",
                     why="they are addressed as http://HOST:PORT/v1",
                     next="laptime load http://127.0.0.1:8000/v1 --rate 2,4,8",
                 )

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, report_options, requested, tokens, voice_options
+from laptime.apps.cli.options import asked, report_options, requested, voice_options
 from laptime.verbs.load.request import LoadRequest
 
 
@@ -32,7 +32,7 @@ def command(
     \b
     laptime load http://127.0.0.1:9000/predict --body x.json --rate 10,20,40
     laptime load http://127.0.0.1:9000/predict --body x.json --concurrency 1,8
-    laptime load http://127.0.0.1:8000/v1 --rate 2,4,8 --prompt 512 --output 128
+    laptime load http://127.0.0.1:8000/v1 --rate 2,4,8 --prompt 512 --output-tokens 128
     laptime load http://127.0.0.1:8000/v1 --find-peak --slo ttft=300ms@p95,itl=40ms@p95 --usd-per-hour 4
     laptime load torchvision:resnet18 --rate 40
     laptime load null:exp=20ms --rate 40        the generator itself, against a known answer
@@ -40,9 +40,8 @@ def command(
     from laptime.verbs.load.run import load  # not for `laptime --help`
 
     voice = context.find_object(Voice) or Voice()
-    files, answer = tokens(outputs)
-    reports = output.planned(files)
-    request = requested(LoadRequest, context, given, target=target, **answer)
+    reports = output.planned(outputs)
+    request = requested(LoadRequest, context, given, target=target)
     if request.duration == math.inf:
         request = structs.replace(request, duration=None, auto=True)
     ended = output.watched(load, request, voice=voice, save=request.save)

@@ -18,7 +18,6 @@ from laptime.apps.cli.options import (
     complete_targets,
     report_options,
     requested,
-    tokens,
     voice_options,
 )
 from laptime.apps.cli.progress import Lines
@@ -237,7 +236,6 @@ def script(
     """
     from laptime.tuning.script import subject, switches  # not for `laptime tune --help`
 
-    _refuse_tokens(context, outputs)
     request = requested(TuneRequest, context, given, program=program, arguments=[*arguments])
     request.check()
     if request.patch is not None:
@@ -275,7 +273,6 @@ def model(
     """
     from laptime.tuning.inference import subject  # not for `laptime tune --help`
 
-    _refuse_tokens(context, outputs)
     request = requested(ModelRequest, context, given, target=target).completed()
     return carry_out(context, subject.tune_model, request, outputs, as_json=as_json, items="items")
 
@@ -317,19 +314,9 @@ def server(
             why="the whole command stands in one pair of quotes",
             next=EXAMPLE,
         )
-    files, answer = tokens(outputs)
-    request = requested(ServerRequest, context, given, command=command, **answer).completed()
+    request = requested(ServerRequest, context, given, command=command).completed()
     items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
-    return carry_out(context, subject.tune_server, request, files, as_json=as_json, items=items)
-
-
-def _refuse_tokens(context: click.Context, outputs: Sequence[str]) -> None:
-    """`--output 64` are the tokens of an answer, which only a server gives."""
-    if tokens(outputs)[1]:
-        number = next(each for each in outputs if each.isdigit())
-        raise UsageError(
-            f"--output {number} is for servers", why=SUBJECTS[context.command.name or ""].reason, next=EXAMPLE
-        )
+    return carry_out(context, subject.tune_server, request, outputs, as_json=as_json, items=items)
 
 
 SUBJECTS: dict[str, Any] = {"script": script, "model": model, "server": server}
