@@ -44,6 +44,16 @@ def reconciled(profile: Profile, **changes: Any) -> Profile:
 FIRING = made.firing()
 
 
+def test_uneven_traced_steps_are_no_advice_where_untraced_ones_were_timed() -> None:
+    uneven = made.firing()["uneven_steps"]
+    timed = made.beside_steps(uneven, outside=0)
+    severities = [
+        {one.kind: one.severity for one in rules.diagnose(profile)}["trace/uneven-steps"]
+        for profile in (uneven, timed)
+    ]
+    assert severities == ["advice", "info"]
+
+
 @pytest.mark.parametrize("name", names("rules"))
 def test_each_rule_speaks_on_the_profile_made_for_it(name: str) -> None:
     found = told(name, FIRING[name])
