@@ -16,7 +16,7 @@ from laptime.records.series import Series
 
 LEAST = 16 * 2**20
 """Bytes. Allocators and compilers keep a few MiB in the first calls of any program."""
-READINGS = 4
+READINGS = 3
 
 
 class Growth(NamedTuple):
