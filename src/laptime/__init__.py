@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.kit import __version__ as __version__
 
-if TYPE_CHECKING:
-    from laptime.apps.notebook import load_ipython_extension as load_ipython_extension
-    from laptime.instrument.recorder import trace_handler as trace_handler
-    from laptime.tuning.script.in_process import Problem as Problem
-    from laptime.tuning.script.in_process import apply as apply
-    from laptime.tuning.script.in_process import tune as tune
-    from laptime.verbs.api import bench as bench
-    from laptime.verbs.api import compare as compare
-    from laptime.verbs.api import load as load
-    from laptime.verbs.profile.block import profile as profile
-
 _PUBLIC = {
-    "apply": "laptime.tuning.script.in_process",
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
-    "load_ipython_extension": "laptime.apps.notebook",
+    "open_run": "laptime.verbs.api",
+    "trace": "laptime.verbs.trace",
+    "cost": "laptime.verbs.cost.run",
+    "CostRequest": "laptime.verbs.cost.request",
+    "doctor": "laptime.verbs.doctor:examine",
+    "history": "laptime.verbs.history",
     "profile": "laptime.verbs.profile.block",
+    "apply": "laptime.tuning.script.in_process",
     "tune": "laptime.tuning.script.in_process",
-    "Problem": "laptime.tuning.script.in_process",
     "trace_handler": "laptime.instrument.recorder",
+    "load_ipython_extension": "laptime.apps.notebook",
+    "Problem": "laptime.tuning.script.in_process",
     "Run": "laptime.verbs.public_run",
+    "Event": "laptime.records.event",
+    **dict.fromkeys(("LaptimeError", "Unavailable", "UsageError", "UserCodeError"), "laptime.kit.errors"),
 }
+"""Where each public name is, `MODULE:NAME` under another name; `__init__.pyi` has their types."""
 
-__all__ = ["Problem", "Run", "apply", "bench", "compare", "load", "profile", "trace_handler", "tune"]
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
@@ -38,7 +36,8 @@ def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         from importlib import import_module
 
-        return getattr(import_module(_PUBLIC[name]), name)
+        module, _, own = _PUBLIC[name].partition(":")
+        return getattr(import_module(module), own or name)
     raise AttributeError(f"module 'laptime' has no attribute {name!r}")
 
 

@@ -1,8 +1,9 @@
-"""The Python API: laptime.bench, laptime.compare, laptime.load."""
+"""The Python API: laptime.bench, laptime.compare, laptime.load, laptime.open_run."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
+from laptime.verbs.load.request import LoadRequest
 from laptime.verbs.public_run import Comparisons, Run, kept
 
 
@@ -72,33 +74,38 @@ def bench_call(call: Callable[[], Any], *, budget: float, name: str = "", save: 
 
 def finished(call: Callable[[], Any]) -> Callable[[], Any]:
     """The call with a wait for the GPU behind it, where the user's own PyTorch has begun to use one."""
-    wait = _gpu_wait()
-    if wait is None:
+    torch = sys.modules.get("torch")
+    if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return call
 
     def call_and_wait() -> Any:
         result = call()
-        wait()
+        torch.cuda.synchronize()
         return result
 
     call_and_wait.__name__ = getattr(call, "__name__", type(call).__name__)
     return call_and_wait
 
 
-def _gpu_wait() -> Callable[[], object] | None:
-    """What returns when the GPU of this process's PyTorch is done; None where none is in use."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        wait: Callable[[], object] = torch.cuda.synchronize
-        return wait
-    return None
-
-
-def load(name: str) -> Run:
-    """A stored run by id, part of one, its --name, file or "last".
+def open_run(name: str) -> Run:
+    """Open a stored run by id, part of one, its --name, file or "last".
     Raises UsageError: there is no such run, or its file is damaged.
     """
     return Run.of(lookup.load(name))
+
+
+@takes(LoadRequest, save=False)
+def load(target: str, *, on_event: Listener | None = None, **options: Any) -> Run:
+    """Put load on an address, or on a target behind a queue: `laptime.load(url, rates=[10, 20])`.
+    The name of a stored run alone opens it, as before `open_run`, and warns. Raises UsageError: no answer.
+    """
+    if not options and lookup.path_of(target) is not None:
+        warnings.warn("laptime.load(NAME) is laptime.open_run(NAME)", DeprecationWarning, stacklevel=2)
+        return open_run(target)
+    from laptime.verbs.load.run import load as verb  # its senders, which bench does without
+
+    request = requested(LoadRequest, options, "laptime.load", target=target, save=False)
+    return Run.of(kept(lambda emit: verb(request, emit), on_event, save=request.save))
 
 
 def _named(objects: Sequence[Any]) -> dict[str, Any]:
@@ -155,7 +162,7 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
             why="inputs and options of bench say how models are measured",
             next="laptime.compare(a, b) with two models",
         )
-    left, right = (load(side) if isinstance(side, str) else side for side in (a, b))
+    left, right = (open_run(side) if isinstance(side, str) else side for side in (a, b))
     return Comparisons(compare_runs(left, right, force, earlier=recent()))
 
 

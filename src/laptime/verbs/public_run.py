@@ -67,7 +67,7 @@ class Run(records.Run, frozen=True, kw_only=True):
         except ImportError as error:
             raise Unavailable(
                 "pandas is not installed",
-                why="a DataFrame is made by it",
+                why="it makes DataFrames",
                 next="pip install pandas, or run.to_dict()",
             ) from error
         return pd.DataFrame([row for case in self.cases for row in _rows(case, self)])

@@ -287,3 +287,34 @@ def test_options_may_be_given_as_they_are_typed(monkeypatch: pytest.MonkeyPatch)
     assert asked[0] == asked[1]
     assert asked[0].batch == [1, 8]
     assert asked[0].origins["budget"] == "argument"
+
+
+def test_a_stored_run_is_opened_by_its_name_and_the_old_way_warns() -> None:
+    run = laptime.bench(lambda: None, budget=0.2, name="mine", save=True)
+    assert laptime.open_run("mine").id == run.id
+    with pytest.warns(DeprecationWarning, match="laptime.open_run"):
+        assert laptime.load("mine").id == run.id
+    with pytest.raises(laptime.UsageError):
+        laptime.open_run("no such run")
+
+
+def test_load_sends_load_as_the_shell_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def sent(request: Any, emit: Any) -> Any:
+        asked.append(request)
+        return runs.trusted()
+
+    monkeypatch.setattr("laptime.verbs.load.run.load", sent)
+    assert laptime.load("null:exp=20ms", rates="5,10", duration="3s").cases
+    assert (asked[0].target, asked[0].rates, asked[0].save) == ("null:exp=20ms", [5.0, 10.0], False)
+    with pytest.raises(laptime.UsageError, match="no option 'rat'"):
+        laptime.load("null:exp=20ms", rat=5)
+    with pytest.raises(laptime.UsageError, match="rates"):
+        laptime.load("null:exp=20ms", rates="many")
+
+
+def test_what_the_shell_has_python_has_too() -> None:
+    assert {"bench", "compare", "cost", "doctor", "history", "load", "open_run", "trace", "tune"} <= set(dir(laptime))
+    (cost,) = [laptime.cost([runs.trusted()], laptime.CostRequest(usd_per_hour=1.0))]
+    assert cost.lines[0].usd_per_million > 0

@@ -186,12 +186,10 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
     if min(request.instances) < 1:
         raise UsageError(
             f"--instances {min(request.instances)} is impossible",
-            why="at least one copy has to run",
+            why="one has to run",
             next="--instances 1,2",
         )
     if request.rate is not None:
         raise UsageError(
-            "--instances and --rate do not go together",
-            why="calls at a rate go to one instance",
-            next="leave one of them out",
+            "--instances and --rate do not go together", why="a rate is for one copy", next="leave one out"
         )

@@ -183,9 +183,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             )
         if self.trace is not None and self.rates:
             raise UsageError(
-                "--trace and --rate do not go together",
-                why="the file says when requests are due",
-                next="leave --rate out",
+                "--trace and --rate do not go together", why="the file has the times", next="leave --rate out"
             )
         if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
             raise UsageError(
