@@ -13,6 +13,7 @@ from fixtures.memory_snapshots import MIB, snapshot, written
 from laptime import rules
 from laptime.kit.errors import UsageError
 from laptime.records.profile import Profile
+from laptime.reports.documents.profile.sections import _device_memory
 from laptime.trace.reading import reader
 from laptime.verbs.trace import analyse, checks
 
@@ -42,6 +43,12 @@ def test_kinds_over_time_sum_to_the_curve(tmp_path: Path) -> None:
         sums = [sum(sizes) for sizes in zip(*(sizes for _, sizes in memory.kinds), strict=True)]
         assert sums == [point.allocated for point in memory.curve]
         assert all(size >= 0 for _, sizes in memory.kinds for size in sizes)
+
+
+def test_kinds_at_the_peak_stand_in_words_beside_the_drawing(tmp_path: Path) -> None:
+    (memory,) = profile(tmp_path, snapshot()).memory
+    note = _device_memory(memory, 0).note
+    assert "at the peak activations 200 MiB, weights 100 MiB, older than the record 50.0 MiB" in note
 
 
 def test_what_was_alive_at_the_peak_is_told_by_the_users_line(tmp_path: Path) -> None:
