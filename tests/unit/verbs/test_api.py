@@ -315,6 +315,8 @@ def test_load_sends_load_as_the_shell_does(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_the_shell_has_python_has_too() -> None:
-    assert {"bench", "compare", "cost", "doctor", "history", "load", "open_run", "trace", "tune"} <= set(dir(laptime))
+    assert {"bench", "compare", "cost", "doctor", "history", "load", "open_run", "trace", "tune"} <= set(
+        dir(laptime)
+    )
     (cost,) = [laptime.cost([runs.trusted()], laptime.CostRequest(usd_per_hour=1.0))]
     assert cost.lines[0].usd_per_million > 0
