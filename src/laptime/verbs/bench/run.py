@@ -110,8 +110,7 @@ class _Bench:
         self._is_comparison = len(planned.variants) > 1
         self._is_budget_given = request.budget is not None
         self._is_brief = request.budget is not None and request.budget < BRIEF
-        self._clock, self._now = clock, clock.now
-        self._started = clock.now()
+        self._clock, self._now, self._started = clock, clock.now, clock.now()
         self._round = 0
         self._is_doubted = False  # whether one process shows every speed of the calls
         self._largest: int | None = None  # batch that fits, when the search has found its limit
@@ -121,12 +120,9 @@ class _Bench:
         self._last: tuple[CaseWorker, int] | None = None
 
     def run(self) -> Run:
-        environment = machine.environment()
+        environment, planned = machine.environment(), self._plan
         self._live.start(
-            name=self._request.name,
-            subjects=self._plan.subjects,
-            environment=environment,
-            plan=self._plan.settings,
+            name=self._request.name, subjects=planned.subjects, environment=environment, plan=planned.settings
         )
         for note in self._plan.notes:
             self._live(FindingAdded(note))
