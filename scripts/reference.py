@@ -100,7 +100,8 @@ def signature(name: str, value: Any) -> str:
     listed = (inspect.getdoc(value) or "").partition("\nOptions:\n")[2]
     options = set(re.findall(r"^    (\w+): ", listed, re.MULTILINE))
     shown = [str(each.replace(annotation=each.empty)) for each in parameters if each.name not in options]
-    return f"{name}({', '.join(shown + (['**options'] if options else []))})"
+    text = f"{name}({', '.join(shown + (['**options'] if options else []))})"
+    return re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", text)  # where it lies differs from run to run
 
 
 def described(value: Any) -> list[str]:
