@@ -1,6 +1,6 @@
 """Makes docs/pictures from real reports, in a headless Chromium: `python scripts/pictures.py`, or with names.
 
-Each picture is the top of a page at 1280 pixels, below 200 kB. Needs chromium or google-chrome.
+Each picture is a part of a page at 1280 pixels, below 200 kB. Needs chromium or google-chrome, and Pillow.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ MEMORY = "snapshot.pickle"
 
 
 class Picture(NamedTuple):
-    """What makes a report, and how much of it is seen."""
+    """What makes a report, and how much of it is seen, from which pixel on."""
 
     command: tuple[str, ...]
     height: int
-    width: int = 1280
+    top: int = 0
 
 
 WANTED = {
     "trace": Picture(("trace", TRACE), 1000),
-    "trace_calls": Picture(("trace", TRACE), 1560, 900),
+    "trace_calls": Picture(("trace", TRACE), 880, top=1750),
     "trace_memory": Picture(("trace", MEMORY), 880),
 }
 
@@ -43,11 +43,12 @@ def taken(name: str, picture: Picture, browser: str, folder: Path) -> Path:
     Raises:
         ValueError: it is too large for a page.
     """
+    image = importlib.import_module("PIL.Image")
     PICTURES.mkdir(exist_ok=True)
     report, file = folder / f"{name}.html", PICTURES / f"{name}.png"
     laptime = [sys.executable, "-m", "laptime", *picture.command, "--no-save", "-q", "-o", str(report)]
     subprocess.run(laptime, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-    size = f"--window-size={picture.width},{picture.height}"
+    size = f"--window-size=1280,{picture.top + picture.height}"
     own = f"--user-data-dir={folder / 'browser'}"
     words = [
         "--headless",
@@ -63,6 +64,9 @@ def taken(name: str, picture: Picture, browser: str, folder: Path) -> Path:
         check=True,
         capture_output=True,
     )
+    if picture.top:
+        whole = image.open(file)
+        whole.crop((0, picture.top, *whole.size)).save(file, optimize=True)
     if file.stat().st_size > LIMIT:
         raise ValueError(f"{file.name} has {file.stat().st_size:,} bytes; at most {LIMIT:,}")
     return file
