@@ -31,7 +31,7 @@ from laptime.loadgen.messages import Endpoint
 from laptime.records.case import Case
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.requests import GAP, LATENCY, TPOT, TTFT, Answer
-from laptime.records.tuning import GATED, Gate, GateCheck, Numerics
+from laptime.records.tuning import GATED, Gate, GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
 
@@ -75,15 +75,16 @@ def _answered(alone: Sequence[Output], own: int, answer: Output) -> Output:
     if "error" in answer:
         return answer
     alike = [len(commonprefix([each["text"], answer["text"]])) for each in alone]  # noqa: RUF071 (characters)
-    return {"prompt answered": own if alike[own] == max(alike) else alike.index(max(alike))}
+    answered = own if alike[own] == max(alike) else alike.index(max(alike))
+    return {"prompt": own, "prompt answered": answered}
 
 
 async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
     now = SystemClock.now()
     answer, reply = await client.exchange(client.requests[at], at, now, now)
     if answer.error or reply is None:
-        return {"error": f"{answer.error} {answer.detail}".strip()}
-    return _of_model(answer, reply) if endpoint.stream else _parts(reply)
+        return {"prompt": at, "error": f"{answer.error} {answer.detail}".strip()}
+    return {"prompt": at, **(_of_model(answer, reply) if endpoint.stream else _parts(reply))}
 
 
 def _of_model(answer: Answer, reply: Reply) -> Output:
@@ -122,17 +123,15 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
         reference: all that the server as it is answered, once for each start; at least two.
         differs: texts may differ, as long as they are as long.
     """
-    numerics: Numerics = "precision" if differs else "exact"
     stable, varies = _compared(reference, differs=differs)
     checks = [_repeatable(reference, stable, varies)]
     if any(stable):
         checks.append(_same(reference[0], tuned, stable))
-    doubts = [check for check in checks if check.outcome is not KEPT]
     return Gate(
         word=GATED[Judgement.of_all(check.outcome for check in checks)],
-        numerics=numerics,
+        numerics="precision" if differs else "exact",
         steps=len(tuned),
-        reason=doubts[-1].sentence if doubts else "",
+        reason=next((each.sentence for each in reversed(checks) if each.outcome is not KEPT), ""),
         checks=checks,
     )
 
@@ -140,9 +139,13 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
 def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[list[set[str]], set[str]]:
     """By prompt the parts that came out the same each time; the names of those that did not."""
     stable: list[set[str]] = []
-    varies: set[str] = set()
+    asked_again: dict[int, Output] = {}
+    varies: set[str] = set()  # from one answer to the next, a count of requests say
+    for each in (answer for answers in reference for answer in answers if "prompt" in answer):
+        first = asked_again.setdefault(each["prompt"], each)
+        varies |= {name for name in first.keys() & each.keys() if not _alike(first[name], each[name])}
     for answers in zip(*reference, strict=True):
-        names = set().union(*answers)
+        names = set().union(*answers) - varies - {"prompt"}
         if differs:
             names &= set(LENGTHS)
         first = answers[0]

@@ -106,6 +106,14 @@ def test_answers_that_are_wrong_while_others_are_under_way_fail_and_the_order_of
     assert "came out different in sum" in made.reason
 
 
+def test_a_count_of_requests_is_left_out_though_every_start_counts_alike() -> None:
+    start = [{"prompt": 0, "sum": 7, "id": number} for number in range(4)]
+    made = gate([start, start], [{**each, "id": 9 - each["id"]} for each in start], differs=False)
+    assert made.word == "passed"
+    assert "differs in id: left out" in made.checks[0].sentence
+    assert gate([start, start], [{**each, "sum": 8} for each in start], differs=False).word == "failed"
+
+
 def test_the_length_of_what_is_no_document_counts() -> None:
     whole = [[{"status": 200, "length": 5, "body": body}] for body in (b"plain", b"white", b"plainer")]
     assert gate(whole[:2], whole[1], differs=False).word == "passed"
@@ -138,21 +146,22 @@ def asked_of(url: str, **load: Any) -> Answers:
 def test_a_language_model_is_asked_for_text_and_counts() -> None:
     with served(llm_server.Script(cost=llm_server.Cost(base=0.0, prefill_token=0.0, running=0.0))) as url:
         found = asked_of(url, prompt=5, output=3)
-    assert found[:8] == [{"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}] * 8
-    assert found[8:] == [{"prompt answered": at} for at in range(8)] * ROUNDS
+    parts = {"text": " w0 w1 w2", "prompt tokens": 5, "output tokens": 3}
+    assert found[:8] == [{"prompt": at, **parts} for at in range(8)]
+    assert found[8:] == [{"prompt": at, "prompt answered": at} for at in range(8)] * ROUNDS
 
 
 def test_each_value_of_a_json_document_is_a_part() -> None:
     answer = http_server.Answer(body='{"label": "cat", "scores": [0.5, {"x": null}]}')
     with served(http_server.Script(answers=(answer,))) as url:
         found = asked_of(url)
-    parts = {"status": 200, "values": 3, "label": "cat", "scores[0]": 0.5, "scores[1].x": None}
+    parts = {"prompt": 0, "status": 200, "values": 3, "label": "cat", "scores[0]": 0.5, "scores[1].x": None}
     assert found == [parts] * (1 + ROUNDS * PROMPTS)
 
 
 def test_other_answers_are_compared_whole_and_one_that_fails_ends_the_trial() -> None:
     with served(http_server.Script(answers=(http_server.Answer(body="plain"),))) as url:
-        assert asked_of(url)[0] == {"status": 200, "length": 5, "body": b"plain"}
+        assert asked_of(url)[0] == {"prompt": 0, "status": 200, "length": 5, "body": b"plain"}
     broken = http_server.Script(answers=(http_server.Answer(status=500),))
     with served(broken) as url, pytest.raises(TrialFailed, match="http 500"):
         asked_of(url)
