@@ -97,7 +97,16 @@ SAID = {
         "unclear",
         "different",
     ),
-    *("passed", "not passed", "measured", "interrupted", "nothing gained", "gate failed", "dry run"),
+    *(
+        "passed",
+        "not passed",
+        "measured",
+        "failed",
+        "interrupted",
+        "nothing gained",
+        "gate failed",
+        "dry run",
+    ),
     *(
         "limit broken",
         "worse",

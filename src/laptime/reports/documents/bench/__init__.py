@@ -97,8 +97,8 @@ def _headline(run: Run, because: str, commands: list[str], best: list[doc.Card])
         return comparisons.headline(run, commands)
     if knee := _knee(run):
         batch, sizes = knee.evidence.get("knee"), sorted(knee.evidence.get("candidates") or [])
-        between = f"{sizes[0]} to {sizes[-1]}: not decided" if len(sizes) > 1 else "not decided"
-        word, then = f"batch {batch if batch is not None else between}", whole(knee.next, run)
+        between = f"batch {sizes[0]} to {sizes[-1]}: not decided" if len(sizes) > 1 else "undecided"
+        word, then = between if batch is None else f"batch {batch}", whole(knee.next, run)
         tone = "noisy" if batch is None else run.trust
         sentence = knee.sentence.removeprefix(f"{word} is ")
         return doc.Headline(word=word, tone=tone, sentence=sentence, next=[then] if then else commands)
