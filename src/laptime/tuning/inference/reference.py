@@ -15,7 +15,7 @@ from laptime.backends import onnxruntime as backend
 from laptime.backends._onnx import inputs as of_files
 from laptime.backends._onnx.model import FileModel
 from laptime.backends.torch import place
-from laptime.backends.torch.tensors import arrays
+from laptime.backends.torch.tensors import arrays, tensors
 from laptime.kit import system_files
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import Array, Run
@@ -179,7 +179,7 @@ def _tables(module: Any, tensor: torch.Tensor) -> list[int]:
 
 def _of_weights(module: Any) -> set[str]:
     """`denormals` where so many weights are below float32's normal range that a call is slow on them."""
-    floats = [each for each in module.state_dict().values() if each.is_floating_point()]
+    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
     elements = sum(each.numel() for each in floats)
     denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
     return {"denormals"} if denormal > MATTERS * elements else set()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.backends._onnx.exporting import traced_program
+from laptime.backends.torch.tensors import tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
@@ -145,7 +146,7 @@ def _export(draft: Draft, folder: Path) -> None:
     takes = program.model.graph.inputs
     if len(takes) != len(draft.inputs):
         raise Refused(f"{len(draft.inputs)} tensors go in, the exported model takes {len(takes)}")
-    held = sum(t.numel() * t.element_size() for t in draft.module.state_dict().values())
+    held = sum(t.numel() * t.element_size() for t in tensors(draft.module.state_dict()))
     program.save(str(folder / "model.onnx"), external_data=held > _LARGE)
 
 

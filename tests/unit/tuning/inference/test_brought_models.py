@@ -1,0 +1,58 @@
+"""Models that people bring are taken, or refused in a sentence; see `benchmarks/brought_models.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from laptime.kit.errors import UserCodeError
+from laptime.tuning.inference.survey import survey
+
+pytestmark = pytest.mark.torch
+MODELS = Path(__file__).resolve().parents[4] / "benchmarks" / "_brought_models.py"
+NESTED = "its outputs are neither a tensor nor a flat tuple or dict of tensors"
+
+
+def surveyed(function: str, folder: Path, file: Path = MODELS) -> str:
+    """Why it is refused; "" if it is not."""
+    paths = {name: str(folder / f"{name}.npz") for name in ("calls", "calibration")}
+    refused: str = survey(target=f"{file}:{function}", batch=0, samples="", **paths)["refused"]
+    return refused
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["quantised", "scripted", "boxes_above_a_score", "complex_outputs", "in_bfloat16", "mixture_of_experts"],
+)
+def test_unusual_models_are_taken(function: str, tmp_path: Path) -> None:
+    assert surveyed(function, tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("language_model_with_cache", NESTED),
+        ("random_outputs", "the reference's outputs are others each time"),
+    ],
+)
+def test_others_are_refused_in_a_sentence(function: str, why: str, tmp_path: Path) -> None:
+    assert surveyed(function, tmp_path).startswith(why)
+
+
+def test_a_list_of_images_reaches_the_model_as_a_list(tmp_path: Path) -> None:
+    """It was called with the only tensor in it, and said so in a traceback."""
+    pytest.importorskip("torchvision")
+    assert surveyed("detector_of_torchvision", tmp_path) == NESTED
+
+
+def test_a_model_that_fails_says_which_inputs_it_was_called_with(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\n\ndef build():\n    return torch.nn.Linear(3, 2), torch.ones(4, 5)\n"
+    )
+    with pytest.raises(UserCodeError) as raised:
+        surveyed("build", tmp_path, tmp_path / "model.py")
+    assert raised.value.what.endswith("model.py:build does not run as it is")
+    assert raised.value.why.startswith("inputs float32[4, 5]: RuntimeError: ")
