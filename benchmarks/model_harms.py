@@ -5,7 +5,7 @@ change, takes the place of a folder: the same calls are made of it, and the same
 harm may pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change may fail. A
 harm that shows in nothing that a user may call the model with is not counted.
 
-    python benchmarks/model_harms.py --json recorded/model_harms.json
+    python benchmarks/model_harms.py --json recorded/model_harms.json     # goes on behind what is there
     python benchmarks/model_harms.py --kinds text,decoder --harms "mask"
 """
 
@@ -42,6 +42,10 @@ OUT_OF_REACH = {
     "weights in float16": "errors below 5e-5 of the outputs, as where a model dampens those of its weights",
 }
 """Harms that may pass, with the line of docs/gates.md that says so."""
+
+
+MANY, FEW = 300, 20
+"""Calls after the recorded ones: of harms that come late, as a session makes them; of others, fewer."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def shows(kind: str, change: Change) -> bool:
     first = arm_process.inputs_in(surveyed(kind).calls)[0]
     gaps = [each.unsqueeze(-1).repeat(*[1] * each.ndim, 2)[..., 0] for each in first]
     with torch.no_grad():
-        for given in (first, gaps, *models.witnesses(kind), *[first] * 1200):
+        for given in (first, gaps, *models.witnesses(kind), *[first] * 4 * arm_process.CALLS):
             right = module(*given)
             before = [each.clone() for each in given]
             try:
@@ -753,19 +757,22 @@ SOUND: dict[str, Change] = {
 def main(asked: Namespace, figures: Figures) -> int:
     """Print both tables; 1 when a harm passed that should not, or a sound change failed."""
     kinds = asked.kinds.split(",")
-    rows: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = figures.again("answers", {})
     for name, change in {**HARMS, **SOUND}.items():
         of = [each for each in change.kinds or models.KINDS if each in kinds]
         for kind in of if asked.harms in name else ():
+            if kind in rows.get(name, {}):
+                continue
+            arm_process.CALLS = MANY if "call" in name or "threads" in name else FEW
             told = gate(kind, change)
             word = told.word
             if name in HARMS and word == "passed" and not shows(kind, change):
                 word = "shows in nothing"
             first = next((each.name for each in told.checks if str(each.outcome) == "broken"), "")
             rows.setdefault(name, {})[kind] = f"{word}: {first}" if first else word
+            figures.keep()
             if asked.verbose:
                 print(f"{name}, {kind}: {word}: {told.reason}", flush=True)
-    figures["answers"] = rows
     return int(not shown(rows))
 
 
