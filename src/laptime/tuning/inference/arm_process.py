@@ -176,8 +176,7 @@ def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = T
         counts.append(len(made))
         kept = kept or [(output, made)]
     overwritten = any(not all(map(_equal, leaves(output), made)) for output, made in kept)
-    ran = isinstance(counts[0], int)
-    again = arrays(model(*map(_copied, calls[0]))) if ran else []
+    again = arrays(model(*map(_copied, calls[0]))) if (ran := isinstance(counts[0], int)) else []
     first = [held[f"0_{place}"] for place in range(len(again))]
     repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
     about["laid"] = not ran or all(map(_alike, leaves(model(*map(_strided, calls[0]))), first))
