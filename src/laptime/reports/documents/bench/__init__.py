@@ -165,7 +165,7 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
         doc.Notice(
             level={"warn": "warning", "fail": "failed"}.get(first.outcome, first.outcome),
             text=reasons.said(group, run),
-            next=first.next if first.next != command else "",
+            next=whole(first.next, run) if first.next != command else "",
         )
         for group in groups
         if (first := group[0]).name not in failed
