@@ -16,6 +16,7 @@ import numpy as np
 from laptime.analysis.summary import headline
 from laptime.kit.clock import moment
 from laptime.records.run import Run
+from laptime.records.series import SHORTEST
 
 FEWEST_DF = 4
 """Degrees of freedom that are enough to know the spread: five runs of one program, or three of two."""
@@ -53,9 +54,9 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
         program = tuple(sorted((subject.target, subject.sha256 or "") for subject in run.subjects))
         for case in run.cases:
             stat = headline(case, run.constants)
-            if stat is not None and stat.value and not case.details.in_process:
+            if stat is not None and (stat.value or 0.0) > SHORTEST and not case.details.in_process:
                 group = groups.setdefault((case.key, stat.tag, program), [])
-                group.append((moment(run.started), math.log(stat.value)))
+                group.append((moment(run.started), math.log(stat.value or SHORTEST)))
     repeated = [group for group in groups.values() if len(group) > 1]
     df = sum(len(group) - 1 for group in repeated)
     times = [time for group in repeated for time, _ in group]

@@ -18,7 +18,7 @@ from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.quantiles import median
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
-from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, Label, Regime, Series
+from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, SHORTEST, Label, Regime, Series
 
 FEWEST_ROUNDS = 3
 DECISION_LEVEL = 0.99
@@ -58,8 +58,9 @@ def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], floa
     starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]
     blocks = np.split(values, starts[1:])
     return {
-        (int(process[at]), int(rounds[at])): math.log(median(block))
+        (int(process[at]), int(rounds[at])): math.log(level)
         for at, block in zip(starts, blocks, strict=True)
+        if (level := median(block)) > SHORTEST
     }
 
 

@@ -27,7 +27,7 @@ from laptime.edges.perfzero.schema import REPORT_VARIABLE
 
 
 class Benchmark:
-    """What a benchmark class inherits from."""
+    """The base class of benchmarks."""
 
     def report_benchmark(
         self,

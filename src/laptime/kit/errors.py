@@ -21,7 +21,7 @@ from laptime.kit.text import closest
 
 
 class ExitCode(IntEnum):
-    """What a script that calls laptime can tell from the exit status alone."""
+    """The answer for a script, by the exit status alone."""
 
     OK = 0
     NO = 1  # the answer is no: a regression, a failed gate

@@ -175,7 +175,7 @@ def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def bodies(name: str) -> list[str]:
-    """What the file has, as one body; of JSON lines (.jsonl) each is one.
+    """The content of the file as one body; of JSON lines (.jsonl) each is one.
 
     Raises:
         UsageError: it cannot be read.
@@ -202,7 +202,7 @@ def _read(name: str, example: str) -> str:
 
 
 def run_name(name: str) -> str:
-    """What a stored run may be called.
+    """A name that a stored run may have.
 
     Raises:
         UsageError: the name already means a run.

@@ -21,7 +21,7 @@ from laptime.process.peer import Gone, Peer, Silent
 
 
 def call(function: str, arguments: dict[str, Any], *, timeout: float, python: str = "") -> Any:
-    """What `module:function` returns for these keyword arguments.
+    """The result of `module:function` for these keyword arguments.
 
     Args:
         timeout: seconds.

@@ -84,7 +84,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
 
 
 def git(*arguments: str, what: str, advice: str = "", timeout: float | None = None) -> str:
-    """What git says; no shell, no hooks, no questions for a password.
+    """The output of git; no shell, no hooks, no questions for a password.
 
     Args:
         what: the error if git fails; the last line that git wrote says why.

@@ -113,6 +113,7 @@ class WorkerProcess:
         self._peer = Peer.start(
             [python, "-m", "laptime.launch.worker"],
             cpus=cpus,
+            marked=True,
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
         )

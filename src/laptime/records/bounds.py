@@ -14,7 +14,7 @@ time belongs to operators whose work nobody could count, or the ceilings are not
 
 
 class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What bounds the operators of one class.
+    """The bound of the operators of one class.
 
     Attributes:
         kind: the class. operators: calls of operators in a call of the model.

@@ -106,7 +106,7 @@ def conclusion(verdicts: Sequence[Verdict]) -> Judgement:
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
-    """What the conclusion says to a script."""
+    """The exit code of a conclusion."""
     codes = {"kept": ExitCode.OK, "broken": ExitCode.NO, "undecided": ExitCode.UNDECIDED}
     return codes[conclusion(verdicts)]
 

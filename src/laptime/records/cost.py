@@ -140,7 +140,7 @@ Unit = Literal["call", "item", "sample", "step", "request", "token"]
 
 
 class Training(Struct, frozen=True, kw_only=True):
-    """What a training costs. `ci95`: 95 % interval of `usd`. `hours`: of all epochs together."""
+    """The cost of a training. `ci95`: 95 % interval of `usd`. `hours`: of all epochs together."""
 
     samples: float
     epochs: float
@@ -156,7 +156,7 @@ class Training(Struct, frozen=True, kw_only=True):
 
 
 class Monthly(Struct, frozen=True, kw_only=True):
-    """What serving a given rate costs for a month of 730 hours.
+    """The cost of serving a given rate for a month of 730 hours.
 
     Attributes:
         rate: units per second that come.
@@ -211,7 +211,7 @@ class Speed(Struct, frozen=True, kw_only=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """What one speed costs on the machine that it was measured on.
+    """The cost of one speed on the machine that it was measured on.
 
     Attributes:
         machine: name of the machine. usd_per_hour: of it, or of the `share` of it that was used.

@@ -32,7 +32,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KnownInputs(Struct, frozen=True, omit_defaults=True):
-    """What a call gets.
+    """The inputs of a call.
 
     Attributes:
         shapes: in words. origin: given, known, guessed or none. batch_is: how the batch is known.
@@ -63,7 +63,7 @@ class LanguageModel(Struct, frozen=True, omit_defaults=True):
 
 
 class KnownModel(Struct, frozen=True, omit_defaults=True):
-    """What is known of a model.
+    """Facts about a model.
 
     Attributes:
         dtypes: numbers of tensors. sha256: of its file. is_file: nothing but the file makes the model.
@@ -85,7 +85,7 @@ class LeastWork(Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(Struct, frozen=True, omit_defaults=True):
-    """What was counted as work.
+    """Work as it was counted.
 
     Attributes:
         counter: what counted. counted: FLOPs by operator. least: None where the counter does not tell.
@@ -158,7 +158,7 @@ class EnergyUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Peak(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the device can do, in FLOP/s.
+    """The peak of the device, in FLOP/s.
 
     Attributes:
         flops: measured. limit: on paper. source: of which of them a share is told.

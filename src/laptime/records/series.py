@@ -110,6 +110,10 @@ EXCLUDED = DISTURBED | UNSETTLED
 """Labels whose samples a headline does not use, while enough others are there."""
 
 
+SHORTEST = 1e-12
+"""Seconds; a time below stands for a clock too coarse to see it, and has no logarithm worth comparing."""
+
+
 class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Samples of one metric in one case.
 

@@ -37,6 +37,7 @@ from laptime.records.requests import (
     Requests,
 )
 from laptime.records.run import SCHEMA, Run
+from laptime.records.series import SHORTEST
 
 Record = TypeVar("Record")
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -94,13 +95,13 @@ def current(run: Run, version: int) -> Run:
     for case in run.cases:
         for series in case.series:
             if series.metric.tag == "latency" and series.samples and not _are_times(series.samples):
-                raise ValueError(f"a latency of {case.key} is not between 1 ps and a million years")
+                raise ValueError(f"a latency of {case.key} lies outside of 1 ps to a million years")
     return run if version >= CURRENT else with_rows(run)
 
 
 def _are_times(samples: list[float]) -> bool:
-    """Whether each is longer than anything takes, and all shorter than a million years. NaN is neither."""
-    return min(samples) > 1e-12 and sum(samples) < 3e13
+    """Whether none is negative, one is above 1 ps, and all are below a million years; NaN is neither."""
+    return min(samples) >= 0 and max(samples) > SHORTEST and sum(samples) < 3e13
 
 
 def version_of(head: Head, path: Path) -> int:

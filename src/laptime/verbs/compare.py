@@ -18,7 +18,7 @@ from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.environment import differences
 from laptime.records.run import Run
-from laptime.records.series import COMPARISON_ORDER, Series
+from laptime.records.series import COMPARISON_ORDER, SHORTEST, Series
 from laptime.verbs.bench.postprocess import without_invalid_winner
 
 BETWEEN_RUNS = 0.02
@@ -120,7 +120,7 @@ def _keys(run: Run) -> str:
 def _compare(baseline: Case, candidate: Case, *, between: Spread) -> Comparison | None:
     for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
-        if left is not None and right is not None and left.samples and right.samples:
+        if left is not None and right is not None and _has_level(left) and _has_level(right):
             return _apart(baseline, candidate, left, right, between=between)
     return None
 
@@ -137,11 +137,15 @@ def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, betw
     return structs.replace(comparison, sentence=f"{comparison.sentence}; {hint}")
 
 
+def _has_level(series: Series) -> bool:
+    return bool(series.samples) and quantile(select(series).values, 0.5) > SHORTEST
+
+
 def _level(series: Series) -> tuple[float, float]:
     """Log median and its variance, from the 95 % interval of the median."""
-    values = select(series).values
+    values = select(series).values.clip(SHORTEST)
     ci95 = quantile_interval(series, 0.5)
     middle = math.log(quantile(values, 0.5))
     if ci95 is None:
         return middle, (math.log(max(values) / min(values)) if len(values) > 1 else 1.0) ** 2
-    return middle, ((math.log(ci95[1]) - math.log(ci95[0])) / 2 / 1.96) ** 2
+    return middle, ((math.log(ci95[1]) - math.log(max(ci95[0], SHORTEST))) / 2 / 1.96) ** 2

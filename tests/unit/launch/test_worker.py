@@ -225,17 +225,18 @@ def test_a_memory_limit_ends_a_call_and_not_the_machine(worker: Open) -> None:
     assert own.alive
 
 
+@pytest.mark.parametrize("own_session", [False, True])
 def test_what_a_model_started_ends_with_its_worker(
-    worker: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_session: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     target = _file(
         tmp_path,
-        """
+        f"""
         import pathlib, subprocess
 
         def make():
-            child = subprocess.Popen(["sleep", "60"])
+            child = subprocess.Popen(["sleep", "60"], start_new_session={own_session})
             pathlib.Path("pid").write_text(str(child.pid))
             return (lambda: None), None
         """,

@@ -151,7 +151,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
     path.write_bytes(gzip.compress(b" " * (3 << 20)))
     with pytest.raises(UsageError, match="is damaged") as caught:
         files.read(path)
-    assert caught.value.why == "it unpacks to more than 1 MiB"
+    assert caught.value.why == "it holds more than 1 MiB"
 
 
 @pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"x" * 5000)[:-20], gzip.compress(b"{")])

@@ -1,4 +1,4 @@
-"""What every command runs in: errors become three lines on stderr and an exit code.
+"""The boundary of every command: errors become three lines on stderr and an exit code.
 
 stdout carries the result and nothing else; everything said here goes to stderr.
 """

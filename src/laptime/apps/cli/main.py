@@ -66,7 +66,7 @@ class Commands(click.Group):
 
 
 def summary(room: str, word: str) -> str:
-    """What a command does: the first line of its file's docstring."""
+    """The purpose of a command: the first line of its file's docstring."""
     file = files(registry.ROOMS[room]) / f"{word.replace('-', '_')}.py"
     if not file.is_file():
         return "(from another package)"

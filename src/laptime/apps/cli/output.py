@@ -192,7 +192,7 @@ def say_failures(run: Run, voice: Voice) -> None:
 
 
 def exit_code(run: Run) -> ExitCode:
-    """What the run says to a script: interrupted, code that failed, numbers that mean nothing, or fine."""
+    """The exit code of a run: interrupted, code that failed, numbers that mean nothing, or fine."""
     if run.status == "interrupted":
         return ExitCode.INTERRUPTED
     kinds = {case.failure.kind for case in run.cases if case.status == "failed" and case.failure}
@@ -206,7 +206,7 @@ def exit_code(run: Run) -> ExitCode:
 
 
 def session_code(run: Run) -> ExitCode:
-    """What a session of `tune` says to a script, as in `analysis.tuned`; a program that failed goes first."""
+    """The exit code of a session of `tune`, as in `analysis.tuned`; a program that failed goes first."""
     from laptime.analysis import tuned  # numpy, which `laptime --help` can do without
 
     if run.status == "failed" or run.tuning is None:

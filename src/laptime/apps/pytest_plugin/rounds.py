@@ -24,7 +24,7 @@ from laptime.verbs.public_run import Run
 
 
 class Plan(NamedTuple):
-    """What one round is."""
+    """The plan of one round."""
 
     target: Callable[..., Any]
     args: tuple[Any, ...]

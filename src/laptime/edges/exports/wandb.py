@@ -42,7 +42,7 @@ class _Offline:
         self._runs[record.name].log({point.tag: point.value for point in record.points}, step=record.step)
 
     def close(self) -> str:
-        """What sends them."""
+        """The sender."""
         folders = []
         for run in self._runs.values():
             folders.append(str(Path(run.dir).parent))

@@ -121,7 +121,7 @@ def cpu_percent(case: Case) -> list[tuple[float, float]]:
 
 
 def _more(run: Run, case: Case) -> dict[str, Any]:
-    """What PerfZero has no place for."""
+    """Facts that PerfZero has no field for."""
     curve, memory = cpu_percent(case), case.find("evidence/process/memory")
     looks = list(zip(memory.at, memory.samples, strict=False)) if memory else []
     return {

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -42,7 +43,7 @@ def run(
 ) -> Run:
     """A complete run. The same content gives the same id, so that a second import adds nothing."""
     moment = started.astimezone(UTC)
-    mark = hashlib.sha256(repr((tool, name, [(case.key, case.series) for case in cases])).encode())
+    mark = hashlib.sha256(msgspec.json.encode([tool, name, [(case.key, case.series) for case in cases]]))
     return Run(
         id=f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03d}-{mark.hexdigest()[:6]}",
         verb="import",
@@ -147,7 +148,7 @@ def environment(
     git: dict[str, Any] | None = None,
     **names: object,
 ) -> Environment:
-    """What a tool wrote down about the machine; what it left out is empty, or 0. names: host, os, python,
+    """The machine as a tool wrote it down; fields that it left out are empty, or 0. names: host, os, python,
     cpu."""
     number = _whole(cpus)
     texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}

@@ -1,4 +1,4 @@
-"""What PerfZero's command line can ask for, checked before anything runs.
+"""Options of PerfZero's command line, checked before anything runs.
 
 Methods are `pkg.mod.Class.method`, `pkg.mod.Class:method` or `pkg.mod.Class.filter:REGEX`. Names of flags and
 their defaults are PerfZero's. What needs Google's cloud is ignored if nothing is lost by that, and refused if

@@ -1,4 +1,4 @@
-"""What must be there before the first benchmark: data files, repositories, import paths, methods."""
+"""Preparation before the first benchmark: data files, repositories, import paths, methods."""
 
 from __future__ import annotations
 

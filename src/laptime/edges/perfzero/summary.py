@@ -29,7 +29,7 @@ CURVE = "process_info.log"
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What is the same for all methods of a run.
+    """Facts that all methods of a run share.
 
     Attributes:
         python_path: folders for the benchmarks' sys.path, absolute.

@@ -131,7 +131,7 @@ def _notes(last: Outcome) -> Iterator[Check]:
 
 
 class Disturbance(NamedTuple):
-    """What hit a trial.
+    """Disturbances of a trial.
 
     Attributes:
         label: its causes; NONE where nothing is known of any.

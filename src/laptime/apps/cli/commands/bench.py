@@ -31,7 +31,7 @@ same_option = click.option(
 def requested(
     context: click.Context, targets: Sequence[str], given: dict[str, Any], same: str | None = None
 ) -> BenchRequest:
-    """What the line asks to be measured.
+    """The request that the line makes.
 
     Args:
         same: architectures; their targets, and the backends that can run them, are added.

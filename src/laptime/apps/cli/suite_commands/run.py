@@ -109,7 +109,7 @@ def _carried_out(
 
 
 def exit_code(run: Run) -> ExitCode:
-    """What a suite says to a script: a broken budget is the answer no, whatever else there was."""
+    """The exit code of a suite: a broken budget is the answer no, whatever else there was."""
     code = output.exit_code(run)
     words = {verdict.word for verdict in run.verdicts}
     if code in (ExitCode.INTERRUPTED, ExitCode.BUG):
