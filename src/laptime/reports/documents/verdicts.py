@@ -10,6 +10,7 @@ from laptime.records.quantity import WORST_FIRST
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.document import Failure, TestCase
 
 _ANSWERS: dict[str, tuple[str, doc.Tone]] = {
@@ -29,8 +30,9 @@ def is_asked(run: Run) -> bool:
 def answered(made: doc.Document, run: Run) -> doc.Document:
     """A report that begins with the answer; whether to trust the numbers is the second line."""
     is_suite = run.verb == "suite"
-    asked = doc.Notices(rows=[_notice(each) for each in _sorted(run.verdicts)])
-    bad = doc.Notices(rows=[_notice(each) for each in _sorted(run.verdicts) if each.word != "kept"])
+    verdicts = sorted(run.verdicts, key=lambda verdict: WORST_FIRST.index(verdict.word))
+    asked = doc.Notices(rows=[_notice(verdict) for verdict in verdicts])
+    bad = doc.Notices(rows=[_notice(verdict) for verdict in verdicts if verdict.word != "kept"])
     notes = [
         doc.Notice(level="note", text=each.sentence)
         for each in run.findings
@@ -57,10 +59,6 @@ def headline(run: Run) -> doc.Headline:
     return doc.Headline(word=word, tone=tone, sentence="; ".join(failures + said))
 
 
-def _sorted(verdicts: list[Verdict]) -> list[Verdict]:
-    return sorted(verdicts, key=lambda each: WORST_FIRST.index(each.word))
-
-
 def _notice(verdict: Verdict) -> doc.Notice:
     text = f"{verdict.case}: {verdict.metric}: {verdict.sentence}"
     return doc.Notice(level=verdict.word, text=text, next=verdict.next)
@@ -85,7 +83,7 @@ def test_case(check: Check, group: str) -> TestCase:
         outcome="error" if check.outcome == "fail" else "passed",
         kind=check.outcome,
         sentence=check.sentence,
-        next=check.next,
+        next=whole(check.next),
     )
 
 

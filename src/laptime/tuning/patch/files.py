@@ -242,6 +242,11 @@ class File(Text):
                 raise CannotEdit(f"{self.shown} is written in a way that libcst does not keep")
         return self._tree
 
+    def indents(self, offset: int) -> tuple[str, str]:
+        """Indentation of the line of an offset, and what a block below adds to it: a tab behind tabs."""
+        indent = self.indentation(offset)
+        return indent, "\t" if indent.startswith("\t") else self.tree.module.default_indent
+
 
 def root_of(main: Path) -> Path:
     """Of the git repository that the script is in; the current folder; the script's folder."""

@@ -220,7 +220,7 @@ def _split(file: File, call: cst.Call, header: str) -> Mark:
         raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
     taken = tree.names(scope_of(tree, call))
     name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
-    indent, unit = file.indentation(tree.start(tree.statement(call))), tree.module.default_indent
+    indent, unit = file.indents(tree.start(tree.statement(call)))
     lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
     return statements.move_out(file, loss, name, lead, file.newline)
 

@@ -159,7 +159,7 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
     """`header` above statements of one block, and these one step further in. Strings stay what they are."""
     tree = file.tree
     start = file.line_start(tree.first_line(first))
-    indent, unit = file.indentation(tree.first_line(first)), tree.module.default_indent
+    indent, unit = file.indents(tree.first_line(first))
     end = tree.end(last)
     strings = tree.strings()
     starts = [start, *(newline.end() for newline in NEWLINE.finditer(file.text, start, end))]

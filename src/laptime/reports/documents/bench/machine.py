@@ -10,6 +10,7 @@ import msgspec
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports.commands import whole
 from laptime.reports.document import Cell, Facts, Folded, Section, Table
 from laptime.reports.fields import Field, listed
 
@@ -78,7 +79,7 @@ def _checks(run: Run) -> Table:
         Field("case", lambda each: each[0]),
         Field("what it says", lambda each: each[1].sentence),
     ]
-    notes = lambda each: {"notes": [f"next: {each[1].next}"] if each[1].next else []}  # noqa: E731
+    notes = lambda each: {"notes": [f"next: {whole(each[1].next)}"] if each[1].next else []}  # noqa: E731
     return listed("check-row", fields, every, row=notes, notes_title="next")
 
 
