@@ -1,4 +1,4 @@
-"""No profile, however strange, makes a rule raise, promise more than the step, or name what is not there."""
+"""No profile, however strange, makes a rule raise, promise more than a loop takes, or name what is not."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fixtures import diagnosed
 from laptime import rules
 from laptime.kit.registry import load, names
 from laptime.records.profile import Profile
+from laptime.rules._reading import turn
 
 WORDS = [
     "",
@@ -100,14 +101,13 @@ SLOWLY = settings(max_examples=60, deadline=None, suppress_health_check=list(Hea
 @SLOWLY
 @given(PROFILES)
 def test_rules_stand_any_profile(profile: Profile) -> None:
-    step = profile.overview.step_ns * 1e-9
     for name in names("rules"):
         found = load("rules", name).rule(profile)
         if found is None:
             continue
         assert found.gain is None or found.gain <= diagnosed.measured(found) * (1 + 1e-9)
         assert found.sentence
-        assert found.gain is None or 0.0 <= found.gain <= step
+        assert found.gain is None or 0.0 <= found.gain <= turn(profile) * (1 + 1e-9)
         assert found.severity != "problem" or profile.overview.steps >= 2
         msgspec.json.encode(found)
 
