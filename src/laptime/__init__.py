@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 from laptime.kit import __version__ as __version__
@@ -29,6 +31,17 @@ _PUBLIC = {
 """Where each public name is, `MODULE:NAME` under another name; `__init__.pyi` has their types."""
 
 __all__ = sorted(_PUBLIC)
+
+
+class _Package(ModuleType):
+    """A room with a public name does not hide it: `laptime.trace` stays the function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -205,7 +205,9 @@ def test_every_number_of_a_cost_lies_in_its_interval(
 )
 def test_whatever_was_sampled(seconds: list[float], batch: int, regime: str) -> None:
     case = runs.case(runs.timings(0.01), axes={"batch": batch, "device": "cpu"})
-    series = msgspec.structs.replace(case.series[0], samples=seconds, at=[], calls=[], label=[], process=[])
+    series = msgspec.structs.replace(
+        case.series[0], samples=seconds, at=[], calls=[], label=[], round=[], process=[]
+    )
     series = msgspec.structs.replace(series, regime=regime)
     check_run(runs.run(msgspec.structs.replace(case, series=[series])), ("json", "text"))
 

@@ -102,7 +102,7 @@ CASES = [
     ("load", "--arrivals x", "--arrivals poisson"),
     ("load", "--model gpt", "language models"),
     ("cost", "--slo soon", "'soon'"),
-    ("cost", "--machine a --machine b", "2 machines for 1 runs"),
+    ("cost", "--machine a --machine b", "2 machines for 1 run"),
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import resource
 import signal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -318,5 +319,7 @@ def test_what_the_shell_has_python_has_too() -> None:
     assert {"bench", "compare", "cost", "doctor", "history", "load", "open_run", "trace", "tune"} <= set(
         dir(laptime)
     )
+    import_module("laptime.trace.intervals")  # the room is no longer what the name means
+    assert callable(laptime.trace)
     (cost,) = [laptime.cost([runs.trusted()], laptime.CostRequest(usd_per_hour=1.0))]
     assert cost.lines[0].usd_per_million > 0

@@ -346,7 +346,7 @@ def test_levels_of_load_cost_what_they_answered_and_the_promise_picks_among_them
     assert "p90 latency 20" in kept.excluded[0].reason
     with pytest.raises(NoCost) as caught:
         ask(made, slo="latency=1ms@p90")
-    assert "laptime load" in caught.value.next
+    assert "--rate 5,10,20" in caught.value.next
 
 
 def test_a_level_whose_queue_grows_keeps_no_promise_and_is_at_saturation() -> None:

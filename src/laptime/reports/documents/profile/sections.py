@@ -235,12 +235,8 @@ def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
 
 def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
     """One finding of a run; the gain is an upper bound per step."""
-    gain, whole = finding.gain or 0.0, reading.turn(profile) / reading.slowdown(profile)
-    of = (
-        "the loop"
-        if whole * (1 - reading.WORTH) > reading.step(profile) / reading.slowdown(profile)
-        else "a step"
-    )
+    gain, whole = finding.gain or 0.0, reading.turn(profile)
+    of = "the loop" if whole * (1 - reading.WORTH) > reading.step(profile) else "a step"
     return Advice(
         severity=finding.severity,
         sentence=finding.sentence,
