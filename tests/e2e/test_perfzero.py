@@ -390,7 +390,7 @@ def test_benchmarks_of_a_cloned_repository_with_fetched_data(
 def test_ctrl_c_keeps_what_was_run_and_leaves_no_process(work: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "laptime", "suite", "perfzero", methods("pass", "hang")],
-        cwd=work, env={k: v for k, v in os.environ.items() if k != "LAPTIME_HOME"},
+        cwd=work, env={k: v for k, v in os.environ.items() if k != "LAPTIME_HOME"} | {"COLUMNS": "120"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     for _ in range(600):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -79,7 +80,7 @@ environments = st.builds(
     python=words,
     cpu=words,
     vcpus=st.integers(1, 512),
-    usable_cpus=finite,
+    usable_cpus=st.floats(0, 1e6),
     memory=st.integers(0, 2**50),
     turbo=st.none() | st.booleans(),
     knobs=st.dictionaries(words, values, max_size=2),
@@ -98,7 +99,7 @@ comparisons = st.builds(
 runs = st.builds(
     Run,
     id=st.just("20260801-142501-337-9f3a1c"),
-    started=words,
+    started=st.datetimes().map(datetime.isoformat),
     laptime=words,
     name=words,
     status=st.sampled_from(["complete", "interrupted", "failed"]),
