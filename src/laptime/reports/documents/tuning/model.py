@@ -94,7 +94,7 @@ def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
 
     processes = [np.array(seconds) for seconds in each[1].samples]
     samples = np.concatenate(processes) if processes else np.array([])
-    value, ends = quantile(samples, q), shifting_level.interval(samples, q)
+    value, ends = (quantile(samples, q), shifting_level.interval(samples, q)) if len(samples) else (0.0, None)
     if len(processes) >= _PROCESSES and all((1 - q) * len(seconds) >= _BEYOND for seconds in processes):
         effect = from_pairs([math.log(quantile(seconds, q)) for seconds in processes])
         value, ends = math.exp(effect.mean), (math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025)))
