@@ -84,7 +84,7 @@ def _measured(
     if not file.exists():
         lines = [line for line in text.splitlines() if line.strip()] or ["it wrote nothing"]
         raise UserCodeError(
-            f"the tests at {name} measured nothing", why=lines[-1], next="git stash   shows whether"
+            f"the tests at {name} measured nothing", why=lines[-1], next=f"run these tests at {name} alone"
         )
     return msgspec.json.decode(file.read_bytes(), type=Run)
 
