@@ -21,7 +21,7 @@ from laptime.experiment.turns import FEWEST_ROUNDS, Turns, logs, middle, scale, 
 from laptime.records.tuning import Speedup
 
 FEWEST = 4
-"""Pairs of fresh processes, unless the time is short."""
+"""Pairs of fresh processes that a session keeps time for."""
 LEAST = 3
 """The fewest that give an interval: if they do not fit, none is begun."""
 NARROW = 0.01
@@ -75,8 +75,8 @@ def measured_pairs(
 
     Args:
         visit: measures the pair of this number, by about this second of the session.
-        most: pairs. until: second of the session at which all pairs but the fewest have to be over.
-        end: second at which all of them have to be over. expected: seconds of a short pair, until one was
+        most: pairs. until: second of the session at which they have to be over, if the fewest fit before it.
+        end: second at which the fewest have to be over. expected: seconds of a short pair, until one was
             measured. is_decided: whether nothing but the interval is open.
     """
     pairs: list[Pair] = []
@@ -87,7 +87,8 @@ def measured_pairs(
         more = max(1, LEAST - len(pairs))  # fewer have no interval
         if now + more * seconds > (until if len(pairs) >= FEWEST else end):
             return
-        pairs.append(visit(len(pairs), _over_by(pairs, now, until, end, most)))
+        over = until if now + max(1, FEWEST - len(pairs)) * seconds <= until else end
+        pairs.append(visit(len(pairs), _over_by(pairs, now, over, most)))
         yield pairs
         if len(pairs) >= SURE and is_decided() and _effect(ratios(pairs)).reach(0.025) < NARROW:
             return
@@ -101,7 +102,7 @@ def _shortest(pairs: Sequence[Pair], average: float) -> float:
     return fmean(each.start + FEWEST_ROUNDS * each.each for each in turns)
 
 
-def _over_by(pairs: Sequence[Pair], now: float, until: float, end: float, most: int) -> float:
+def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
     """Second by which the next pair should be over: that of the plan with the narrowest interval."""
     done = len(pairs)
     turns = [each.turns for each in pairs if each.turns]
@@ -110,17 +111,14 @@ def _over_by(pairs: Sequence[Pair], now: float, until: float, end: float, most: 
     start, each = fmean(one.start for one in turns), fmean(one.each for one in turns)
     within = scale([logs(one.rounds) for one in turns]) ** 2
 
-    def share(number: int) -> float:
-        return ((end if number <= FEWEST else until) - now) / (number - done)
-
     def reach(number: int) -> float:
-        rounds = (share(number) - start) / max(each, 1e-9)
+        rounds = ((end - now) / (number - done) - start) / max(each, 1e-9)
         if rounds < FEWEST_ROUNDS:
             return math.inf
         of_pair = BETWEEN_PROCESSES**2 + within / min(rounds, wanted(within, start, each))
         return t_quantile((1 + DECISION_LEVEL) / 2, number - 1) * math.sqrt(of_pair / number)
 
-    return now + share(min(range(max(LEAST, done + 1), most + 1), key=reach))
+    return now + (end - now) / (min(range(max(LEAST, done + 1), most + 1), key=reach) - done)
 
 
 def ratios(pairs: Sequence[Pair]) -> list[float]:

@@ -68,7 +68,7 @@ def read(path: Path) -> RecipeFile:
         raise UsageError(
             f"the recipe {path} cannot be read",
             why=error.strerror or str(error),
-            next="tune the script again: that writes its recipe beside it",
+            next="laptime tune SCRIPT --patch FILE writes a recipe beside the patch",
         ) from error
     try:
         file = msgspec.json.decode(data, type=RecipeFile)

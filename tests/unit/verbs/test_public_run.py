@@ -42,7 +42,7 @@ def test_of_many_cases_it_says_the_verdict_and_where_the_rest_is() -> None:
     many = laptime.Run.of(run(*(case(timings(0.01 * at), axes={"batch": at}) for at in range(1, 9))))
     *_, last = repr(many).splitlines()
     assert len(repr(many).splitlines()) == 5
-    assert last == f"{many.trust}; 7 more lines: run.report('run.txt')"
+    assert last == f"{many.trust}; 9 more lines: run.report('run.txt')"
 
 
 def test_comparisons_are_a_line_each() -> None:

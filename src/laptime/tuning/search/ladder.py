@@ -168,13 +168,17 @@ def _crowded(state: SearchState) -> bool:
     return now > until / 2 and now + needed + together > until
 
 
+def _affordable(state: SearchState, candidate: Candidate) -> tuple[int, ...]:
+    """The looks of a race of this candidate that may take all the time that is left."""
+    left = (state.try_until - state.evaluator.elapsed()) / 2
+    return state.settings.looks or looks_for(candidate.cost, candidate.start, left, noise=state.noise)
+
+
 def _detectable(state: SearchState, candidate: Candidate | None = None) -> float:
     """Smallest share that a usual race shows; of a candidate a longer one, where there is time for it."""
     looks = state.settings.looks or LONGEST
-    if candidate is not None and not state.settings.looks:
-        left = (state.try_until - state.evaluator.elapsed()) / 2
-        affordable = looks_for(candidate.cost, candidate.start, left, noise=state.noise)
-        looks = max(looks, affordable, key=lambda one: one[-1])
+    if candidate is not None:
+        looks = max(looks, _affordable(state, candidate), key=lambda one: one[-1])
     return ranking.detectable(state.noise, looks[-1], FAST_ALPHA / len(looks), state.margin)
 
 
@@ -234,7 +238,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
 
 
 def _open(state: SearchState, candidate: Candidate) -> bool:
-    """Not raced yet, rejected at a much smaller share of the step, or not raced against a rival yet."""
+    """Not raced yet, rejected at a much smaller share of the step, not raced against a rival yet, or left open
+    by a race that was short for lack of time, when there is time for one twice as long."""
     change = candidate.change
     if change in state.recipe.changes:
         return False
@@ -245,7 +250,8 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     revealed = before.waiting > HIDES and state.waiting < before.waiting / 2
     moved = state.loop_profile.bound != before.bound
     new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.adopted, state.script))
-    again = new_rival or revealed or grown >= state.settings.regrow or (moved and grown > 1)
+    longer = 0 < 2 * before.unclear_after <= _affordable(state, candidate)[-1]
+    again = new_rival or revealed or longer or grown >= state.settings.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 
 

@@ -48,6 +48,9 @@ OBVIOUS = 1.5
 WORTH = 12
 """Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
 
+HARMLESS = 0.97
+"""Speedup, as estimated, below which a rejected change is not taken along, and not raced again."""
+
 WIDEST = TODAY.widest_margin
 """Margin that is not widened any more: the machine cannot tell, and the control says so."""
 
@@ -60,6 +63,7 @@ class PastRace:
         share: of the step that it could save then. bound: the bottleneck of that time.
         waiting: share of the step that was spent on data; other gains may have been hidden behind it.
         rivals: kept changes that it would have replaced. final: it is not raced again.
+        unclear_after: rounds that it had at most and that left open whether it helps; 0: they did not.
     """
 
     share: float
@@ -67,6 +71,7 @@ class PastRace:
     waiting: float
     rivals: frozenset[str]
     final: bool
+    unclear_after: int = 0
 
 
 @dataclass
@@ -254,7 +259,9 @@ class SearchState:
         rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began, reason=reason)
         if is_control(candidate):
             rung = self.control = self._controlled(rung)
-        self.mark_raced(candidate, final=rung.kept or rung.verdict == "failed" or rung.verdict in WON)
+        is_final = rung.kept or rung.verdict == "failed" or rung.verdict in WON
+        is_open = rung.verdict == "unclear" and (rung.speedup or 0.0) >= HARMLESS
+        self.mark_raced(candidate, final=is_final, unclear_after=terms.looks[-1] if is_open else 0)
         # Before what it replaces is reported again: a session that is killed in between has the newer one.
         self.report(rung)
         if rung.kept:
@@ -317,11 +324,11 @@ class SearchState:
             ends = [abs(math.log(end)) for end in rung.ci95 or ()]
             self.margin = min(WIDEST, max([self.margin, *map(math.expm1, ends)]))
 
-    def mark_raced(self, candidate: Candidate, *, final: bool) -> None:
+    def mark_raced(self, candidate: Candidate, *, final: bool, unclear_after: int = 0) -> None:
         """Remember that it was raced beside the present incumbent."""
         share = ranking.share(candidate, self.loop_profile.step)
         rivals = frozenset(ranking.rivals(candidate, self.adopted, self.script))
-        past = PastRace(share, self.loop_profile.bound, self.waiting, rivals, final)
+        past = PastRace(share, self.loop_profile.bound, self.waiting, rivals, final, unclear_after)
         self.raced_before[candidate.change] = past
 
     @property

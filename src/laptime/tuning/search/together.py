@@ -21,10 +21,7 @@ from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import FAST_ALPHA, LOOKS, RaceResult, race, race_summary, untried_rung
 from laptime.tuning.search.ranking import WON
-from laptime.tuning.search.state import SearchState, is_control
-
-HARMLESS = 0.97
-"""Speedup, as estimated, below which a rejected change is not taken along."""
+from laptime.tuning.search.state import HARMLESS, SearchState, is_control
 
 HIDDEN = 0.5
 """Factor on the prior of a rejected change: how likely its gain is only hidden."""

@@ -113,11 +113,12 @@ def memory(memory: Memory) -> Plot:
 
 
 def _bands(memory: Memory) -> list[Line]:
-    """Each kind on those before it, the highest first, so that it lies behind them."""
+    """Each kind on those before it, the highest first, so that it lies behind them. A file of strangers may have
+    fewer sizes than points."""
     bands, below = list[Line](), [0] * len(memory.curve)
     for number, (name, sizes) in enumerate(memory.kinds):
-        below = [low + size for low, size in zip(below, sizes, strict=True)]
-        points = [(point.at_ns / 1e9, size) for point, size in zip(memory.curve, below, strict=True)]
+        below = [low + size for low, size in zip(below, sizes, strict=False)]
+        points = [(point.at_ns / 1e9, size) for point, size in zip(memory.curve, below, strict=False)]
         bands.append(Line(points, f"band c{number % 6}", name, steps=True, area=True))
     return bands[::-1]
 

@@ -185,9 +185,9 @@ def _memory(profile: Profile) -> doc.Section:
 
 def _device_memory(memory: Memory, index: int) -> doc.Group:
     parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
-    if memory.kinds:
+    if memory.kinds and memory.curve:
         at = max(range(len(memory.curve)), key=lambda number: memory.curve[number].allocated)
-        held = [f"{name} {words.size(sizes[at])}" for name, sizes in memory.kinds if sizes[at]]
+        held = [f"{name} {words.size(sizes[at])}" for name, sizes in memory.kinds if any(sizes[at : at + 1])]
         parts.append(f"at the peak {', '.join(held)}")
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
