@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import Protocol, TypeVar
@@ -21,6 +21,9 @@ FEWEST_ROUNDS, MOST_ROUNDS = 4, 48
 """Rounds of a pair: fewer leave one bad block in charge, more say nothing that another pair would not say
 better."""
 
+
+OF_A_RACE = 3
+"""Rounds of a race after which both sides get new processes."""
 
 FAR, STEPS = 6.0, 20
 """Deviations from the middle from which a round has no weight; steps in which the middle is found."""
@@ -117,6 +120,18 @@ def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterat
         yield figures[0], figures[1]
 
 
+@contextmanager
+def alive(sides: Sequence[Side], dice: random.Random) -> Iterator[None]:
+    """Start all sides in random order and wait until they are warm; they are closed, whatever happens."""
+    with ExitStack() as stack:
+        for at in dice.sample(range(len(sides)), len(sides)):
+            stack.callback(sides[at].close)
+            sides[at].start()
+        for side in sides:
+            side.warm()
+        yield
+
+
 def take_turns(
     sides: tuple[Side, Side],
     *,
@@ -136,12 +151,7 @@ def take_turns(
     """
     began, dice = elapsed(), random.Random(seed)  # noqa: S311, an order
     found: list[tuple[float, float]] = []
-    with ExitStack() as stack:
-        for at in dice.sample((0, 1), 2):
-            stack.callback(sides[at].close)
-            sides[at].start()
-        for side in sides:
-            side.warm()
+    with alive(sides, dice):
         ready = elapsed()
         start, each = ready - began, 0.0
         for figures in rounds([side.block for side in sides], dice):
@@ -160,12 +170,8 @@ def take_turns(
 
 def taken_alone(side: _Side) -> _Side:
     """A side by itself, for as many blocks as a pair has at least."""
-    with ExitStack() as stack:
-        stack.callback(side.close)
-        side.start()
-        side.warm()
-        with suppress(Over):
-            for _ in range(FEWEST_ROUNDS):
-                side.block()
-            side.finish()
+    with alive([side], random.Random(0)), suppress(Over):  # noqa: S311, an order
+        for _ in range(FEWEST_ROUNDS):
+            side.block()
+        side.finish()
     return side

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from laptime.experiment.turns import OF_A_RACE
 from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
@@ -55,13 +56,14 @@ class Costs:
     Attributes:
         start: from the start of a process to its first timed step.
         block: the timed steps of one block. flip: the steps that do not count after a switch of arms.
-        compiling: torch.compile; a guess until it was measured.
+        compiling: torch.compile; a guess until it was measured. rounds: of a race, in a pair of processes.
     """
 
     start: float = 10.0
     block: float = 2.0
     flip: float = 0.0
     compiling: float = COMPILING
+    rounds: int = OF_A_RACE
 
 
 def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> CandidateSet:
@@ -190,7 +192,7 @@ def _candidate(
         title=own.title,
         numerics=own.numerics_in(loop_profile, allowed[0]),
         bound=max(own.bound(loop_profile, options) for options in allowed),
-        cost=2 * (costs.block + costs.flip) if own.live else 2 * (costs.start + costs.block),
+        cost=2 * (costs.block + costs.flip + (0.0 if own.live else costs.start / costs.rounds)),
         start=costs.start + compiles if own.live else compiles,
         prior=own.prior,
         space=_line(changes),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 from laptime.experiment.pairs import Pair, Visited
 from laptime.experiment.turns import Over, take_turns, taken_alone
@@ -37,6 +38,7 @@ class TrialSide:
 
     Args:
         sources: files in place of the user's. memory: bytes at most. guard: of what stands still.
+        fresh: in an interpreter of its own, not in a fork.
     """
 
     def __init__(
@@ -48,19 +50,20 @@ class TrialSide:
         sources: dict[str, str] | None = None,
         memory: int | None = None,
         guard: Guard,
+        fresh: bool = True,
     ) -> None:
         self._runner, self._guard, self._stack = runner, guard, ExitStack()
         step = runner.step or 1.0
         self._plan = runner.plan(
             recipe,
-            fresh=True,
+            fresh=fresh,
             turns=True,
             steps=runner.block_steps(step),
             rounds=ENDLESS,
             seconds=float(ENDLESS),
             seed=seed,
             sources=sources or {},
-            settle=settled(step, SETTLED),
+            settle=settled(step, SETTLED) if fresh else settled(step),
             resettle=resettled(step),
             **({} if memory is None else {"memory": memory}),
         )
@@ -73,8 +76,7 @@ class TrialSide:
         # Open for both: it can be written to before anybody reads, and ends for the reader when we do.
         self._turns = os.open(folder / TURNS, os.O_RDWR | os.O_CLOEXEC)
         self._stack.callback(os.close, self._turns)
-        running = self._stack.enter_context(self._runner.run(self._plan))
-        assert isinstance(running, Running)
+        running = cast(Running, self._stack.enter_context(self._runner.run(self._plan)))
         self._running, self._blocks = running, running.blocks()
         self._guard.add(-running.process.pid)
 

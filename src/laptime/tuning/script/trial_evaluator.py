@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import random
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import count, islice
 from pathlib import Path
 
+from laptime.experiment.turns import OF_A_RACE, alive, rounds
+from laptime.process.program import Guard
 from laptime.records.run import IN_MEMORY
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
@@ -19,7 +23,8 @@ from laptime.tuning.patch import mends
 from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.mends import Mend
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.script import switches
+from laptime.tuning.script import fresh_pairs, switches
+from laptime.tuning.script.fresh_pairs import TrialSide
 from laptime.tuning.script.gate_runner import GateRunner
 from laptime.tuning.script.switches import Switch
 from laptime.tuning.script.trial_runner import RESETTLE, START, TrialRunner, per_sample
@@ -53,6 +58,7 @@ class TrialEvaluator:
         self.gates: dict[Recipe, Gate] = {}
         self.mends: dict[Mend, set[str]] = {}
         self._by_script: dict[Change, Change] = {}
+        self._apart = ""
 
     def elapsed(self) -> float:
         """Seconds since the session began."""
@@ -149,7 +155,13 @@ class TrialEvaluator:
             block=self.runner.block_steps(loop_profile.step) * loop_profile.step,
             flip=RESETTLE * loop_profile.step,
             compiling=COMPILING if accounting.longest_compile is None else accounting.longest_compile,
+            rounds=1 if self._why_apart() else OF_A_RACE,
         )
+
+    def _why_apart(self) -> str:
+        """Why both sides of a race run one after the other; "" if they take turns."""
+        of_goal = "peaks are those of processes that have ended" if self.choice.goal == "memory" else ""
+        return self._apart or of_goal or fresh_pairs.why_apart(self.runner)
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen.
@@ -224,14 +236,51 @@ class TrialEvaluator:
             yield from self._live_rounds(incumbent, candidate)
             # The script ended in the middle. What one side leaves behind, such as a hidden state in half
             # precision, can be what the other one stumbles over: each in a process of its own may run.
-        for number in itertools.count(int(is_live)):
+        for number in count(int(is_live)):
+            if not self._why_apart():
+                most = 1 if fresh else OF_A_RACE
+                try:
+                    yield from self._in_turns((incumbent, candidate), number, fresh=fresh, most=most)
+                    continue
+                except TrialFailed as failed:
+                    if failed.kind in ("budget", "refused"):
+                        raise
+                    self.runner.timed(candidate, number, fresh=fresh)  # does it run alone?
+                    self._apart = f"at once they do not run: {failed.why}"
             pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
-            compiled = pair.final.result.compile_seconds
-            for change in candidate if compiled else ():
-                # What is raced beside a change that compiles does not compile itself.
-                if change not in incumbent.changes and optimization.load(change.name).compiles:
-                    self.runner.accounting.add_compile(str(change), compiled)
+            self._add_compile(incumbent, candidate, pair.final.result.compile_seconds)
             yield Round(pair.ratio, memory=pair.memory, process=number)
+
+    def _in_turns(
+        self, recipes: tuple[Recipe, Recipe], number: int, *, fresh: bool, most: int
+    ) -> Iterator[Round]:
+        """Rounds of a pair of processes that are both alive.
+
+        Raises:
+            TrialFailed: one of them does not run, or to no round.
+        """
+        runner, dice, done = self.runner, random.Random(number), 0  # noqa: S311, an order
+        with runner.accounting.spent_on("race"), closing(Guard()) as guard:
+            begin = partial(TrialSide, runner, memory=runner.memory // 2, guard=guard, fresh=fresh)
+            sides = [begin(recipe, number) for recipe in recipes]
+            with alive(sides, dice):
+                try:
+                    for before, after in islice(rounds([side.block for side in sides], dice), most):
+                        done += 1
+                        yield Round(after / before, process=number)
+                except GeneratorExit:  # the race knows enough
+                    done += 1
+                if not done:
+                    raise TrialFailed("no_steps", "it ended before a round of steps was timed")
+                for side in sides:
+                    side.finish()
+            self._add_compile(*recipes, sides[1].timed.result.compile_seconds)
+
+    def _add_compile(self, incumbent: Recipe, candidate: Recipe, seconds: float) -> None:
+        for change in candidate if seconds else ():
+            # What is raced beside a change that compiles does not compile itself.
+            if change not in incumbent.changes and optimization.load(change.name).compiles:
+                self.accounting.add_compile(str(change), seconds)
 
     def _is_live(self, incumbent: Recipe, candidate: Recipe) -> bool:
         if self.choice.goal == "memory":  # peaks are those of processes

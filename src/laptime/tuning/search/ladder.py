@@ -238,8 +238,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
 
 
 def _open(state: SearchState, candidate: Candidate) -> bool:
-    """Not raced yet, rejected at a much smaller share of the step, not raced against a rival yet, or left open
-    by a race that was short for lack of time, when there is time for one twice as long."""
+    """Not raced yet, rejected at a much smaller share of the step, not raced against a rival yet, or left
+    unclear by a short race when there is time for one twice as long."""
     change = candidate.change
     if change in state.recipe.changes:
         return False

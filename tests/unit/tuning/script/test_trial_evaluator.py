@@ -15,7 +15,6 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.records import with_compile_time
 from laptime.tuning.script.request import TuneRequest, choice_of
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import TimedTrial
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
@@ -47,15 +46,47 @@ def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
     assert runner.plans[0].arms == [[], LAST.to_json()]
 
 
-def test_other_changes_race_in_fresh_processes(tmp_path: Path) -> None:
+def test_other_changes_take_turns_in_pairs_of_processes(tmp_path: Path) -> None:
     runner = PlayedRunner(tmp_path)
-    found = seen(runner, WORKERS, 3)
-    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
-    assert [each.process for each in found] == [0, 1, 2]
-    assert [each.memory for each in found] == [1.0] * 3
-    assert len(runner.plans) == 6
+    found = seen(runner, WORKERS, 4)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 4)
+    assert [each.process for each in found] == [0, 0, 0, 1]
+    assert len(runner.plans) == 4
+    assert all(plan.turns and plan.memory <= runner.memory // 2 for plan in runner.plans)
     assert sorted(len(plan.base) for plan in runner.plans[:2]) == [0, 1]
-    assert [plan.seed for plan in runner.plans] == [0, 0, 1, 1, 2, 2]
+    assert [plan.seed for plan in runner.plans] == [0, 0, 1, 1]
+    assert set(runner.accounting.seconds) == {"race"}
+
+
+def test_sides_that_do_not_run_at_once_run_one_after_the_other(tmp_path: Path) -> None:
+    class Crowded(PlayedRunner):
+        """Runs nothing in half of the memory."""
+
+        @contextmanager
+        def run(self, plan: TrialPlan) -> Iterator[Any]:
+            with super().run(plan) as trial:
+                if plan.turns:
+                    trial._blocks, trial.result = [], FAILURES["memory"]
+                yield trial
+
+    runner = Crowded(tmp_path)
+    evaluator = evaluating(runner)
+    rounds: Any = evaluator.race(Recipe(), WORKERS)
+    found = [next(rounds) for _ in range(2)]
+    assert [each.process for each in found] == [0, 1]
+    assert [each.memory for each in found] == [1.0] * 2
+    tried = len(runner.plans)
+    next(evaluator.race(Recipe(), WORKERS))
+    assert len(runner.plans) == tried + 2, "it is tried at once no more"
+
+
+def test_peaks_are_those_of_processes_that_ran_one_after_the_other(tmp_path: Path) -> None:
+    evaluator = evaluating(PlayedRunner(tmp_path))
+    evaluator.choice = choice_of(TuneRequest(program="train.py", goal="memory"))
+    rounds: Any = evaluator.race(Recipe(), WORKERS)
+    found = [next(rounds) for _ in range(2)]
+    assert [each.memory for each in found] == [1.0] * 2
+    assert [each.process for each in found] == [0, 1]
 
 
 def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
@@ -109,7 +140,7 @@ def test_a_script_that_ends_while_changes_are_switched_races_in_processes(
     runner = Stumbling(tmp_path)
     found = seen(runner, LAST, 3)
     assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
-    assert [each.process for each in found] == ([0, 1, 2] if blocks == 2 else [1, 2, 3])
+    assert [each.process for each in found] == ([0, 1, 1] if blocks == 2 else [1, 1, 1])
 
 
 def test_each_trial_begins_with_what_the_user_has(tmp_path: Path) -> None:
@@ -166,16 +197,11 @@ def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path
 def test_compile_time_is_booked_once_and_not_under_what_was_raced_beside_it(tmp_path: Path) -> None:
     compiled = Recipe.from_json([{"name": "allocator"}, {"name": "compile"}])
     runner = PlayedRunner(tmp_path)
-    rounds = evaluating(runner).race(Recipe(), compiled)
-    original = runner.timed
-
-    def side(recipe: Recipe, *args: Any, **given: Any) -> TimedTrial:
-        found = original(recipe, *args, **given)
-        found.result.compile_seconds = 30.0 if len(recipe) else 0.0
-        return found
-
-    runner.timed = side  # type: ignore[method-assign]
+    rounds: Any = evaluating(runner).race(Recipe(), compiled)
     next(rounds)
+    (final,) = (trial for trial, plan in zip(runner.trials, runner.plans, strict=True) if plan.base)
+    final.result.compile_seconds = 30.0
+    rounds.close()
     assert runner.accounting.compiled_by == {"compile": 30.0}
     rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
     told = with_compile_time(rung, runner.accounting)

@@ -113,7 +113,7 @@ def memory(memory: Memory) -> Plot:
 
 
 def _bands(memory: Memory) -> list[Line]:
-    """Each kind on those before it, the highest first, so that it lies behind them. A file of strangers may have
+    """Each kind on those before it, the highest first, so that it lies behind them. A damaged file may have
     fewer sizes than points."""
     bands, below = list[Line](), [0] * len(memory.curve)
     for number, (name, sizes) in enumerate(memory.kinds):
