@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from laptime.analysis.compare import DECISION_LEVEL, judge
 from laptime.analysis.paired import BETWEEN_PROCESSES, Effect, from_pairs
@@ -20,6 +20,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.experiment.turns import FEWEST_ROUNDS, Turns, logs, middle, scale, wanted
 from laptime.records.tuning import Speedup
 
+_T = TypeVar("_T")
 FEWEST = 4
 """Pairs of fresh processes that a session keeps time for."""
 LEAST = 3
@@ -55,10 +56,10 @@ class Pair(NamedTuple):
     turns: Turns | None = None
 
 
-def one_after_the_other(number: int, visit: Callable[[int], Visited]) -> Pair:
-    """A pair of sides that cannot live at once; the final one (1) goes first in every second pair."""
+def one_after_the_other(number: int, visit: Callable[[int], _T]) -> tuple[_T, _T]:
+    """What visits of two sides give that cannot live at once; side 1 goes first in every second pair."""
     seen = {at: visit(at) for at in ((0, 1) if number % 2 == 0 else (1, 0))}
-    return Pair(seen[0], seen[1])
+    return seen[0], seen[1]
 
 
 def measured_pairs(

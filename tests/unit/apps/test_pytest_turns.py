@@ -89,9 +89,9 @@ def test_sides_run_in_turns_in_the_revision_and_here(tmp_path: Path, monkeypatch
 
     def measured(
         name: str,
-        arguments: Sequence[str],
         place: Path,
         environ: Mapping[str, str],
+        arguments: Sequence[str],
         budget: float,
         work: Path,
     ) -> Run:

@@ -21,6 +21,7 @@ from laptime.analysis import compare
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import from_pairs
 from laptime.analysis.quantiles import median
+from laptime.experiment.pairs import one_after_the_other
 from laptime.kit.errors import UserCodeError
 from laptime.launch.git_worktree import checked_out
 from laptime.process.program import Process
@@ -52,19 +53,20 @@ def pairs_of(
     pairs = []
     with checked_out(revision) as there, tempfile.TemporaryDirectory(prefix="laptime-turns-") as folder:
         path = there.python_path(os.environ.get("PYTHONPATH", ""))
-        sides = {revision: (there.folder, {"PYTHONPATH": path}), "the working tree": (Path.cwd(), {})}
+        here = ("the working tree", Path.cwd(), dict[str, str]())
+        sides = ((revision, there.folder, {"PYTHONPATH": path}), here)
         for number in range(PAIRS):
             say(f"laptime: measuring {revision} and the working tree in turns, pair {number + 1} of {PAIRS}")
-            found = {}
-            for name in list(sides)[:: 1 if number % 2 == 0 else -1]:
-                place, environ = sides[name]
-                found[name] = _measured(name, arguments, place, environ, budget / PAIRS, Path(folder))
-            pairs.append((found[revision], found["the working tree"]))
+
+            def visit(at: int) -> Run:
+                return _measured(*sides[at], arguments, budget / PAIRS, Path(folder))
+
+            pairs.append(one_after_the_other(number, visit))
     return pairs
 
 
 def _measured(
-    name: str, arguments: Sequence[str], place: Path, environ: Mapping[str, str], budget: float, folder: Path
+    name: str, place: Path, environ: Mapping[str, str], arguments: Sequence[str], budget: float, folder: Path
 ) -> Run:
     file = folder / "side.json"
     file.unlink(missing_ok=True)

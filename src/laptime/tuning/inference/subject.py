@@ -280,7 +280,7 @@ class ModelSubject(Subject):
 
         with self.evaluator.accounting.spent_on("measure"):
             found = self.at_once(
-                in_turns, lambda: one_after_the_other(number, lambda at: taken_alone(side(at)).visited)
+                in_turns, lambda: Pair(*one_after_the_other(number, lambda at: taken_alone(side(at)).visited))
             )
         self._finals.append(found.final)
         return found

@@ -161,7 +161,7 @@ class ServerSubject(Subject):
 
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         numbers, sides = self.evaluator.numbers(BLOCKS), (Recipe(), built(recipe))
-        return one_after_the_other(number, lambda at: self._visited(sides[at], numbers))
+        return Pair(*one_after_the_other(number, lambda at: self._visited(sides[at], numbers)))
 
     def _visited(self, recipe: Recipe, numbers: list[int]) -> Visited:
         evaluator = self.evaluator
