@@ -212,7 +212,7 @@ def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
 
 def _by_users(requests: Rows, users: int) -> tuple[float, float]:
     """Seconds from when each user had an answer until the last request was sent, and answers in them; of one
-    that is under way the share that is over counts. From the beginning, where most of the level is that."""
+    under way the share that is over. Where that is most of the level, whole ones from the beginning on."""
     whole = np.isfinite(requests.latency)
     due, took, ends = requests.due[whole], requests.latency[whole], np.sort(requests.end[whole])
 
@@ -225,7 +225,7 @@ def _by_users(requests: Rows, users: int) -> tuple[float, float]:
     begin = begin if begin - first < (last - first) / 2 and whole.all() else first
     if last <= begin:
         return float(np.sort(requests.end)[-users:].mean()) - first, float(len(ends))
-    return last - begin, by(last) - by(begin)
+    return last - begin, by(last) - by(begin) if begin > first else float((ends <= last).sum())
 
 
 def _window(requests: Rows, facts: Level) -> float:

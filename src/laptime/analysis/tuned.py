@@ -65,9 +65,7 @@ _CODES: dict[str, ExitCode] = {
 
 def outcome(run: Run) -> Outcome:
     """The outcome of the session; the worst that applies. A gain counts only when the gate has passed.
-
-    Raises:
-        ValueError: the run has no tuning.
+    Raises ValueError: the run has no tuning.
     """
     tuning = run.tuning
     if tuning is None:

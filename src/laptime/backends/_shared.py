@@ -38,9 +38,7 @@ def versions(wheels: Mapping[str, Iterable[str]], *, needs: str) -> dict[str, st
 
 def import_framework(package: str, *, next: str) -> None:
     """Import it, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: it is not installed or does not import; `next` says how to install it.
+    Raises Unavailable: it is not installed or does not import; `next` says how to install it.
     """
     try:
         import_module(package)
@@ -194,9 +192,7 @@ def nothing() -> None:
 
 def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: str) -> None:
     """Refuse models of other frameworks.
-
-    Raises:
-        TargetError: the recipe's kind is none of those that the backend runs.
+    Raises TargetError: the recipe's kind is none of those that the backend runs.
     """
     if recipe.kind not in kinds:
         raise TargetError(
@@ -239,9 +235,7 @@ def not_a_model(subject: object, models: str) -> UsageError:
 
 def refuse_options(asked: Mapping[str, object], backend: str, *, why: str, next: str = "") -> None:
     """Options that this backend does not have, by how they are written.
-
-    Raises:
-        UsageError: one is asked for.
+    Raises UsageError: one is asked for.
     """
     if refused := [word for word, is_asked in asked.items() if is_asked]:
         raise UsageError(f"{backend} cannot do {' '.join(refused)}", why=why, next=next)

@@ -40,9 +40,7 @@ class Side(Protocol):
 
     def block(self) -> float:
         """Let it go on for a block; seconds per unit of work, without what came before it could settle.
-
-        Raises:
-            Over: it has no more blocks.
+        Raises Over: it has no more blocks.
         """
 
     def finish(self) -> None:

@@ -51,9 +51,7 @@ def fields(data: bytes | mmap, at: int, end: int) -> Iterator[tuple[int, int, in
 
 def varint(data: bytes | mmap, at: int, end: int) -> tuple[int, int]:
     """The unsigned number that begins here, and where it ends.
-
-    Raises:
-        Damaged: it does not end in time.
+    Raises Damaged: it does not end in time.
     """
     if at < end and data[at] < 0x80:
         return data[at], at + 1

@@ -75,9 +75,7 @@ class Senders:
 
     def level(self, level: Level) -> Iterator[Message]:
         """Carry out a level; what all of them tell, as it comes.
-
-        Raises:
-            CommandFailed: one of them ended or failed; what came until then was told.
+        Raises CommandFailed: one of them ended or failed; what came until then was told.
         """
         busy = self._processes
         for at, sender in enumerate(busy):
@@ -97,9 +95,7 @@ class Senders:
 
     def self_test(self, test: SelfTest) -> list[SelfTested]:
         """What each does alone, all at the same time, at its part of the rate.
-
-        Raises:
-            CommandFailed: one of them ended or failed.
+        Raises CommandFailed: one of them ended or failed.
         """
         part = structs.replace(test, rate=test.rate / self.count, requests=-(-test.requests // self.count))
         for sender in self._processes:

@@ -179,9 +179,7 @@ def _names(reply: Reply) -> list[str]:
 
 def cutter(path: Path) -> Cut:
     """Of a `tokenizer.json`, or a folder that holds one.
-
-    Raises:
-        Unavailable: the library is not installed. UsageError: the file is no tokenizer.
+    Raises Unavailable: the library is not installed. UsageError: the file is no tokenizer.
     """
     try:
         from tokenizers import Tokenizer

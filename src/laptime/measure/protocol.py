@@ -56,9 +56,7 @@ class Model(Protocol):
 
     def workload(self, batch: int) -> Workload:
         """Inputs of this batch size bound to the model. Calls nothing yet.
-
-        Raises:
-            UsageError: these inputs cannot be made with this batch size.
+        Raises UsageError: these inputs cannot be made with this batch size.
         """
         ...
 

@@ -66,9 +66,7 @@ class EndWatch:
 
 def watches(device: str, clock: Clock) -> list[Watch]:
     """The watches of all probes, ours and those of other packages, for one device ("cpu", "cuda:0").
-
-    Raises:
-        LaptimeError: a probe cannot be imported; measuring without it would hide that.
+    Raises LaptimeError: a probe cannot be imported; measuring without it would hide that.
     """
     probes = (registry.load("probes", name) for name in registry.names("probes"))
     opened = [probe.watch(device, clock) for probe in probes if hasattr(probe, "watch")]

@@ -52,9 +52,7 @@ class Frames:
     @property
     def is_whole(self) -> bool:
         """Whether a message has come as a whole.
-
-        Raises:
-            Garbled: what came is none.
+        Raises Garbled: what came is none.
         """
         if self._length < 0 and len(self._bytes) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._bytes)
@@ -66,9 +64,7 @@ class Frames:
 
     def take(self) -> bytes | None:
         """The next message; None if none has come as a whole.
-
-        Raises:
-            Garbled: what came is none.
+        Raises Garbled: what came is none.
         """
         if not self.is_whole:
             return None
@@ -149,9 +145,7 @@ class Channel:
 
     def taken(self) -> bytes | None:
         """The next message that has been read; None without one. It reads nothing.
-
-        Raises:
-            Garbled: what came is none.
+        Raises Garbled: what came is none.
         """
         return self._frames.take()
 
@@ -176,9 +170,7 @@ class Channel:
 
     def _wait(self, event: int, until: float | None) -> None:
         """Until the stream can be written to or read from; what comes meanwhile is read.
-
-        Raises:
-            Late: `until`, a time of the monotonic clock, has passed.
+        Raises Late: `until`, a time of the monotonic clock, has passed.
         """
         poll = select.poll()
         if event == select.POLLOUT:

@@ -93,9 +93,7 @@ class Peer:
 
     def send(self, message: bytes, timeout: float = SENDING) -> None:
         """Send a message without waiting for an answer.
-
-        Raises:
-            Gone: nobody is there. Silent: it was not taken within `timeout` seconds.
+        Raises Gone: nobody is there. Silent: it was not taken within `timeout` seconds.
         """
         try:
             self._channel.send(message, timeout)
@@ -106,17 +104,13 @@ class Peer:
 
     def receive(self, timeout: float) -> bytes:
         """The next message.
-
-        Raises:
-            Gone: nobody is there. Silent: none came within `timeout` seconds.
+        Raises Gone: nobody is there. Silent: none came within `timeout` seconds.
         """
         return next(received([self], timeout))[1]
 
     def ask(self, message: bytes, timeout: float) -> bytes:
         """Send a message; the next one that comes.
-
-        Raises:
-            Gone: nobody is there. Silent: none came within `timeout` seconds.
+        Raises Gone: nobody is there. Silent: none came within `timeout` seconds.
         """
         until = monotonic() + timeout
         self.send(message, timeout)
@@ -196,9 +190,7 @@ def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, byte
 
 def _wait(peers: Sequence[Peer], until: float) -> None:
     """Until one of them says something or ends, and read it.
-
-    Raises:
-        Silent: none did.
+    Raises Silent: none did.
     """
     poll = select.poll()
     owner: dict[int, tuple[Peer, bool]] = {}

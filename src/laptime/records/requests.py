@@ -228,9 +228,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def extended(self, more: Requests) -> Requests:
         """This table with another's rows behind its own.
-
-        Raises:
-            ValueError: the other's requests came in another way.
+        Raises ValueError: the other's requests came in another way.
         """
         if more.regime != self.regime:
             raise ValueError(f"requests of a {more.regime} level are no part of a {self.regime} one")

@@ -217,9 +217,7 @@ def shares(paths: Sequence[Path], mine: RankShare) -> OtherRanks:
 
 def share_of(path: Path, *, processes: int = 1) -> RankShare:
     """Read one file and reduce it to its share.
-
-    Raises:
-        UsageError: it cannot be read.
+    Raises UsageError: it cannot be read.
     """
     view = tables.view(reader.read(path, processes=processes))
     return share(view, rank=rank_of(path.name, view.trace.rank))

@@ -48,9 +48,7 @@ _FIRST_ID = 1 << 30
 
 def write(view: View, path: Path) -> None:
     """Write the slimmed trace, gzipped when the path ends in .gz.
-
-    Raises:
-        OSError: it cannot be written.
+    Raises OSError: it cannot be written.
     """
     with path.open("wb") as raw, ExitStack() as stack:
         file: BinaryIO = raw

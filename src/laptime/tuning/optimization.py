@@ -76,6 +76,10 @@ class Recipe:
     def names(self) -> tuple[str, ...]:
         return tuple(change.name for change in self.changes)
 
+    @property
+    def labels(self) -> frozenset[str]:
+        return frozenset(map(str, self.changes))
+
     def plus(self, change: Change) -> Recipe:
         """With this change; it replaces the one of the same name, in its place."""
         if change.name in self.names:

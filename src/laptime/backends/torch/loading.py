@@ -141,9 +141,7 @@ _BANDWIDTH_SECONDS = 0.5
 
 def phase_of(program: Program, options: dict[str, Any], device: torch.device) -> Program:
     """A program around a language model, not yet made ready; the program itself where no phase is asked for.
-
-    Raises:
-        UsageError: impossible options, or no language model.
+    Raises UsageError: impossible options, or no language model.
     """
     if "phase" not in options:
         return program

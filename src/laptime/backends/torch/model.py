@@ -268,9 +268,7 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """See `measure.protocol.GivesOutputs`.
-
-        Raises:
-            Unavailable: the model would have to be compiled for them.
+        Raises Unavailable: the model would have to be compiled for them.
         """
         import torch
 

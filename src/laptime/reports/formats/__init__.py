@@ -15,9 +15,7 @@ from laptime.records.series import Series
 
 def format_of(path: Path) -> str:
     """The name of the report that is written to a file of this suffix.
-
-    Raises:
-        UsageError: there is none; says which suffixes there are.
+    Raises UsageError: there is none; says which suffixes there are.
     """
     suffixes = {
         suffix: name
@@ -52,9 +50,7 @@ def refusal(run: Run, format: str, holds: str) -> UsageError:
 
 def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
     """The timed calls of every case that was measured, by regime.
-
-    Raises:
-        UsageError: the run has none.
+    Raises UsageError: the run has none.
     """
     timed = [
         (case, series)

@@ -121,9 +121,7 @@ class Gather:
 
     def add(self, events: Events) -> None:
         """Take one chunk.
-
-        Raises:
-            Imprecise: a time is too large for its float.
+        Raises Imprecise: a time is too large for its float.
         """
         self._part.events += len(events)
         ranges = [event for event in events if type(event) is Complete]
@@ -296,9 +294,7 @@ class Gather:
 
 def _nanoseconds(times: list[Any]) -> Ints:
     """Microseconds as written to whole nanoseconds.
-
-    Raises:
-        Imprecise: a float is too large to tell them.
+    Raises Imprecise: a float is too large to tell them.
     """
     if times and isinstance(times[0], Decimal):
         scaled = [round(time * 1000) for time in times]

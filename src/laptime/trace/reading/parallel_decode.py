@@ -34,9 +34,7 @@ _IMPRECISE = b"imprecise"
 
 def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | None:
     """The parts in order; None when the file cannot be cut blindly, so that it must be read in one go.
-
-    Raises:
-        Imprecise: as Gather.add.
+    Raises Imprecise: as Gather.add.
     """
     cuts = [0, *_cuts(path, size, processes), size]
     if len(cuts) < 3:
@@ -71,9 +69,7 @@ def stretch(path: Path, begin: int, end: int, *, exact: bool) -> Part:
 
 def gathered(cut: Cut) -> Part:
     """All of one stream.
-
-    Raises:
-        Imprecise: as Gather.add.
+    Raises Imprecise: as Gather.add.
     """
     collector = Gather()
     for events in cut.events():

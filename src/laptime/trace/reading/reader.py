@@ -120,9 +120,7 @@ def _database(path: Path) -> Trace:
 
 def head(path: Path) -> dict[str, Any]:
     """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
-
-    Raises:
-        UsageError: it cannot be opened, or it is no trace.
+    Raises UsageError: it cannot be opened, or it is no trace.
     """
     try:
         opener = stream.opener(path)
@@ -160,9 +158,7 @@ def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str)
 
 def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
     """The parts as one trace.
-
-    Raises:
-        UsageError: there is no event in them, but something else.
+    Raises UsageError: there is no event in them, but something else.
     """
     if not any(part.events for part in parts) and (lost := sum(part.lost for part in parts)):
         raise no_trace(f"of {count(lost, 'element')} in its list none is an event")

@@ -77,9 +77,7 @@ class Cut:
 
     def events(self) -> Iterator[Events]:
         """Lists of decoded events.
-
-        Raises:
-            UsageError: this is no list of trace events.
+        Raises UsageError: this is no list of trace events.
         """
         rest = b"" if self._inside else self.find_list()
         while True:
@@ -102,9 +100,7 @@ class Cut:
 
     def find_list(self) -> bytes:
         """Set `head`, and return what was read behind it.
-
-        Raises:
-            UsageError: this is no list of trace events.
+        Raises UsageError: this is no list of trace events.
         """
         head = b""
         while True:
@@ -203,9 +199,7 @@ class Cut:
 
 def _of_events(text: bytes) -> bytes:
     """The text behind the bracket of the list.
-
-    Raises:
-        UsageError: it is a list of something else.
+    Raises UsageError: it is a list of something else.
     """
     if text.lstrip()[:1] not in (b"{", b"]", b""):
         raise no_trace("its list holds something else than events")
@@ -287,9 +281,7 @@ _OPENERS: dict[bytes, Opener] = {
 
 def opener(path: Path) -> Opener | None:
     """What unpacks a file; None for one that is plain.
-
-    Raises:
-        OSError: it cannot be opened.
+    Raises OSError: it cannot be opened.
     """
     with path.open("rb") as file:
         begin = file.read(max(map(len, _OPENERS)))
@@ -314,9 +306,7 @@ class Ahead:
 
     def read(self, size: int) -> bytes:
         """The next block, of about `BLOCK` bytes; empty at the end.
-
-        Raises:
-            UsageError: it cannot be unpacked, or is a bomb.
+        Raises UsageError: it cannot be unpacked, or is a bomb.
         """
         block = self._blocks.get()
         if not block and self._refused:

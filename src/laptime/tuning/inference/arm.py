@@ -79,9 +79,7 @@ class Arm:
 
     def wait(self) -> None:
         """Until it is loaded.
-
-        Raises:
-            TrialFailed: it does not load.
+        Raises TrialFailed: it does not load.
         """
         if not self._loading:
             self._answer("loading")
@@ -90,9 +88,7 @@ class Arm:
     @property
     def loading(self) -> float:
         """Seconds that loading takes.
-
-        Raises:
-            TrialFailed: it does not load.
+        Raises TrialFailed: it does not load.
         """
         self.wait()
         return self._loading
@@ -100,18 +96,14 @@ class Arm:
     @property
     def call(self) -> float:
         """Seconds of a call, about: the median of its first ones.
-
-        Raises:
-            TrialFailed: it does not load, or a call fails.
+        Raises TrialFailed: it does not load, or a call fails.
         """
         return median(self._first_calls())
 
     @property
     def ready(self) -> float:
         """Seconds that loading and the first calls take; the first one of some runtimes compiles.
-
-        Raises:
-            TrialFailed: it does not load, or a call fails.
+        Raises TrialFailed: it does not load, or a call fails.
         """
         self._first_calls()
         return self._loading + self._warming
@@ -128,9 +120,7 @@ class Arm:
 
     def seconds(self, calls: int) -> list[float]:
         """Seconds of each of so many calls.
-
-        Raises:
-            TrialFailed: one fails.
+        Raises TrialFailed: one fails.
         """
         self.wait()
         self._tell({"calls": calls})
@@ -143,9 +133,7 @@ class Arm:
 
     def finish(self) -> list[float]:
         """Seconds of each call since `begin`.
-
-        Raises:
-            TrialFailed: one fails.
+        Raises TrialFailed: one fails.
         """
         answer = self._answer("a call")
         self.peak = int(answer["peak"])
@@ -154,9 +142,7 @@ class Arm:
 
     def outputs(self, path: Path) -> dict[str, Any]:
         """Write what it makes of all recorded inputs, see `arm_process.outputs`.
-
-        Raises:
-            TrialFailed: it does not load, its first calls fail, or its process ends.
+        Raises TrialFailed: it does not load, its first calls fail, or its process ends.
         """
         self._first_calls()
         return self._ask({"outputs": str(path)}, "its outputs")

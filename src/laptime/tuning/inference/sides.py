@@ -104,9 +104,7 @@ class Fleet:
 
     def wait(self) -> None:
         """Until all are loaded and have made calls that do not count: the first of some runtimes compiles.
-
-        Raises:
-            TrialFailed: one of them does not run.
+        Raises TrialFailed: one of them does not run.
         """
         if self._warming is None:
             for arm in self._arms:
@@ -118,9 +116,7 @@ class Fleet:
     @property
     def call(self) -> float:
         """Seconds of a call of one instance alone, about.
-
-        Raises:
-            TrialFailed: it does not load, or a call fails.
+        Raises TrialFailed: it does not load, or a call fails.
         """
         self.wait()
         return self._arms[0].call
@@ -128,9 +124,7 @@ class Fleet:
     @property
     def ready(self) -> float:
         """Seconds until the slowest was loaded, and of the first calls.
-
-        Raises:
-            TrialFailed: one of them does not run.
+        Raises TrialFailed: one of them does not run.
         """
         self.wait()
         return max(arm.loading for arm in self._arms) + (self._warming or 0.0)
@@ -142,9 +136,7 @@ class Fleet:
 
     def seconds(self, calls: int) -> list[float]:
         """Seconds of each call of all instances, which call at the same time for as long as so many take.
-
-        Raises:
-            TrialFailed: one of them does not run.
+        Raises TrialFailed: one of them does not run.
         """
         return [each for durations in self._called(calls * self.call) for each in durations]
 
@@ -257,9 +249,7 @@ class Sides:
 
     def timed(self, recipe: Recipe, side: Side, calls: int) -> list[float]:
         """Seconds of calls of a side, which are kept.
-
-        Raises:
-            TrialFailed: one fails.
+        Raises TrialFailed: one fails.
         """
         seconds: list[float] = []
         readings = energy.measure(self.meters, lambda: seconds.extend(side.seconds(calls)))
@@ -275,9 +265,7 @@ class Sides:
 
     def side(self, recipe: Recipe) -> Side:
         """A recipe's folder in new processes, as many as a side of a race has.
-
-        Raises:
-            TrialFailed: the folder cannot be written.
+        Raises TrialFailed: the folder cannot be written.
         """
         if self.raced.instances == 1:
             return self.arm(recipe)
@@ -285,9 +273,7 @@ class Sides:
 
     def arm(self, recipe: Recipe) -> Arm:
         """A recipe's folder in a new process.
-
-        Raises:
-            TrialFailed: the folder cannot be written, or does not run.
+        Raises TrialFailed: the folder cannot be written, or does not run.
         """
         return self._arm_at(recipe, self.calls)
 
@@ -298,9 +284,7 @@ class Sides:
 
     def arm_of(self, recipe: Recipe, folder: Path, calls: Path, cpus: Sequence[int] = ()) -> Arm:
         """A folder of a recipe in a new process, called with other recorded inputs, on some CPUs.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         return Arm(
             folder,
@@ -315,9 +299,7 @@ class Sides:
 
     def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
         """A recipe's folder in the new processes of a setup.
-
-        Raises:
-            TrialFailed: the folder cannot be written, or takes no such batch, or there are too few CPUs.
+        Raises TrialFailed: the folder cannot be written, or takes no such batch, or there are too few CPUs.
         """
         self.accounting.trials += setup.instances
         folder, calls = self.folders.written(recipe), self._calls_of(setup.batch)

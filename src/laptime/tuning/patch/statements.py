@@ -127,9 +127,7 @@ def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
 
 def one_line(code: str, where: str) -> str:
     """Simple statements in one line.
-
-    Raises:
-        CannotEdit: there is a compound one.
+    Raises CannotEdit: there is a compound one.
     """
     body = Tree(code + "\n", "code").module.body
     if not all(isinstance(statement, cst.SimpleStatementLine) for statement in body):

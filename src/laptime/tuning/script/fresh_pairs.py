@@ -92,9 +92,7 @@ class TrialSide:
 
     def _next(self) -> Block:
         """The next message that it waits for a turn; then it stands still.
-
-        Raises:
-            Over: the script has ended. TrialFailed: it failed.
+        Raises Over: the script has ended. TrialFailed: it failed.
         """
         block = next(self._blocks, None)
         if block is None:
@@ -149,9 +147,7 @@ def in_turns(
 
 def alone(runner: TrialRunner, recipe: Recipe, seed: int) -> TimedTrial:
     """A recipe alone; the steps that count are those of a pair in turns.
-
-    Raises:
-        TrialFailed: it does not run.
+    Raises TrialFailed: it does not run.
     """
     guard = Guard()
     try:

@@ -304,9 +304,7 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
 
 def changes_of(recipe: Any) -> Recipe:
     """A recipe from any of its forms.
-
-    Raises:
-        UsageError: it is none.
+    Raises UsageError: it is none.
     """
     if isinstance(recipe, Recipe):
         return recipe

@@ -115,9 +115,7 @@ class TrialEvaluator:
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The loop profile under a recipe: one process that leaves parts of the step out, in turns.
-
-        Raises:
-            TrialFailed: the script does not run, or has no step.
+        Raises TrialFailed: the script does not run, or has no step.
         """
         if recipe not in self.profiles:
             self.profiles[recipe] = self._diagnosed(recipe)
@@ -165,9 +163,7 @@ class TrialEvaluator:
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen.
-
-        Raises:
-            TrialFailed: the candidate does not run.
+        Raises TrialFailed: the candidate does not run.
         """
         while candidate not in self.gates:
             try:
@@ -291,9 +287,7 @@ class TrialEvaluator:
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
         """Arms in one process, as long as the script runs; a round is complete when both have run.
-
-        Raises:
-            TrialFailed: nothing suggests that the candidate would run without being switched.
+        Raises TrialFailed: nothing suggests that the candidate would run without being switched.
         """
         runner = self.runner
         shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))

@@ -270,9 +270,7 @@ class PreparedInterpreter:
 
     def fork(self, words: list[str], environ: dict[str, str], output: Path) -> ForkedProcess:
         """Begin a trial.
-
-        Raises:
-            NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
+        Raises NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
         """
         self.get_ready()
         request = {"words": words, "environ": environ, "output": str(output)}
@@ -300,9 +298,7 @@ class PreparedInterpreter:
 
     def get_ready(self) -> None:
         """Wait until everything is imported.
-
-        Raises:
-            NotPrepared: as of `fork`.
+        Raises NotPrepared: as of `fork`.
         """
         if not self._is_ready:
             threads = self._awaited("threads", LONGEST_START)
@@ -323,9 +319,7 @@ class PreparedInterpreter:
 
     def _read(self, seconds: float) -> dict[str, int]:
         """The next answer.
-
-        Raises:
-            Gone: it has ended. Silent: none came within so many seconds.
+        Raises Gone: it has ended. Silent: none came within so many seconds.
         """
         answer: dict[str, int] = json.loads(self._peer.receive(seconds))
         if "status" in answer:
@@ -349,9 +343,7 @@ class ForkedProcess(Process):
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status, when there is one.
-
-        Raises:
-            TimeoutExpired: it still runs.
+        Raises TimeoutExpired: it still runs.
         """
         status = self._status(float("inf") if timeout is None else timeout)
         if status is None:

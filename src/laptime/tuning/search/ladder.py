@@ -13,6 +13,7 @@ the reports, in order, is what `search` takes as `earlier` to go on after a kill
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -23,13 +24,12 @@ from laptime.kit.text import count
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search import ranking
+from laptime.tuning.search import ranking, together
 from laptime.tuning.search.evaluator import Candidate, Evaluator
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for, untried_rung
 from laptime.tuning.search.ranking import WON, Climb
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
-from laptime.tuning.search.together import leave_one_out, promise, race_together
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -103,7 +103,7 @@ def search(
         replay(state, earlier)
         _try_all(state)
         raced = state.recipe
-        complete = leave_one_out(state)
+        complete = together.leave_one_out(state)
         if state.recipe != raced:
             state.rediagnose()
     except KeyboardInterrupt as stop:
@@ -111,7 +111,9 @@ def search(
             raise
         raise SearchInterrupted(_result(state, is_complete=False)) from stop
     no_time, shortest = _report_untried(state)
-    if not no_time and not complete:
+    if sets := together.left_out(state):
+        no_time = "; ".join(filter(None, (no_time, together.sets_in_words(state, sets))))
+    elif not no_time and not complete:
         no_time = "no time was left to leave out everything that was kept"
     return replace(_result(state, is_complete=not no_time, why_ended=no_time), shortest=shortest)
 
@@ -138,19 +140,18 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
 
 def _try_all(state: SearchState) -> None:
     """Everything that may help, one by one; then, or when there is no time for that, together."""
-    least = _detectable(state)
-    crowded = False
-    for _ in range(BUNDLES):
+    least, crowded = _detectable(state), False
+    for at in itertools.count():
         while (candidate := _next(state)) is not None:
             if not crowded and _crowded(state):
                 crowded = True
-                race_together(state, least, untried=True)
+                together.race_together(state, least, untried=True)
                 continue
-            if promise(state, least) > ranking.promise(candidate):
-                race_together(state, least)
+            if together.promise(state, least) > ranking.promise(candidate):
+                together.race_together(state, least)
                 continue
             _climb(state, candidate)
-        if not race_together(state, least):
+        if not (at < BUNDLES and together.race_together(state, least)) and not together.race_again(state):
             break
 
 
@@ -238,8 +239,7 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
 
 
 def _open(state: SearchState, candidate: Candidate) -> bool:
-    """Not raced yet, rejected at a much smaller share of the step, not raced against a rival yet, or left
-    unclear by a short race when there is time for one twice as long."""
+    """Not raced yet; or its share of the step has grown, a rival is new, there is time for a longer race."""
     change = candidate.change
     if change in state.recipe.changes:
         return False
@@ -387,6 +387,7 @@ def _candidate(state: SearchState, rung: Rung) -> Candidate:
 def _take_over(state: SearchState, candidate: Candidate, rung: Rung) -> None:
     final = rung.kept or rung.dropped or rung.verdict == "failed" or rung.verdict in WON
     state.mark_raced(candidate, final=final)
+    state.bundles.add(state.recipe.labels.union(rung.label.split(" + ")))
     state.rungs.append(rung)
     if is_control(candidate):
         state.control = rung

@@ -38,6 +38,9 @@ FAST_ALPHA = 0.05
 CERTIFIED_ALPHA = 0.05
 """One-sided chance of error of a whole session with --certify."""
 
+LEAST_ALPHA = 1e-6
+"""Of one look, however many races share what is left."""
+
 INTERVAL_ALPHA = 0.025
 """Share of an ordinary 95 % interval's error on one side."""
 
@@ -81,7 +84,7 @@ class RaceTerms:
     @property
     def alpha_per_look(self) -> float:
         """Chance of error at one look; never a word that the 95 % interval beside it would contradict."""
-        return min(self.alpha / len(self.looks), INTERVAL_ALPHA)
+        return max(LEAST_ALPHA, min(self.alpha / len(self.looks), INTERVAL_ALPHA))
 
 
 @dataclass(frozen=True)

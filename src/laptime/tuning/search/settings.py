@@ -145,6 +145,7 @@ class SearchSettings:
             the bottleneck of that time is none now: its gain may have been hidden behind it.
         climb: races along one line of options at most. unit: what is timed, in words; follows: what `reserve`
             is for.
+        depend: changes are of use beside others that were none alone: all are tried again, and in pairs.
         earlier_effects: what earlier sessions have shown, by name of the change; orders the candidates.
     """
 
@@ -159,6 +160,7 @@ class SearchSettings:
     looks: tuple[int, ...] | None = None
     regrow: float = 1.5
     climb: int = 6
+    depend: bool = False
     earlier_effects: Mapping[str, EarlierEffect] = field(default_factory=dict)
     unit: str = "step"
     follows: str = "a gate and the final measurement"

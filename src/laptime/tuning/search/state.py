@@ -88,7 +88,7 @@ class SearchState:
         noise: standard deviation of a round. margin: in use. races, expected: so far, and those that
             --certify divides its error among.
         undecided: which race ended before it could be decided, and why; "" if none did.
-        bundles: recipes that were raced with several changes at once.
+        bundles: recipes that were raced, by their labels.
         is_late: nothing was kept in its time, and part of the reserved time is spent on further changes.
         is_bare: nor in that time: what is kept now is handed back without a measured gain.
     """
@@ -113,7 +113,7 @@ class SearchState:
     expected: int = 1
     races: int = 0
     undecided: str = ""
-    bundles: set[Recipe] = field(default_factory=set)
+    bundles: set[frozenset[str]] = field(default_factory=set)
     is_late: bool = False
     is_bare: bool = False
 
@@ -187,12 +187,14 @@ class SearchState:
 
     # One attempt
 
-    def terms(self, candidate: Candidate, until: float, waiting: int | None = None) -> RaceTerms:
+    def terms(
+        self, candidate: Candidate, until: float, waiting: int | None = None, among: int = 0
+    ) -> RaceTerms:
         """How a race of this candidate is decided in the time that is left for it.
 
         Args:
             until: seconds of the session. waiting: races that share the time until then; None: one for each
-                candidate that was not raced yet.
+                candidate that was not raced yet. among: sets that share its chance of error.
         """
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.settings.budget / max(candidate.cost, 1e-9))
@@ -206,7 +208,7 @@ class SearchState:
             looks = self.settings.looks or looks_for(
                 candidate.cost, candidate.start, left, noise=self.noise, certify=self.settings.certify
             )
-            alpha = self._alpha()
+            alpha = self._alpha() / max(1, among)
         return RaceTerms(
             looks=looks,
             alpha=alpha,
@@ -236,13 +238,13 @@ class SearchState:
         over = self.races - self.expected
         return part if over < 0 else part * 0.5 ** (over + 1)
 
-    def attempt(self, candidate: Candidate) -> Rung:
-        """Race it, gate it, keep it or not; the rung is recorded and reported."""
+    def attempt(self, candidate: Candidate, among: int = 0) -> Rung:
+        """Race it, gate it, keep it or not; the rung is recorded and reported. among: see `terms`."""
         began = self.evaluator.elapsed()
         self.on_race(candidate)
         replaced = ranking.rivals(candidate, self.adopted, self.script)
         target = ranking.joined(candidate, self.recipe, replaced)
-        terms = self.terms(candidate, self.try_until)
+        terms = self.terms(candidate, self.try_until, among or None, among)
         self.races += not is_control(candidate)
         rung = untried_rung(candidate)
         try:
@@ -274,6 +276,7 @@ class SearchState:
         """The rung with the race of a recipe against the incumbent and, if it won, with its gate.
         Raises TrialFailed: the recipe does not run.
         """
+        self.bundles.add(target.labels)
         result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
         rung = self._raced(rung, result, replaced)
         if result.word in WON and not is_control(candidate):

@@ -11,7 +11,10 @@ rounds that had no part in choosing it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import reduce
+from itertools import combinations
 
 from msgspec import structs
 
@@ -19,10 +22,20 @@ from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe, farthest
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.search.race import FAST_ALPHA, LOOKS, RaceResult, race, race_summary, untried_rung
+from laptime.tuning.search.race import (
+    FAST_ALPHA,
+    HOPELESS,
+    LOOKS,
+    RaceResult,
+    race,
+    race_summary,
+    untried_rung,
+)
 from laptime.tuning.search.ranking import WON
 from laptime.tuning.search.state import HARMLESS, SearchState, is_control
 
+NAMED = 5
+"""Sets that are named of those for which no time was left."""
 HIDDEN = 0.5
 """Factor on the prior of a rejected change: how likely its gain is only hidden."""
 
@@ -35,9 +48,11 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
         untried: take along what was not raced alone, too: there is no time for it.
     """
     members, target = _members(state, least, untried)
-    if len(members) < 2 or _no_time(state, members):
-        return False
-    state.bundles.add(target)
+    return len(members) > 1 and not _no_time(state, members) and _raced(state, members, target)
+
+
+def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: int = 0) -> bool:
+    """Race several changes as one; whether they were kept. among: so many sets that are tried like this."""
     state.on_race(members[0])
     began = state.evaluator.elapsed()
     bundle = replace(
@@ -46,20 +61,67 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
         start=_start(members),
         numerics=farthest(member.numerics for member in members),
     )
-    terms = state.terms(bundle, state.try_until)
+    terms = state.terms(bundle, state.try_until, among or None, among)
     state.races += 1
+    rung = untried_rung(members[0])
     try:
-        rung, result = state.race_and_gate(untried_rung(members[0]), target, terms, bundle, [])
-    except TrialFailed as failure:
-        _add_reason(state, members, f"together: {failure.why}")
-        return False
-    if not rung.kept:
+        rung, result = state.race_and_gate(rung, target, terms, bundle, [])
         reason = rung.reason if rung.gate.reason else f"together: {race_summary(result)}"
+    except TrialFailed as failure:
+        rung, reason = structs.replace(rung, verdict="failed", reason=failure.why), f"together: {failure.why}"
+    rung = structs.replace(rung, seconds=state.evaluator.elapsed() - began)
+    if rung.kept:
+        _keep(state, members, target, rung)
+        state.rediagnose()
+    elif among:
+        label = " + ".join(str(member.change) for member in members)
+        state.report(structs.replace(rung, name=label, label=label, title="", options={}))
+    else:
         _add_reason(state, members, reason)
-        return False
-    _keep(state, members, target, structs.replace(rung, seconds=state.evaluator.elapsed() - began))
-    state.rediagnose()
-    return True
+    return rung.kept
+
+
+def race_again(state: SearchState) -> bool:
+    """Race what lost or stayed open once more, beside what was kept since then and two by two; whether a set
+    was kept."""
+    sets = left_out(state)
+    for members, target in sets:
+        if _no_time(state, members):
+            continue
+        if len(members) > 1 and _raced(state, members, target, len(sets)):
+            return True
+        if len(members) == 1:
+            beside = replace(members[0], earlier=f"once more, beside {state.recipe}")
+            if state.attempt(beside, len(sets)).kept:
+                state.rediagnose()
+                return True
+    return False
+
+
+def left_out(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
+    """Sets of one or two changes, decided alone or beside less, that were never raced, with the recipe of
+    each: single ones first, then those whose changes do most, for better or worse."""
+    if not state.settings.depend:
+        return []
+    done = {rung.label: min(abs(math.log(rung.speedup)), HOPELESS) for rung in state.rungs if rung.speedup}
+    past = state.raced_before
+    tried = [one for one in state.candidates.values() if one.change in past and not past[one.change].final]
+    alone = [[one] for one in sorted(tried, key=lambda one: str(one.change)) if not is_control(one)]
+    pairs = [[*a, *b] for a, b in combinations(alone, 2) if a[0].change.name != b[0].change.name]
+    for each in alone, pairs:
+        each.sort(key=lambda members: -sum(done.get(str(one.change), 0.0) for one in members))
+    sets = [
+        (each, reduce(Recipe.plus, (one.change for one in each), state.recipe)) for each in (*alone, *pairs)
+    ]
+    return [(members, target) for members, target in sets if target.labels not in state.bundles]
+
+
+def sets_in_words(state: SearchState, sets: list[tuple[list[Candidate], Recipe]]) -> str:
+    """What `left_out` has, and that no time was left for it."""
+    named = [" + ".join(str(one.change) for one in members) for members, _ in sets[:NAMED]]
+    more = f" and {len(sets) - NAMED} more" if len(sets) > NAMED else ""
+    beside = f" beside {state.recipe}" if len(state.recipe) else ""
+    return f"no time was left to try{beside} {', '.join(named)}{more}"
 
 
 def promise(state: SearchState, least: float) -> float:
@@ -71,7 +133,7 @@ def promise(state: SearchState, least: float) -> float:
     if state.settings.certify or not ranking.is_concurrent(state.loop_profile):
         return 0.0
     members, target = _members(state, least, untried=False)
-    if len(members) < 2 or target in state.bundles or _no_time(state, members):
+    if len(members) < 2 or target.labels in state.bundles or _no_time(state, members):
         return 0.0
     seconds = _start(members) + LOOKS[0] * max(member.cost for member in members)
     return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)

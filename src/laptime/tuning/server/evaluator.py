@@ -37,7 +37,7 @@ LEAST = 1.0
 REQUESTS, WAVES = 24, 5
 """Requests of a block at a rate; of users who wait, answers that each gets."""
 MOST = 1 / 100
-"""Share of the budget that a block takes at most."""
+"""Share of the budget that a block takes at most, or as long as the server takes to start."""
 WARM_UP = 0.5
 """Share of a block that is sent before the first one and does not count."""
 NOISE_BLOCKS = 4
@@ -223,21 +223,21 @@ class ServerEvaluator:
                 self.answers[recipe].append(visit.outputs())
             warm = visit.block(self.numbers(1)[0], WARM_UP * self.block, self.began)
             if not self._cost:
-                self.block = self._length(warm)
+                self.block = self._length(warm, self.ready[recipe][0])
             self._cost = max(0.1, self.elapsed() - began + self._ending)
             yield visit
             ended = self.elapsed()
         self._ending = self.elapsed() - ended
 
-    def _length(self, warm: Case) -> float:
-        """Seconds of a block: so many requests, and no more than the budget allows."""
+    def _length(self, warm: Case, start: float) -> float:
+        """Seconds of a block: so many requests, and no more than the budget allows. start: of the server."""
         request = self.request
         if request.rate:
             wanted = REQUESTS / request.rate
         else:
             series = next(each for each in warm.samples if each.metric.tag == LATENCY.tag)
             wanted = WAVES * fmean(series.samples)
-        return max(LEAST, min(wanted, MOST * request.budget))
+        return max(LEAST, min(wanted, max(MOST * request.budget, start)))
 
     def _round_cost(self) -> float:
         return self.pair_cost(self.rounds_of_a_start) / self.rounds_of_a_start

@@ -108,6 +108,7 @@ class ServerSubject(Subject):
     PROBE = "client"
     apart = "a server is bound to its port"
     UNIT = "block"
+    DEPEND = True
     BEGINS = "starting the server as it is"
     AFRESH = "measuring the gain after fresh starts"
 
@@ -241,9 +242,7 @@ def sent(request: ServerRequest) -> str:
 
 def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     """The request of a stored session, as far as it is asked again.
-
-    Raises:
-        UsageError: it has kept nothing, or what it has sent is not known any more.
+    Raises UsageError: it has kept nothing, or what it has sent is not known any more.
     """
     tuning, server = run.tuning, run.tuning.server if run.tuning else None
     if tuning is None or server is None or not tuning.recipe:

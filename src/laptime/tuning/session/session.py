@@ -179,6 +179,7 @@ class Session(Record):
             bare_reserve=lambda step: subject.cost(self.kept, step).bare / budget,
             earlier_effects=subject.earlier,
             unit=subject.UNIT,
+            depend=subject.DEPEND,
             follows=subject.follows,
         )
 
@@ -258,9 +259,7 @@ class Session(Record):
 
     def _measure(self, recipe: Recipe, step: float) -> None:
         """Measure the gain afresh; the record is whole after every pair.
-
-        Raises:
-            TrialFailed: one of the sides does not run.
+        Raises TrialFailed: one of the sides does not run.
         """
         subject, budget = self.subject, self.request.budget
         self.say(subject.AFRESH)

@@ -199,6 +199,8 @@ class Subject(ABC):
     PROBE: ClassVar[str] = "wall"
     UNIT: ClassVar[str] = "step"
     """What is timed, in words."""
+    DEPEND: ClassVar[bool] = False
+    """See `SearchSettings.depend`."""
     BEGINS: ClassVar[str]
     """What is done first, in words."""
     AFRESH: ClassVar[str] = "measuring the gain in new processes"
@@ -271,9 +273,7 @@ class Subject(ABC):
     @abstractmethod
     def gate(self, recipe: Recipe) -> Gate:
         """Of the final set.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
 
     def written(self, record: Record, search: SearchResult) -> None:
@@ -282,9 +282,7 @@ class Subject(ABC):
     @abstractmethod
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         """As it is and the final set, each in a fresh process; `until`: second at which it should be over.
-
-        Raises:
-            TrialFailed: one does not run.
+        Raises TrialFailed: one does not run.
         """
 
     def at_once(self, in_turns: Callable[[], _T], apart: Callable[[], _T]) -> _T:

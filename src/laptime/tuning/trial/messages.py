@@ -113,9 +113,7 @@ class TrialPlan:
     @classmethod
     def from_environment(cls) -> TrialPlan | None:
         """The plan of this process, None when there is none.
-
-        Raises:
-            WireError: the variable holds no plan.
+        Raises WireError: the variable holds no plan.
         """
         text = os.environ.get(VARIABLE)
         return wire_format.decode(text, cls) if text else None
@@ -360,9 +358,7 @@ class Messages:
 
     def new_blocks(self) -> list[Block]:
         """Blocks that were written since the last call.
-
-        Raises:
-            WireError: a line is no message.
+        Raises WireError: a line is no message.
         """
         self._read()
         blocks, self._blocks = self._blocks, []
@@ -370,9 +366,7 @@ class Messages:
 
     def latest(self, kind: type[_T]) -> _T | None:
         """The last message of this kind, None without one.
-
-        Raises:
-            WireError: a line is no message.
+        Raises WireError: a line is no message.
         """
         self._read()
         return self._latest.get(kind)

@@ -145,9 +145,7 @@ NAMES = ("SingleStream", "Server", "Offline")
 
 def applied(request: LoadRequest) -> LoadRequest:
     """The request with what its scenario means.
-
-    Raises:
-        UsageError: there is no such scenario, or other options say something else.
+    Raises UsageError: there is no such scenario, or other options say something else.
     """
     if not request.scenario:
         return request

@@ -191,9 +191,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
 
 def _opened(target: object, count: int) -> Senders:
     """Senders whose target has answered.
-
-    Raises:
-        UsageError: it did not, or not well.
+    Raises UsageError: it did not, or not well.
     """
     try:
         senders = Senders(target, count if isinstance(target, Endpoint) else 1)  # type: ignore[arg-type]

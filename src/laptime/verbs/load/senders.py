@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
     """What senders get, and what the run says of it.
-
-    Raises:
-        UsageError: there is no such target.
+    Raises UsageError: there is no such target.
     """
     if request.is_endpoint:
         if find_spec("h11") is None:
@@ -128,9 +126,7 @@ class Generator:
 
     def prepare(self, rate: float) -> None:
         """Measure the senders where that was not done, and start as many as a rate needs.
-
-        Raises:
-            CommandFailed: one of them failed.
+        Raises CommandFailed: one of them failed.
         """
         if self.alone is None:
             self.alone = self._measured(rate)

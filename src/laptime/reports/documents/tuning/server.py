@@ -18,7 +18,8 @@ def brief(tuning: Tuning) -> list[tuple[str, str]]:
     """The gate, the load, and whether the promise is kept; the command line is what to type next."""
     assert tuning.server is not None
     rows = [("gate", text)] if (text := gate(tuning)) else []
-    return rows + _load(tuning.server)
+    left = [("left out", tuning.why_ended)] if tuning.ended == "budget" else []
+    return rows + _load(tuning.server) + left
 
 
 def sections(tuning: Tuning) -> list[doc.Section]:

@@ -54,9 +54,7 @@ class Plane(NamedTuple):
 
 def planes(data: bytes) -> list[Plane]:
     """All planes of a file.
-
-    Raises:
-        Damaged: the bytes are no XSpace.
+    Raises Damaged: the bytes are no XSpace.
     """
     return [_plane(data, at, end) for field, at, end in fields(data, 0, len(data)) if _whole(field, 1, end)]
 

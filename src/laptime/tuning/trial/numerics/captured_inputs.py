@@ -60,9 +60,7 @@ def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
 
 def filled(batch: Any, stored: list[Any]) -> Any:
     """The batch with captured tensors in it: on its devices, in its memory formats, pinned where it is.
-
-    Raises:
-        DoesNotFit: there are more or fewer tensors, or other types.
+    Raises DoesNotFit: there are more or fewer tensors, or other types.
     """
     import torch
 
