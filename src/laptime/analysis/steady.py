@@ -34,6 +34,7 @@ WARM_UP_SHARE = 0.1
 """Of a process's samples. A level that changes later, and was not kept nine times as long since, may change
 again: a guest's CPU that flips its speed now and then looks like this."""
 
+MOST = 0.75  # of samples, half of which lie below their median by themselves
 _MIN_TAIL = 5
 _SURE = 0.99997
 """Four standard errors where there are many samples, more where the noise itself is little known."""
@@ -59,13 +60,14 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     Args:
         samples: shape (n,), positive.
         ignore: shape (n,), bool: samples with a known outside cause, which must not be taken for warm-up.
-            Outside causes only slow a call down, so a level below every other sample counts all the same.
+            Outside causes only slow a call down, so a level below that of the others counts all the same.
+            Where hardly any others are left, all count, but a slow-down may then be the outside's.
     """
-    positions = (
-        np.arange(len(samples)) if ignore is None else np.nonzero(~ignore | _faster(samples, ignore))[0]
-    )
-    if len(positions) < _MIN_TAIL + 1:
+    if len(samples) <= _MIN_TAIL:
         return Steady(0, "flat", 0.0)
+    if (is_hidden := ignore is not None and bool((~ignore).sum() <= _MIN_TAIL)) or ignore is None:
+        ignore = np.zeros(len(samples), dtype=bool)
+    positions = np.nonzero(~ignore | _faster(samples, ignore))[0]
     x = np.log(np.maximum(samples[positions], 1e-12))
     start = 0
     while (cut := _cut(x[start:])) is not None:
@@ -76,16 +78,17 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     level = median(x[start:])
     change = float(np.expm1(median(x[:start]) - level))
     kind = "warm-up" if change > 0 else "slow-down"
+    if is_hidden and kind == "slow-down":  # the outside may have done that
+        return Steady(0, "flat", 0.0)
     return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
 
 
 def _faster(samples: Floats, ignore: np.ndarray) -> np.ndarray:
-    """Ignored samples of a level below every other one, shape (n,); none where only single ones lie there."""
-    below = ignore & (samples < np.min(samples[~ignore], initial=np.inf) / (1 + SMALLEST_STEP))
-    if ignore.all() or not below.any():
-        return np.zeros(len(samples), dtype=bool)
-    since = below[np.argmax(below) :]
-    return np.asarray(below & (2 * since.sum() > len(since)))
+    """Ignored samples of a level below the usual of the others, shape (n,); none where not most of what
+    follows the first of them lies there."""
+    below = samples < median(samples[~ignore]) / (1 + SMALLEST_STEP)
+    since = below[np.argmax(ignore & below) :]
+    return np.asarray(ignore & below & (since.mean() > MOST))
 
 
 def late_step(samples: Floats, steady: Steady) -> float:

@@ -7,7 +7,6 @@ measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -82,14 +81,9 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
 
 def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The throughput people mean: see `throughput_regime`."""
-    regime = shared_throughput_regime([case], constants)
-    return throughputs(case, constants)[regime] if regime else None
-
-
-def shared_throughput_regime(cases: Sequence[Case], constants: Constants = TODAY) -> str | None:
-    """The regime in which the throughputs of these cases stand side by side; None where they share none."""
-    rates = [each for case in cases if (each := throughputs(case, constants))]
-    return throughput_regime(rates, on_cpu=all(map(_on_cpu, cases)), constants=constants)
+    rates = throughputs(case, constants)
+    regime = throughput_regime([rates] if rates else [], on_cpu=_on_cpu(case), constants=constants)
+    return rates[regime] if regime else None
 
 
 def throughput_regime(

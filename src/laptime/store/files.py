@@ -17,8 +17,7 @@ from laptime.store import folder
 from laptime.store.journal import Journal, read_journal
 from laptime.store.schema import damaged, read_run
 
-LARGEST = 512 << 20
-"""Bytes that a run may have, unpacked; one with a million samples has 50 MB."""
+LARGEST = 512 << 20  # bytes that a run may have, unpacked; one with a million samples has 50 MB
 
 
 def save(run: Run, root: Path | None = None) -> Path:

@@ -42,8 +42,7 @@ from laptime.store import folder
 from laptime.store.schema import CURRENT, DAMAGE, Opening, current, damaged, decode, encode, version_of
 
 _MEASURED = (Measured, RequestsEnded, CaseChanged, ProfileMade, Diagnosed)
-COMPRESS_ABOVE = 1_000_000
-"""Bytes of JSON from which a finished run is stored gzipped."""
+COMPRESS_ABOVE = 1_000_000  # bytes of JSON from which a finished run is stored gzipped
 
 
 class Journal:
@@ -189,7 +188,7 @@ class Journal:
         suffix = ".json"
         if len(data) > COMPRESS_ABOVE:
             # No time and no name inside: the same run gives the same bytes.
-            data, suffix = gzip.compress(data, 6, mtime=0), ".json.gz"
+            data, suffix = gzip.compress(data, 4, mtime=0), ".json.gz"
         final = self.path.with_suffix(suffix)
         try:
             folder.write_whole(final, data)

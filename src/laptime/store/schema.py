@@ -10,6 +10,7 @@ import codecs
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,9 +143,8 @@ def damaged(path: Path, error: Exception | str) -> UsageError:
 
 
 def encode(record: msgspec.Struct) -> bytes:
-    """One line of JSON."""
+    """One line of JSON. Numbers that JSON lacks show up as null; without one the slow way is spared."""
     data = msgspec.json.encode(record)
-    # Numbers that JSON lacks show up as null; without one the slow way is spared.
     return data if b"null" not in data else msgspec.json.encode(spelled(msgspec.to_builtins(record)))
 
 
@@ -163,9 +163,11 @@ def spelled(value: Any, spell: Callable[[float], str] = str) -> Any:
         return value if math.isfinite(value) else spell(value)
     if isinstance(value, dict):
         return {str(name): spelled(item, spell) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [spelled(item, spell) for item in value]
-    return value
+    if not isinstance(value, list | tuple):
+        return value
+    with suppress(TypeError, OverflowError):  # thousands of numbers: all are finite if their sum is
+        return value if math.isfinite(sum(value)) else [spelled(item, spell) for item in value]
+    return [spelled(item, spell) for item in value]
 
 
 # Load before version 2: series that were joined by the times at which requests were due, made rows once.

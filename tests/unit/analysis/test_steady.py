@@ -123,6 +123,19 @@ def test_a_disturbance_makes_no_call_faster() -> None:
         assert settle(x, ignore)[:2] == (13, "warm-up")
 
 
+@pytest.mark.parametrize("undisturbed", range(9))
+def test_a_warm_up_ends_as_well_where_most_of_what_follows_is_disturbed(undisturbed: int) -> None:
+    """A busy machine hits short calls that sleep far more often than the long ones before them."""
+    samples = np.r_[np.full(14, 0.1), np.full(8, 0.003)]
+    ignore = np.arange(22) >= 14 + undisturbed
+    assert settle(samples, ignore)[:2] == (14, "warm-up")
+
+
+def test_a_warm_up_is_looked_for_in_the_disturbed_where_there_is_nothing_else() -> None:
+    samples = np.r_[np.full(14, 0.1), np.full(8, 0.003)]
+    assert settle(samples, np.ones(22, dtype=bool)).start == 14
+
+
 def test_single_fast_samples_among_the_disturbed_are_no_level() -> None:
     x = noise(11, 200)
     x[5:] *= 1.3

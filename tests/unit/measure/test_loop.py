@@ -212,11 +212,22 @@ def test_what_a_call_raises_passes_through(clock: Any, program: Any) -> None:
         loop.isolated(program(0.1, before=fail), seconds=1, min_calls=1, max_calls=9, clock=clock)
 
 
+def test_calls_that_are_long_at_first_are_seen_to_be_short(clock: Any, program: Any) -> None:
+    clock.tick = 1e-7
+    cold = program(5e-6, before=lambda number: clock.spend(2e-5 if number < 20 else 0.0))
+    assert loop.calls_inside(cold, clock) > 10
+
+
+def test_as_many_samples_as_asked_are_made_of_calls_that_are_repeated(clock: Any, program: Any) -> None:
+    tape = loop.isolated(program(1e-6), seconds=1, min_calls=1, max_calls=20, clock=clock, inside=60)
+    assert len(tape.seconds) == 20
+
+
 def test_calls_that_are_short_for_the_clock_are_repeated_inside_a_sample(clock: Any, program: Any) -> None:
     clock.tick = 1e-7
     inside = loop.calls_inside(program(1e-6), clock)
     assert 50 <= inside <= 60
-    assert loop.calls_inside(program(7e-6), clock) == 1
+    assert loop.calls_inside(program(10e-6), clock) == 1
     assert loop.calls_inside(program(1e-6, synchronous=False), clock) == 1
     tape = loop.isolated(
         program(1e-6), seconds=0.01, min_calls=1, max_calls=10**6, clock=clock, inside=inside

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunStarted
 from laptime.records.run import Run
-from laptime.store import files, folder, lookup
+from laptime.store import files, folder, lookup, schema
 from laptime.store.journal import Journal
 from laptime.store.schema import read_run
 
@@ -272,3 +273,12 @@ def test_link_is_followed_not_replaced(tmp_path: Path) -> None:
     folder.write_whole(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
+
+
+def test_long_columns_of_numbers_are_not_walked_one_by_one() -> None:
+    column, broken = [0.5] * 100, [0.5, math.inf, 0.5]
+    told = schema.spelled({"whole": column, "broken": broken, "texts": ["x", None], "huge": [10**400]})
+    assert told["whole"] is column
+    assert told["broken"] == [0.5, "inf", 0.5]
+    assert told["texts"] == ["x", None]
+    assert told["huge"] == [10**400]

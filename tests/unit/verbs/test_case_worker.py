@@ -214,3 +214,15 @@ def test_a_call_that_outlasts_its_block_is_made_once(stage: Any) -> None:
     measure(worker, "isolated", resumed=True)
     blocks = [command for command in stage.asked if isinstance(command, Block)]
     assert [(block.min_calls, block.max_calls) for block in blocks] == [(1, 1), (2, 2)]
+
+
+def test_a_block_of_short_calls_keeps_no_more_samples_than_tell(stage: Any) -> None:
+    stage.seconds = lambda batch: 10e-6
+    worker, _ = worker_of(stage)
+    worker.start()
+    worker.open()
+    worker.prepare()
+    for regime in ("isolated", "saturated"):
+        measure(worker, regime)
+    blocks = [command for command in stage.asked if isinstance(command, Block)]
+    assert [block.max_calls for block in blocks] == [20_000, 100_000]

@@ -11,12 +11,8 @@ from laptime.records.series import Label
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Warn when samples of a settled level hold a compilation."""
-    hit = sum(
-        1
-        for series in case.series
-        for bits in series.label
-        if Label.RECOMPILED in Label(bits) and Label.WARM_UP not in Label(bits)
-    )
+    either, wanted = int(Label.RECOMPILED | Label.WARM_UP), int(Label.RECOMPILED)
+    hit = sum(bits & either == wanted for series in case.series for bits in series.label)
     if not hit:
         return None
     return Check(

@@ -57,12 +57,9 @@ def _with_costs(case: Case) -> Case:
     main = case.find("latency", Regime.ISOLATED) or case.find("latency", Regime.SATURATED)
     if first is None or main is None:
         return case
-    process = main.process or [0] * len(main.samples)
-    warm = [
-        seconds
-        for seconds, bits, owner in zip(main.samples, main.label, process, strict=True)
-        if owner == process[0] and bits & Label.WARM_UP
-    ]
+    process, warming = main.process or [0] * len(main.samples), int(Label.WARM_UP)
+    rows = zip(main.samples, main.label, process, strict=True)
+    warm = [seconds for seconds, bits, owner in rows if owner == process[0] and bits & warming]
     cost = first.samples[0] + sum(warm)
     note = f"first call and {len(warm)} more calls"
     case = _replaced(case, Series(metric=metrics.WARM_UP, samples=[cost], probe="wall", note=note))
