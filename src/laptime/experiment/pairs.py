@@ -111,13 +111,15 @@ def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
         return now + (end - now) / max(1, FEWEST - done)
     start, each = fmean(one.start for one in turns), fmean(one.each for one in turns)
     within = scale([logs(one.rounds) for one in turns]) ** 2
+    past = [len(one.rounds) for one in turns]
 
     def reach(number: int) -> float:
         rounds = ((end - now) / (number - done) - start) / max(each, 1e-9)
         if rounds < FEWEST_ROUNDS:
             return math.inf
-        of_pair = BETWEEN_PROCESSES**2 + within / min(rounds, wanted(within, start, each))
-        return t_quantile((1 + DECISION_LEVEL) / 2, number - 1) * math.sqrt(of_pair / number)
+        to_come = [min(rounds, wanted(within, start, each))] * (number - done)
+        pairs = [BETWEEN_PROCESSES**2 + within / taken for taken in (*past, *to_come)]
+        return t_quantile((1 + DECISION_LEVEL) / 2, number - 1) * math.sqrt(sum(pairs)) / number
 
     return now + (end - now) / (min(range(max(LEAST, done + 1), most + 1), key=reach) - done)
 

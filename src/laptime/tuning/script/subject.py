@@ -250,9 +250,10 @@ class ScriptSubject(Subject):
         self.apart = self.apart or fresh_pairs.why_apart(runner)
         by_script = Recipe(tuple(change for change in recipe if change.arguments))
         final = by_script if sources else recipe
+        last = until - 2 * runner.accounting.ending
 
         def in_turns() -> TrialPair:
-            return fresh_pairs.in_turns(runner, final, number, sources=sources, until=until)
+            return fresh_pairs.in_turns(runner, final, number, sources=sources, until=last)
 
         def apart() -> TrialPair:
             return runner.pair(Recipe(), final, number, sources=sources, rounds=FEWEST_ROUNDS)

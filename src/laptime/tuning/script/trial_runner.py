@@ -70,8 +70,9 @@ class TrialAccounting(TimeAccounting):
     """Seconds and processes of trials.
 
     Attributes:
-        first_step: seconds from the start of a fresh interpreter to the end of its first step; None before
-            one ended. forked_step: the same of a fork.
+        first_step: seconds from the start of a fresh interpreter to the end of its first step, in the
+            quickest: two that start at once are slower; None before one ended.
+        forked_step: the same of a fork. forks: that had a first step; before one had, it is expected.
         longest_compile: seconds of torch.compile in one process; None before one compiled.
         compiled_by: seconds of torch.compile in one process, the most, by label of the change.
         compiled_last: the same in the last process, which finds what others have compiled.
@@ -81,6 +82,7 @@ class TrialAccounting(TimeAccounting):
 
     first_step: float | None = None
     forked_step: float | None = None
+    forks: int = 0
     longest_compile: float | None = None
     compiled_by: dict[str, float] = field(default_factory=dict)
     compiled_last: dict[str, float] = field(default_factory=dict)
@@ -93,9 +95,10 @@ class TrialAccounting(TimeAccounting):
             self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
             self.add_apart("compile", result.compile_seconds)
         elif result.first is not None and is_forked:
-            self.forked_step = result.first
+            self.forked_step = min(result.first, self.forked_step or math.inf) if self.forks else result.first
+            self.forks += 1
         elif result.first is not None:
-            self.first_step = result.first
+            self.first_step = min(result.first, self.first_step or math.inf)
 
     def add_compile(self, change: str, seconds: float) -> None:
         """Take the compile time of a change; of several the longest, as later trials find its cache."""

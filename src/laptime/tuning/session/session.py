@@ -269,7 +269,7 @@ class Session(Record):
                 lambda number, until: subject.pair(recipe, number, until),
                 most=subject.MOST_PAIRS,
                 elapsed=self.elapsed,
-                until=budget - cost.hand_back - cost.check - cost.record,
+                until=budget - cost.hand_back - CAUTION * (cost.check + cost.record),
                 end=budget - cost.hand_back,
                 expected=cost.pair,
                 is_decided=subject.is_decided,
