@@ -172,3 +172,20 @@ def test_rounds_follow_from_both_variances_and_the_cost_of_a_start() -> None:
     assert turns.wanted(0.0016, start=10.0, each=2.0) == pytest.approx(2 * few)
     assert turns.wanted(0.0004, start=40.0, each=2.0) == pytest.approx(2 * few)
     assert turns.wanted(0.0, start=10.0, each=2.0) == FEWEST_ROUNDS
+
+
+def test_pairs_of_few_rounds_are_followed_by_more_pairs_not_by_a_long_one() -> None:
+    """Starts of 12 s, rounds of 0.5 s that scatter by 40 %: 67 s are four pairs of a few rounds."""
+    now, dice = [0.0], random.Random(3)
+
+    def visit(number: int, until: float) -> Pair:
+        rounds = [(1.0, math.exp(dice.gauss(0, 0.4)))] * 2 if number == 0 else []
+        while len(rounds) < FEWEST_ROUNDS or now[0] + 12.0 + 0.5 * len(rounds) < until - 0.5:
+            rounds.append((1.0, math.exp(dice.gauss(0, 0.4))))
+        now[0] += 12.0 + 0.5 * len(rounds)
+        return pair_of(Turns(rounds, start=12.0, each=0.5))
+
+    given = {"elapsed": lambda: now[0], "until": 67.0, "end": 75.0, "expected": 14.0}
+    *_, pairs = measured_pairs(visit, most=7, **given)  # type: ignore[arg-type]
+    assert len(pairs) == 4
+    assert now[0] <= 67.5
