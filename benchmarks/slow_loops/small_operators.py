@@ -7,7 +7,7 @@ torch.set_num_threads(1)
 weight = nn.Parameter(torch.randn(64, 64) * 0.05)
 optimizer = torch.optim.SGD([weight], lr=0.01)
 x = torch.randn(100, 8, 64)
-for _ in range(200):
+for _ in range(1000):
     optimizer.zero_grad()
     state = torch.zeros(8, 64)
     for row in x:

@@ -45,8 +45,7 @@ class Device:
         if begin is None or end is None:
             return None
         end.synchronize()
-        milliseconds: float = begin.elapsed_time(end)
-        return round(milliseconds * 1e6)
+        return round(float(begin.elapsed_time(end)) * 1e6)
 
     def wait(self) -> None:
         """Return when all that was started on the device is done."""
@@ -70,11 +69,9 @@ def libraries() -> dict[str, str]:
     import torch
 
     versions = {"torch": str(torch.__version__)}
-    if _is_used(torch.cuda):
-        if torch.version.cuda:
-            versions["cuda"] = torch.version.cuda
-        if torch.version.hip:
-            versions["hip"] = torch.version.hip
+    if Device().name == "cuda":
+        both = {"cuda": torch.version.cuda, "hip": torch.version.hip}
+        versions |= {name: version for name, version in both.items() if version}
     for package in _PACKAGES:
         version = getattr(sys.modules.get(package), "__version__", None)
         if isinstance(version, str):
@@ -86,7 +83,7 @@ def devices() -> list[dict[str, Any]]:
     """The accelerators that the script has started, as fields of `records.environment.Device`."""
     import torch
 
-    if not _is_used(torch.cuda):
+    if Device().name != "cuda":
         return []
     gpus = []
     for index in range(torch.cuda.device_count()):
@@ -107,12 +104,7 @@ def knobs() -> dict[str, Any]:
         "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
         "torch.deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
     }
-    if _is_used(torch.cuda):
+    if Device().name == "cuda":
         settings["cudnn.benchmark"] = backends.cudnn.benchmark
         settings["cudnn.deterministic"] = backends.cudnn.deterministic
     return settings
-
-
-def _is_used(module: Any) -> bool:
-    """Whether the script itself has started this kind of device."""
-    return bool(module.is_initialized())

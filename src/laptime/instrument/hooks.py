@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
@@ -45,7 +46,7 @@ class Hooks:
         self._observe_ranks = observe_ranks
         self._originals: list[tuple[Any, str, Any]] = []
         self._handles: list[Any] = []
-        self._samplers: dict[int, Any] = {}
+        self._loaders: list[tuple[Callable[[], Any], object]] = []
         self._outermost: set[type] = set()
 
     def install(self) -> None:
@@ -95,7 +96,7 @@ class Hooks:
                 setattr(owner, name, original)
         for handle in self._handles:
             handle.remove()
-        self._originals, self._handles, self._samplers = [], [], {}
+        self._originals, self._handles, self._loaders = [], [], []
 
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
@@ -161,10 +162,16 @@ class Hooks:
         return __next__
 
     def _identity(self, iterator: Any) -> int:
-        """The same number for all iterators of one loader; its sampler is kept, so that no other gets it."""
+        """The same number, from 1, for all iterators of one loader, and of one that each epoch makes anew: it
+        takes the place of one that is gone, whose dataset was of its type and that gave as many batches."""
         owner = getattr(iterator, "_index_sampler", iterator)
-        self._samplers.setdefault(id(owner), owner)
-        return id(owner)
+        kind = type(getattr(iterator, "_dataset", None)), _batches(iterator)
+        same = [at for at, (loader, _) in enumerate(self._loaders) if loader() is owner]
+        gone = [at for at, (loader, its) in enumerate(self._loaders) if loader() is None and its == kind]
+        at = (*same, *gone, len(self._loaders))[0]
+        reference = weakref.ref(owner) if type(owner).__weakrefoffset__ else lambda: owner
+        self._loaders[at : at + 1] = [(reference, kind)]
+        return at + 1
 
     def _workers(self, original: Any) -> Any:
         listener = self._listener

@@ -153,10 +153,10 @@ def pools(profile: Profile) -> dict[str, float]:
     uses = profile.overview.devices
     beside = beside_steps(profile) * slowdown(profile)
     if not uses:
-        parts = profile.overview.breakdown
-        waits = {"data": parts.dataloader_ns, "compute": parts.cpu_ns, "waiting": parts.communication_ns}
-        rest = profile.overview.step_ns - sum(waits.values())
-        return {"beside": beside} | {pool: max(0, ns) * 1e-9 for pool, ns in {**waits, "host": rest}.items()}
+        parts = {bound: part * profile.overview.step_ns * 1e-9 for bound, part in shares(profile).items()}
+        data, compute, waiting = (parts.get(bound, 0.0) for bound in ("input", "cpu", "communication"))
+        host = parts.get("host", 0.0) + parts.get("unknown", 0.0)
+        return {"data": data, "compute": compute, "waiting": waiting, "host": host, "beside": beside}
     number = len(uses)
     return {
         **{

@@ -19,10 +19,10 @@ DATA_WAIT = 0.05
 """Share of the step from which waiting for data is told: the TensorBoard plugin's."""
 NOTABLE = 0.10
 SERIOUS = 0.20
+"""TraceML's shares: warn from 10 %, critical from 20 %."""
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
 is above what well-fed training loops lose between steps, and below what the known starved ones lose."""
-"""TraceML's shares: warn from 10 %, critical from 20 %."""
 ENOUGH_STEPS = 2
 """TraceML warns from two steps on; a single one may be an exception."""
 
@@ -85,9 +85,7 @@ def unrecorded(profile: Profile) -> float:
 def removable(profile: Profile, host: float, device: float) -> float:
     """Upper bound on what leaving out work saves, in seconds per step: with a device its device time and, of
     its host time, what can have kept the device idle; without one its host time."""
-    if not profile.overview.devices:
-        return host
-    return device + min(host, idle_seconds(profile, "host"))
+    return device + min(host, idle_seconds(profile, "host")) if profile.overview.devices else host
 
 
 def utilization(profile: Profile) -> float | None:
@@ -127,10 +125,8 @@ def operators(profile: Profile, pattern: str) -> list[OperatorRow]:
 def capability(profile: Profile) -> tuple[int, int] | None:
     """Compute capability of the first CUDA device; None for others, and where the file does not tell."""
     text = profile.accelerators[0].capability if profile.accelerators else ""
-    major, dot, minor = text.partition(".")
-    if profile.device_type != "cuda" or not dot or not major.isdigit() or not minor.isdigit():
-        return None
-    return int(major), int(minor)
+    found = re.fullmatch(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found and profile.device_type == "cuda" else None
 
 
 MATRIX = (
@@ -206,7 +202,9 @@ HANDING = re.compile(
     r"aten::(select|slice|narrow|index|as_strided|unsqueeze|squeeze|view|reshape|expand|permute|stack|cat|alias|detach"
     r"|to|_to_copy|copy_|clone|empty\w*|item|_local_scalar_dense|resize_|lift_fresh|unbind)"
 )
-"""Operators that pick a sample and put a batch together: a cached sample needs them, too."""
+CONVERTS = re.compile(r'\["([a-z][\w: ]*)", "(?!\1")[a-z].*')
+"""Operators that pick a sample and put a batch together: a cached sample needs them, too, but for copies that
+are first of all from one type to another."""
 
 
 def loading(profile: Profile) -> Loading | None:
@@ -215,7 +213,8 @@ def loading(profile: Profile) -> Loading | None:
     rows = sorted((row for row in profile.operators if spent[row.id]), key=lambda row: -spent[row.id])
     if not rows or not marks(profile, ALONE):
         return None
-    preparing = [row for row in rows if not HANDING.fullmatch(row.name)]
+    hands = [HANDING.fullmatch(row.name) and not CONVERTS.match((row.dtypes or [""])[0]) for row in rows]
+    preparing = [row for row, is_handed in zip(rows, hands, strict=True) if not is_handed]
     prepares = sum(spent[row.id] for row in preparing) / sum(spent.values())
     return Loading(loader_wait(profile), 1 - prepares, preparing)
 

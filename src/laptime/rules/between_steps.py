@@ -44,7 +44,7 @@ def _untraced(profile: Profile) -> Finding | None:
     assert plain is not None
     between = plain.outside_ns - max(0, plain.workers_ns - plain.workers_wait_ns)
     whole = plain.outside_ns + plain.untraced_ns
-    if between < NOTABLE * whole or plain.pauses < 1:
+    if between <= 0 or between < NOTABLE * whole or plain.pauses < 1:
         return None
     evaluates = plain.evaluation_ns > between / 2
     time = show(between * plain.untraced_steps / plain.pauses * 1e-9, "s")

@@ -72,8 +72,7 @@ def _crowded(profile: Profile, threads: int, usable: float, working: float) -> F
         profile,
         "idle-threads",
         f"torch is set to {threads} threads, and {usable:g} CPUs can be used: operators wait for threads"
-        " that wait"
-        " for a CPU",
+        " that wait for a CPU",
         gain=gain,
         gain_is="time in operators, if it grew with the number of threads for a CPU",
         limits=("cpu",),

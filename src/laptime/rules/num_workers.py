@@ -107,7 +107,6 @@ def _change(profile: Profile, many: bool, workers: int) -> str:
     if not profile.overview.devices:
         return (
             f"DataLoader(..., num_workers={workers}, persistent_workers=True): workers take CPUs from the"
-            " operators;"
-            " or less work per sample: cache what comes out the same"
+            " operators; or less work per sample: cache what comes out the same"
         )
     return "DataLoader(..., num_workers=4, persistent_workers=True): try 1 to the number of cores"

@@ -23,11 +23,12 @@ def rule(profile: Profile) -> Finding | None:
     beyond, usual = (show(ns * 1e-9, "s") for ns in (warm_up.beyond_ns, profile.overview.step_median_ns))
     did = [f"{row.kind} {show(row.host_ns * 1e-9, 's')}" for row in warm_up.host_work[:3]]
     first = len(warm_up.steps)
+    what = "warm-up" if did or profile.reconciled is None else "by chance, for untraced ones had settled"
     return finding(
         profile,
         "warm-up",
         f"the first {count(first, 'step') if first > 1 else 'step'} took {beyond} more than settled ones of"
-        f" {usual}: warm-up ({', '.join(did) or 'no event says what it did'}), left out of all figures",
+        f" {usual}: {what} ({', '.join(did) or 'no event says what it did'}), left out of all figures",
         loud="info",
         evidence={
             "steps": [row.number for row in warm_up.steps],

@@ -171,17 +171,8 @@ def environment(profile: Profile) -> Environment:
         for accelerator in profile.accelerators
     ]
     versions = {key: str(value) for key, value in profile.facts.items() if key.endswith("_version")}
-    return Environment(
-        host="",
-        os="",
-        python="",
-        cpu="",
-        vcpus=0,
-        usable_cpus=0,
-        memory=0,
-        devices=devices,
-        libraries=versions,
-    )
+    none = Environment(host="", os="", python="", cpu="", vcpus=0, usable_cpus=0, memory=0)
+    return structs.replace(none, devices=devices, libraries=versions)
 
 
 def checks(profile: Profile) -> list[Check]:

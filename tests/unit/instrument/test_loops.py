@@ -75,6 +75,19 @@ def test_pauses_tell_evaluation_and_new_workers(observe: Observe) -> None:
     assert kept.workers == 0
 
 
+def test_first_batches_of_a_loader_that_each_epoch_makes_anew_are_in_steps(observe: Observe) -> None:
+    def loop() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(50):
+            for x, y in loader(12):
+                step(model, optimizer, x, y)
+
+    seen = observe(loop, timed=8)
+    assert seen.firsts
+    assert seen.outside_phases == dict.fromkeys(seen.outside_phases, 0)
+
+
 def test_a_training_loop_is_timed_traced_and_stopped(observe: Observe, tmp_path: Path) -> None:
     seen = observe(train)
     assert seen.complete

@@ -326,3 +326,23 @@ def test_no_next_command_is_offered_that_the_catalogue_refuses(optimization: str
         with_(cpu(), operators=[operator("aten::addmm", host=60)]), compiled=True, loader=False
     )
     assert _evidence.possible(bare, optimization) == ""
+
+
+def test_copies_to_another_type_prepare_samples() -> None:
+    """`image.float()` in a dataset: a cached sample needs it no more; a batch that is put together does."""
+    profile = made._prepared(60)
+    place = profile.operators[0].stacks
+
+    def share(types: str) -> float | None:
+        copy = structs.replace(operator("aten::copy_", host=54, dtypes=[types]), stacks=place)
+        found = told("recomputed_samples", with_(profile, operators=[copy, profile.operators[1]]))
+        return None if found is None else float(found.evidence["share_of_loader"])
+
+    assert share('["float", "unsigned char", "Scalar"]') == pytest.approx(0.9, abs=0.01)
+    assert share('["float", "float", "Scalar"]') is None
+
+
+def test_a_loader_of_ones_own_is_told_on_a_cpu_although_it_counts_as_operators() -> None:
+    own = with_(cpu(other=1.0), annotations=[mark("load_batch", host=44)])
+    first = rules.diagnose(own)[0]
+    assert (first.kind, first.gain) == ("trace/hidden-input", pytest.approx(0.044))

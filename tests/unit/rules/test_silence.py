@@ -10,6 +10,7 @@ from msgspec import structs
 from fixtures import diagnosed as made
 from fixtures.diagnosed import FLOAT, HALF, MS, ODD, SCORES, STEPS, cpu, gpu, kernel, mark, operator
 from laptime.kit.registry import load, names
+from laptime.records.overview import Roofline, Work
 from laptime.records.profile import Primitive, Profile
 from laptime.records.tables import Launches
 
@@ -186,6 +187,20 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
             cpu(),
             facts={"isa": "amx_bf16"},
             operators=[operator("aten::mm", host=60, dtypes=['["c10::BFloat16"]'])],
+        ),
+    ),
+    (
+        "cpu_precision",
+        "products of less than 16 MFLOP",
+        with_(
+            cpu(),
+            facts={"isa": "avx512_bf16"},
+            operators=[operator("aten::mm", host=60, dtypes=['["float", "float"]'])],
+            roofline=Roofline(
+                operators=[
+                    Work(id="mm", kind="matmul", calls=STEPS, total_ns=1, flop={"float32": 15e6 * STEPS})
+                ]
+            ),
         ),
     ),
     ("crowded_cpu", "one thread, all the time", FIRING["idle_threads"]),

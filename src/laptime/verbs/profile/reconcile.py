@@ -87,13 +87,13 @@ def _beside(profile: Profile, observed: Observed, others: float | None) -> Recon
 
 def _between(observed: Observed) -> dict[str, int]:
     """What the untraced loop did between its steps, and what new workers cost; ns per step."""
-    steps = observed.untraced
+    steps, forward = observed.untraced, observed.outside_phases.get("forward", 0)
     waits = [step.phases.get("data", 0) for step in steps]
     usual = round(median(waits))
     waited = sum(max(0, waits[at] - usual) for at in observed.firsts) if observed.workers else 0
     totals = {
         "outside_ns": observed.outside,
-        "evaluation_ns": sum(observed.outside_phases.get(name, 0) for name in ("data", "forward")),
+        "evaluation_ns": forward and forward + observed.outside_phases.get("data", 0),
         "workers_ns": observed.workers + waited,
         "workers_wait_ns": waited,
     }
