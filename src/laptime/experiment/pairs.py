@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from laptime.analysis.compare import DECISION_LEVEL, judge
 from laptime.analysis.paired import BETWEEN_PROCESSES, Effect, from_pairs
 from laptime.analysis.student_t import t_quantile
-from laptime.experiment.turns import FEWEST_ROUNDS, Turns, logs, middle, scale, wanted
+from laptime.experiment.turns import Turns, fewest, logs, middle, scale, wanted
 from laptime.records.tuning import Speedup
 
 _T = TypeVar("_T")
@@ -100,7 +100,7 @@ def _shortest(pairs: Sequence[Pair], average: float) -> float:
     turns = [each.turns for each in pairs if each.turns]
     if not turns:
         return average
-    return fmean(each.start + FEWEST_ROUNDS * each.each for each in turns)
+    return fmean(each.start + fewest(each.start, each.each) * each.each for each in turns)
 
 
 def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
@@ -115,7 +115,7 @@ def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
 
     def reach(number: int) -> float:
         rounds = ((end - now) / (number - done) - start) / max(each, 1e-9)
-        if rounds < FEWEST_ROUNDS:
+        if rounds < fewest(start, each):
             return math.inf
         to_come = [min(rounds, wanted(within, start, each))] * (number - done)
         pairs = [BETWEEN_PROCESSES**2 + within / taken for taken in (*past, *to_come)]

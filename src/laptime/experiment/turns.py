@@ -20,7 +20,8 @@ from laptime.analysis.paired import BETWEEN_PROCESSES
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 48
 """Rounds of a pair: fewer leave one bad block in charge, more say nothing that another pair would not say
 better."""
-
+HURRIED = 2
+"""Rounds of a pair whose time is short, if rounds are dear: three pairs of two say more than two of four."""
 
 OF_A_RACE = 3
 """Rounds of a race after which both sides get new processes."""
@@ -106,6 +107,11 @@ def wanted(within: float, start: float, each: float) -> float:
     return max(FEWEST_ROUNDS, min(MOST_ROUNDS, best))
 
 
+def fewest(start: float, each: float) -> int:
+    """Rounds of a pair at least. start: seconds of it before the first. each: seconds of one."""
+    return HURRIED if 2 * HURRIED * each > start else FEWEST_ROUNDS
+
+
 def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
     """What a block of each of two sides gives, in random order in every round, until one is over."""
     while True:
@@ -157,7 +163,7 @@ def take_turns(
             each = (elapsed() - ready) / len(found)
             is_late = elapsed() + each > until
             is_sure = len(found) >= min(most, wanted(scale([logs(found)]) ** 2, start, each))
-            if len(found) >= FEWEST_ROUNDS and (is_late or is_sure):
+            if (is_late and len(found) >= fewest(start, each)) or (is_sure and len(found) >= FEWEST_ROUNDS):
                 break
         if not found:
             raise Over
@@ -166,10 +172,10 @@ def take_turns(
         return Turns(found, start, each)
 
 
-def taken_alone(side: _Side) -> _Side:
+def taken_alone(side: _Side, blocks: int = FEWEST_ROUNDS) -> _Side:
     """A side by itself, for as many blocks as a pair has at least."""
     with alive([side], random.Random(0)), suppress(Over):  # noqa: S311, an order
-        for _ in range(FEWEST_ROUNDS):
+        for _ in range(blocks):
             side.block()
         side.finish()
     return side

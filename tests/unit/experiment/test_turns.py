@@ -11,7 +11,7 @@ import pytest
 
 from laptime.experiment import turns
 from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, gain, measured_pairs, ratios
-from laptime.experiment.turns import FEWEST_ROUNDS, MOST_ROUNDS, Over, Turns, take_turns
+from laptime.experiment.turns import FEWEST_ROUNDS, HURRIED, MOST_ROUNDS, Over, Turns, take_turns
 
 
 @dataclass
@@ -98,6 +98,11 @@ def test_time_ends_a_pair_but_for_the_fewest_rounds_and_scatter_decides_the_most
     machine = Machine()
     late = taken(machine, Side(machine, "a", noise=noise), Side(machine, "b", noise=noise), until=0.0)
     assert len(late.rounds) == FEWEST_ROUNDS
+    machine = Machine()
+    dear = taken(
+        machine, Side(machine, "a", 2.0, noise=noise), Side(machine, "b", 2.0, noise=noise), until=0.0
+    )
+    assert len(dear.rounds) == HURRIED, "a round takes almost half as long as the start"
 
 
 def test_a_script_that_is_over_leaves_its_whole_rounds() -> None:

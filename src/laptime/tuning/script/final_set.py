@@ -17,7 +17,6 @@ from statistics import mean
 
 from msgspec import structs
 
-from laptime.experiment.turns import FEWEST_ROUNDS
 from laptime.kit.text import from_here
 from laptime.records.tuning import Convergence, Rung, Speedup
 from laptime.store.folder import write_whole
@@ -38,6 +37,7 @@ from laptime.tuning.script.trial_runner import (
     TrialAccounting,
     TrialPair,
     block_steps,
+    fewest_rounds,
     resettled,
     settled,
 )
@@ -59,7 +59,7 @@ CAPTURED = 4
 def cost(start: float, step: float) -> float:
     """Seconds of one side of a pair, about: to its first step, steps that do not count, the fewest turns."""
     turn = resettled(step) + block_steps(step)
-    return start + (settled(step, SETTLED) + FEWEST_ROUNDS * turn) * step
+    return start + (settled(step, SETTLED) + fewest_rounds(step) * turn) * step
 
 
 def final_cost(
@@ -339,7 +339,7 @@ def _tried(
         return "no time was left to run it", ""
     try:
         with runner.accounting.spent_on("patch"):
-            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, rounds=FEWEST_ROUNDS)
+            pair = runner.pair(Recipe(), Recipe(), 0, sources=copies, rounds=fewest_rounds(runner.step))
     except TrialFailed as failed:
         return f"with it the script does not run: {failed.why}", ""
     if same_losses([pair], [pair.baseline]) is False:

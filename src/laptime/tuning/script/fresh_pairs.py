@@ -23,6 +23,7 @@ from laptime.tuning.script.trial_runner import (
     TimedTrial,
     TrialPair,
     TrialRunner,
+    fewest_rounds,
     per_sample,
     resettled,
     settled,
@@ -151,7 +152,7 @@ def alone(runner: TrialRunner, recipe: Recipe, seed: int) -> TimedTrial:
     """
     guard = Guard()
     try:
-        return taken_alone(TrialSide(runner, recipe, seed, guard=guard)).timed
+        return taken_alone(TrialSide(runner, recipe, seed, guard=guard), fewest_rounds(runner.step)).timed
     finally:
         guard.close()
 

@@ -15,7 +15,6 @@ from typing import Any
 from msgspec import structs
 
 from laptime.experiment.pairs import Pair
-from laptime.experiment.turns import FEWEST_ROUNDS
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.case import Axis
 from laptime.records.check import Finding
@@ -45,7 +44,7 @@ from laptime.tuning.script.request import (
     trial_limit,
 )
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import TimedTrial, TrialPair, TrialRunner
+from laptime.tuning.script.trial_runner import TimedTrial, TrialPair, TrialRunner, fewest_rounds
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import effects
@@ -256,7 +255,7 @@ class ScriptSubject(Subject):
             return fresh_pairs.in_turns(runner, final, number, sources=sources, until=last)
 
         def apart() -> TrialPair:
-            return runner.pair(Recipe(), final, number, sources=sources, rounds=FEWEST_ROUNDS)
+            return runner.pair(Recipe(), final, number, sources=sources, rounds=fewest_rounds(runner.step))
 
         with runner.accounting.spent_on("measure"):
             self._pairs.append(self.at_once(in_turns, apart))
@@ -266,7 +265,7 @@ class ScriptSubject(Subject):
         """A recipe as it runs in a pair, alone."""
         with self._runner.accounting.spent_on("patch"):
             if self.apart:
-                return self._runner.timed(recipe, 0, rounds=FEWEST_ROUNDS)
+                return self._runner.timed(recipe, 0, rounds=fewest_rounds(self._runner.step))
             return fresh_pairs.alone(self._runner, recipe, 0)
 
     def measured(self, record: Record, recipe: Recipe) -> None:

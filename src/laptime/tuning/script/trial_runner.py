@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from laptime.experiment.turns import Turns
+from laptime.experiment.turns import FEWEST_ROUNDS, HURRIED, Turns
 from laptime.launch.script import Program
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
@@ -58,6 +58,11 @@ def settled(step: float, usual: int = 3) -> int:
 def resettled(step: float) -> int:
     """Steps after a turn begins that do not count: caches are warm again within a part of a slow one."""
     return 0 if step > SLOW_STEP else RESETTLE
+
+
+def fewest_rounds(step: float) -> int:
+    """Blocks of a process where the gain is measured, at least, if a step takes `step` seconds."""
+    return HURRIED if step > SLOW_STEP else FEWEST_ROUNDS
 
 
 def block_steps(step: float) -> int:
