@@ -28,8 +28,7 @@ from laptime.records.case import Case
 from laptime.records.series import DISTURBED, Label, Regime, Series
 
 WAITED_SHARE = 0.02
-OTHERS_SHARE = 0.25
-"""Of the time waited: others that used less CPU than this share cannot have caused the waiting."""
+OTHERS_SHARE = 0.25  # of the time waited: others that used less CPU than that cannot have caused it
 OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
 OTHERS_TICKS = 0.02
@@ -85,6 +84,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
 
     waited, throttled = column("waited"), column("throttled")
     if waited is not None:
+        waited = waited if throttled is None else np.maximum(waited - throttled, 0.0)  # kernels count both
         calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
         label[waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
     if throttled is not None and not uses_up_quota(case, series):

@@ -31,7 +31,7 @@ def whole(advice: str, run: Run | None = None) -> str:
         line = _OPEN.sub(lambda _: again(run), line)
     elif not line.startswith("laptime "):
         return advice
-    reason = reason.strip().removeprefix("(").removesuffix(")")
+    reason = reason.strip().removeprefix("# ").removeprefix("(").removesuffix(")")
     return f"{line}   # {reason}" if reason else line
 
 

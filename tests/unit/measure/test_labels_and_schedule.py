@@ -70,6 +70,13 @@ def test_waiting_beside_a_neighbour_stays_a_disturbance() -> None:
     assert all(Label.WAITED in bits for bits in labels(measured(waited=0.0008, others=0.04)))
 
 
+def test_being_stopped_by_a_quota_is_no_waiting_for_others() -> None:
+    """A kernel counts the time of a stopped thread as time that it waits for a CPU."""
+    stopped = labels(measured(waited=0.004, throttled=0.0039, others=0.4))
+    assert not any(Label.WAITED in bits for bits in stopped)
+    assert all(Label.WAITED in bits for bits in labels(measured(waited=0.004, throttled=0.001, others=0.4)))
+
+
 def test_a_single_wait_is_a_disturbance_whoever_ran() -> None:
     """One wait in a quiet block is some short program's: too little CPU time to be seen in ticks."""
     found = labels(measured(waited=at(50, 0.001), others=0.0))

@@ -136,3 +136,8 @@ def test_a_session_in_memory_goes_on_in_python() -> None:
         runs.noisy(), verb="tune", command=["laptime"], subjects=[Subject(target="problem", source=IN_MEMORY)]
     )
     assert again(run, "--resume", "--budget", "60s", verb="tune") == "laptime.tune(problem, ..., budget=60)"
+
+
+def test_a_line_that_is_whole_stays_what_it_is() -> None:
+    line = whole("laptime doctor   (shows who else uses the machine)")
+    assert whole(line) == line == "laptime doctor   # shows who else uses the machine"

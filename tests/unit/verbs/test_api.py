@@ -323,3 +323,19 @@ def test_what_the_shell_has_python_has_too() -> None:
     assert callable(laptime.trace)
     (cost,) = [laptime.cost([runs.trusted()], laptime.CostRequest(usd_per_hour=1.0))]
     assert cost.lines[0].usd_per_million > 0
+
+
+@pytest.mark.torch
+def test_calls_have_the_threads_that_were_asked_for_whoever_has_looked_at_their_number() -> None:
+    """PyTorch keeps the number by thread, from the first look on: who loads a model has to call it."""
+    import torch
+
+    usual, seen = torch.get_num_threads(), set()
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        seen.add(torch.get_num_threads())
+        return x + 1
+
+    laptime.bench(call, torch.ones(2), threads=[usual + 1], **QUICK)
+    assert seen == {usual + 1}
+    assert torch.get_num_threads() == usual

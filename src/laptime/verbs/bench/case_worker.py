@@ -97,6 +97,11 @@ class CaseWorker:
         self._prepared = set()
 
     @property
+    def is_here(self) -> bool:
+        """Whether its process is this one."""
+        return isinstance(self._session, InProcessWorker)
+
+    @property
     def active(self) -> list[int]:
         return [batch for batch in self.batches if batch not in self.failed]
 
@@ -123,7 +128,7 @@ class CaseWorker:
             self.batches = [opened.batch or 1]
         for batch in self.batches:
             self._add_case(batch, opened)
-            if first_time and not isinstance(self._session, InProcessWorker):
+            if first_time and not self.is_here:
                 self._single(batch, metrics.IMPORT, opened.imported, note)
             if first_time:
                 self._single(batch, metrics.LOAD, opened.loaded, note)
@@ -281,7 +286,7 @@ class CaseWorker:
 
     def _load_command(self) -> Load:
         """The command to load, with a memory limit unless the model lives in the user's own process."""
-        is_ours = not isinstance(self._session, InProcessWorker) and self.variant.device in ("cpu", "auto")
+        is_ours = not self.is_here and self.variant.device in ("cpu", "auto")
         limit = int(available_bytes() * MEMORY_SHARE) if is_ours else None
         return Load(variant=self.variant, memory_limit=limit)
 
@@ -317,7 +322,7 @@ class CaseWorker:
         self.keys[batch] = key
         details = Details(
             model=loaded.facts if loaded else {},
-            in_process=isinstance(self._session, InProcessWorker),
+            in_process=self.is_here,
             shared_process=max(1, len(self.batches)),
         )
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))

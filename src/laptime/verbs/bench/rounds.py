@@ -38,9 +38,12 @@ def open_together(workers: Sequence[CaseWorker]) -> None:
     """Start all of them and wait until each has loaded its variant, or failed to."""
     for worker in workers:
         worker.start()
-    with ThreadPoolExecutor(max(1, len(workers))) as pool:
+        if worker.is_here:  # in the thread of the calls: frameworks keep settings by thread
+            worker.open()
+    apart = [worker for worker in workers if not worker.is_here]
+    with ThreadPoolExecutor(max(1, len(apart))) as pool:
         try:
-            list(pool.map(lambda worker: worker.open(), workers))
+            list(pool.map(lambda worker: worker.open(), apart))
         except KeyboardInterrupt:
             for worker in workers:  # else the pool waits until all of them have loaded
                 worker.abandon()
