@@ -193,7 +193,7 @@ def _follows(error: OutputError) -> bool:
 def _why_unknown(agreement: Agreement) -> str:
     spreads = [error.spread for error in agreement.outputs if error.spread is not None]
     if not spreads:
-        return "there is only one input to tell by"
+        return "there is only one input to judge by"
     return f"other inputs change the outputs by {max(spreads):.1g} of their size: a constant would agree, too"
 
 

@@ -130,7 +130,7 @@ def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
 
 def _parameters(ours: Size, theirs: Size) -> tuple[str, bool | None]:
     if ours.every is None or theirs.every is None:
-        return "parameters not told by both", None
+        return "parameters not given by both", None
     others = {theirs.trainable, theirs.every, theirs.held}
     for number in (ours.trainable, ours.every, ours.held):
         if number is not None and number in others:

@@ -83,7 +83,7 @@ def doubt(case: Case, stat: Stat) -> str:
         bad = [check.sentence for check in case.checks if check.outcome == "fail"]
         return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
     if stat.quantity is None:
-        return stat.note or "it could not be told"
+        return stat.note or "it is not known"
     return "" if stat.quantity.exact or stat.ci95 else f"{count(stat.n, 'sample')} cannot carry an interval"
 
 

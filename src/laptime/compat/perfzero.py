@@ -48,7 +48,7 @@ class Benchmark:
 
         Raises:
             OSError: there is a report of this name already.
-            TypeError, KeyError: a metric has no name, or a value that is no number.
+            TypeError, KeyError: a metric has no name, or a value that is not a number.
         """
         report = Report(
             name=f"{type(self).__name__}.{name or self._caller()}",

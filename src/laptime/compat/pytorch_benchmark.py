@@ -107,7 +107,7 @@ def _batch_of(sample: Any) -> int:
     batch = tensors.batch_of(sample)
     if not batch:
         raise UsageError(
-            "the batch size of the sample cannot be told",
+            "the batch size of the sample is not known",
             why=f"it is {tensors.words(sample)}, which holds no tensor with a leading dimension",
             next="benchmark(..., batch_size=8, sample_with_batch_size1=...)",
         )

@@ -7,7 +7,7 @@
     Optimizer               step                through torch's own global hooks
     Optimizer               __init__            tells that this is training, before anything has stepped
     torch.multiprocessing   spawn               started ranks are observed, too
-    torch                   save                a checkpoint is no part of a step
+    torch                   save                a checkpoint is not part of a step
 
 `Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow
 path, seven times as expensive. Once the loop has settled, only the classes of its outermost modules stay

@@ -198,7 +198,7 @@ def amount(text: str, unit: str) -> float:
     if match is None or factor is None:
         near = closest(match[2], known) if match and match[2] else None
         raise UsageError(
-            f"{text!r} is no amount in {unit}",
+            f"{text!r} is not an amount in {unit}",
             why=f"it takes a number and one of {', '.join(name for name in known if name) or unit}",
             next=f"did you mean {match[1]} {near}?" if match and near else "for example 30 ms",
         )

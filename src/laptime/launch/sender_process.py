@@ -162,7 +162,7 @@ def _obituary(words: LastWords) -> Failure:
 def _hung(timeout: float) -> Failure:
     return Failure(
         kind="hung",
-        what=f"a process that sends requests told nothing for {timeout:.0f} s",
+        what=f"a process that sends requests said nothing for {timeout:.0f} s",
         why="a call of a program may hang; requests to an address end after --timeout",
         next="laptime doctor",
     )

@@ -91,7 +91,7 @@ def _time(line: str) -> float:
 
 def _refused(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is no trace of arrivals",
+        f"{path} is not a trace of arrivals",
         why=why,
         next='one time in seconds a line, or {"timestamp": MILLISECONDS} a line',
     )

@@ -78,7 +78,7 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("answers", "fail", f"nobody was answered from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
         return Check(
-            "answers", "fail", f"{sentence}: what the few others took is no figure of the server", _LOOK
+            "answers", "fail", f"{sentence}: what the few others took is not a figure of the server", _LOOK
         )
     return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
 
@@ -104,7 +104,7 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
     if facts is None or facts.asked is None or made is None:
         return None
     if facts.uncounted:
-        missing = f"the server told no usage for {facts.uncounted} of {facts.answered} answers"
+        missing = f"the server gave no usage for {facts.uncounted} of {facts.answered} answers"
         advice = "a server that knows stream_options.include_usage"
         return Check(
             "tokens", "fail", f"{missing}: their tokens are not known, and a chunk may hold several", advice

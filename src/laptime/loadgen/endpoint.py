@@ -216,7 +216,7 @@ class ConversationClient(StreamClient):
 
 
 def spoken(reply: Reply) -> str:
-    """The text of an answer; what a model only thinks is no part of the next prompt."""
+    """The text of an answer; what a model only thinks is not part of the next prompt."""
     chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
     choices = [choice for chunk in chunks for choice in chunk.choices or ()]
     return "".join(_text(each.delta.content) if each.delta else each.text or "" for each in choices)

@@ -179,7 +179,7 @@ def _names(reply: Reply) -> list[str]:
 
 def cutter(path: Path) -> Cut:
     """Of a `tokenizer.json`, or a folder that holds one.
-    Raises Unavailable: the library is not installed. UsageError: the file is no tokenizer.
+    Raises Unavailable: the library is not installed. UsageError: the file is not a tokenizer.
     """
     try:
         from tokenizers import Tokenizer
@@ -192,7 +192,7 @@ def cutter(path: Path) -> Cut:
         return cut_by(Tokenizer.from_file(str(file)))
     except Exception as error:  # the library raises Exception itself
         raise UsageError(
-            f"{path} is no tokenizer", why=str(error), next="--tokenizer FOLDER   with a tokenizer.json"
+            f"{path} is not a tokenizer", why=str(error), next="--tokenizer FOLDER   with a tokenizer.json"
         ) from None
 
 

@@ -299,9 +299,7 @@ class Engine:
 
 
 def _unknown_batch(batch: int, facts: dict[str, Any]) -> LaptimeError:
-    why = (
-        facts.get("inputs", {}).get("batch_is") or "nothing tells which dimension of the inputs is the batch"
-    )
+    why = facts.get("inputs", {}).get("batch_is") or "nothing says which dimension of the inputs is the batch"
     return TargetError(
         f"inputs of batch {batch} cannot be made",
         why=str(why),

@@ -52,7 +52,7 @@ class Tape:
         seconds: its duration; for blocks of several calls, per call.
         calls: calls in it.
         cpu: CPU seconds that the process used, all threads, read around it or its stretch; per call likewise.
-        waited, stolen, missing, throttled: seconds lost, likewise. Empty when the system does not tell.
+        waited, stolen, missing, throttled: seconds lost, likewise. Empty when the system does not say.
         ruler: seconds of known work on the slowest CPU, just before or after the sample, whichever is longer.
         late: paced only: seconds between the scheduled and the real start.
     """

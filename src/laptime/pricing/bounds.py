@@ -57,7 +57,7 @@ def work_of(case: Case) -> Work | None:
     if not total:
         return None
     dtype = str(case.axes.get("dtype", "float32"))
-    source = "dense products alone: the run does not tell the kernels of its convolutions"
+    source = "dense products alone: the run does not name the kernels of its convolutions"
     return Work(flops={dtype: total}, source=source)
 
 

@@ -63,7 +63,7 @@ def _price(machine: Machine) -> str:
         and not machine.accelerator
         and price / machine.vcpus > DEAREST_VCPU
     ):
-        return f"{price / machine.vcpus:.3g} USD/h for one vCPU is no price of an hour: is it one of a month?"
+        return f"{price / machine.vcpus:.3g} USD/h for one vCPU is not a price per hour: is it one per month?"
     return ""
 
 
@@ -74,7 +74,7 @@ def _date(machine: Machine, today: date) -> str:
         seen_on = first_day(seen)
         # A year is as old as its first day; a contract can say more.
         if seen_on is None or (machine.origin == "local" and len(seen) == len("2026")):
-            return f"{seen!r} is no date (2026-11-22)"
+            return f"{seen!r} is not a date (2026-11-22)"
         if seen_on > today:
             return f"it was seen in the future: {seen}"
     return ""
@@ -99,7 +99,7 @@ def _accelerator(machine: Machine) -> str:
     memory = accelerators().get(machine.accelerator)
     each = machine.usd_per_hour / machine.accelerators
     if machine.accelerators >= 1 and not CHEAPEST <= each <= DEAREST:
-        return f"{each:g} USD/h for one {machine.accelerator} is no price of one"
+        return f"{each:g} USD/h for one {machine.accelerator} is not the price of one"
     if memory is None:
         near = closest(machine.accelerator, accelerators())
         plain = machine.accelerator.lower().replace("-", "").replace(" ", "")
@@ -280,7 +280,7 @@ def _rows(
                     raise ValueError(why)
                 yield number, row
         except (csv.Error, ValueError) as error:
-            why = f"it is no CSV: {error}" if isinstance(error, csv.Error) else str(error)
+            why = f"it is not CSV: {error}" if isinstance(error, csv.Error) else str(error)
             refused.append(Refused(file=name, line=number, name=_name(row) if row else "", reason=why))
             if head is None:
                 return
@@ -306,14 +306,14 @@ def _damage(row: dict[str, str], cells: Sequence[str], head: Sequence[str], need
     if len(cells) > len(head):
         return f"it has {len(cells)} cells, its head {len(head)}"
     is_text = all("\N{REPLACEMENT CHARACTER}" not in cell for cell in cells)
-    return "" if is_text else "it has bytes that are no text"
+    return "" if is_text else "it has bytes that are not text"
 
 
 def _number(row: dict[str, str], column: str) -> float | None:
     try:
         return float(row[column]) if row.get(column) else None
     except ValueError:
-        raise ValueError(f"its {column} {row[column]!r} is no number") from None
+        raise ValueError(f"its {column} {row[column]!r} is not a number") from None
 
 
 def _needed(row: dict[str, str], column: str) -> float:

@@ -94,7 +94,7 @@ def _one(
         return Fetched(name, f"could not be reached ({why}): the prices known so far stay", False), [], []
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return (
-            Fetched(name, f"sent what is no price list ({error}): the prices known so far stay", False),
+            Fetched(name, f"sent what is not a price list ({error}): the prices known so far stay", False),
             [],
             [],
         )

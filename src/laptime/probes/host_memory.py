@@ -78,7 +78,7 @@ class HostPeak(NamedTuple):
         exact: False when the system only tells the highest value of the process's whole life;
             `peak` is then an upper bound.
         note: how it was measured.
-        virtual: highest address space of the process so far; None where the system does not tell.
+        virtual: highest address space of the process so far; None where the system does not say.
     """
 
     peak: int

@@ -201,7 +201,7 @@ def open_meters(
             meters.append(meter)
     if meters:
         return meters, None
-    return [], Absence("no visible NVIDIA GPU tells energy or power", "echo $CUDA_VISIBLE_DEVICES")
+    return [], Absence("no visible NVIDIA GPU reports energy or power", "echo $CUDA_VISIBLE_DEVICES")
 
 
 def _meter(connection: Nvml, gpu: Gpu) -> Meter | None:

@@ -35,7 +35,7 @@ class Late(Exception):
 
 
 class Garbled(Closed):
-    """What came is no message: somebody else writes into the stream."""
+    """What came is not a message: somebody else writes into the stream."""
 
 
 class Frames:

@@ -154,7 +154,7 @@ class Peer:
         try:
             return self._channel.taken()
         except Garbled as error:
-            self._garbled = f"sent what is no message: {error}"
+            self._garbled = f"sent what is not a message: {error}"
             raise Gone(self.last_words()) from None
 
     def _read(self, *, has_ended: bool) -> None:

@@ -338,7 +338,7 @@ class Work(Struct, frozen=True, kw_only=True, omit_defaults=True):
         kind: class. name, shapes: of one operator; "" for a whole class.
         calls: that were counted, or could not be.
         total_ns: of the device, all that these calls launched; on a CPU their own time.
-        uncounted_ns: that part of `total_ns` whose work the shapes do not tell.
+        uncounted_ns: that part of `total_ns` whose work the shapes do not show.
         uncounted: operators it belongs to, those of most time.
         flop: floating point operations of the counted calls, by dtype. tf32 is float32 on tensor cores.
         bytes: that they must move at least: inputs once, outputs once. None where nothing is counted.

@@ -231,7 +231,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Raises ValueError: the other's requests came in another way.
         """
         if more.regime != self.regime:
-            raise ValueError(f"requests of a {more.regime} level are no part of a {self.regime} one")
+            raise ValueError(f"requests of a {more.regime} level are not part of a {self.regime} one")
         columns: dict[str, list[Any]] = {
             name: getattr(self, name) + getattr(more, name) for name in ("number", *_TIMES)
         }

@@ -170,7 +170,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if more.key != self.key or more.metric.unit != self.metric.unit:
             raise ValueError(
-                f"{more.key} in {more.metric.unit} is no part of {self.key} in {self.metric.unit}"
+                f"{more.key} in {more.metric.unit} is not part of {self.key} in {self.metric.unit}"
             )
         old, new = len(self.samples), len(more.samples)
         timed = len(self.at) == old and len(more.at) == new

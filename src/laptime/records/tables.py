@@ -84,7 +84,7 @@ class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         operator: that launched it, "" in the table by name.
         grid, block: "[256, 1, 1]". registers: per thread. shared_memory: bytes.
         blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None where the trace has none.
-        family: library and purpose as its name tells; "" unknown.
+        family: library and purpose as its name says; "" unknown.
     """
 
     id: str

@@ -24,7 +24,7 @@ from laptime.rules._reading import (
 )
 
 BEGINNING: tuple[HostWorkKind, ...] = ("initialisation", "capture", "autotuning")
-"""Host work that is no part of a step, however it got into the recording."""
+"""Host work that is not part of a step, however it got into the recording."""
 MOSTLY = 0.5
 SPARSE = 250e-6
 """Seconds of idle time for each launch from which on it is not launching that takes them: ten times what an

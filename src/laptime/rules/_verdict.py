@@ -42,7 +42,7 @@ _WORDS: dict[Bound, str] = {
     "copy": "Copy-bound: {time} the device only copies, or waits for copies",
     "synchronisation": "Synchronisation-bound: {time} the device is empty because the host had waited for it",
     "cpu": "CPU-bound: operators take {time}; no accelerator takes part",
-    "unknown": "Not clear what limits the step: {time} nothing runs on the device, and nothing tells why",
+    "unknown": "Not clear what limits the step: {time} nothing runs on the device, and nothing shows why",
 }
 _ALSO: dict[Bound, str] = {
     "input": "{time} the device waits for data",

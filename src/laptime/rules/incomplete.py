@@ -26,7 +26,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "incomplete",
-        f"{what}: how long the device worked cannot be told",
+        f"{what}: how long the device worked is not known",
         loud="advice",
         evidence={"lost_launches": lost, "truncated": any(file.truncated for file in profile.files)},
         change="record it again, with fewer steps, and let the program end the profiler",

@@ -29,6 +29,6 @@ def rule(profile: Profile) -> Finding | None:
         evidence={"unrecorded_ns_per_step": round(silent * 1e9), "profiler_ns_per_step": own},
         change="record fewer steps, without with_stack and profile_memory: buffers are then written out later"
         if flushes
-        else "record Python, too: torch.profiler.profile(..., with_stack=True); what is no Python shows in"
+        else "record Python, too: torch.profiler.profile(..., with_stack=True); what is not Python shows in"
         " py-spy record --native",
     )

@@ -1,4 +1,4 @@
-"""Half-precision matrix products whose dimensions are no multiples of 8 miss the fast tensor-core kernels.
+"""Half-precision matrix products whose dimensions are not multiples of 8 miss the fast tensor-core kernels.
 
 Lies when: the library pads inside, as cuBLAS does for many shapes from version 11 on.
 Source: NVIDIA's guide to matrix multiplication; PyTorch's own profiler has the same pattern; 2 % is our own.
@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "unaligned-matmul",
         f"{worst.name} of {' x '.join(str(shape) for shape in matrices(worst))} in half precision:"
-        f" dimensions that are no multiples of {MULTIPLE} take {times(profile, spent)}",
+        f" dimensions that are not multiples of {MULTIPLE} take {times(profile, spent)}",
         gain=spent,
         gain_is="all time in these products",
         limits=DEVICE,

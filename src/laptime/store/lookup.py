@@ -50,7 +50,7 @@ def find(reference: str, root: Path | None = None) -> Path:
     near = closest(reference, itertools.islice(index.names(root), _COMPARED))
     raise UsageError(
         f"no run answers to {reference!r}",
-        why="it is no path, no id or part of one, and no --name of a stored run",
+        why="it is not a path, an id or part of one, or the --name of a stored run",
         next=f"did you mean {near!r}?" if near else "laptime list",
     )
 

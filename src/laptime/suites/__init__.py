@@ -126,7 +126,7 @@ def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> S
         quick: only the smallest batch size of each, with the preset `quick`, and none tagged `large`.
 
     Raises:
-        UsageError: a pattern is no regular expression.
+        UsageError: a pattern is not a regular expression.
     """
     patterns = [_compiled(text) for text in match]
     benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
@@ -140,7 +140,7 @@ def _compiled(text: str) -> re.Pattern[str]:
         return re.compile(text, re.IGNORECASE)
     except re.error as error:
         raise UsageError(
-            f"--match {text!r} is no regular expression", why=str(error), next="--match resnet"
+            f"--match {text!r} is not a regular expression", why=str(error), next="--match resnet"
         ) from error
 
 

@@ -54,7 +54,7 @@ def load(where: str) -> list[Suite]:
     near = closest(where, SHIPPED) or (str(path.with_name(beside)) if beside else "")
     raise UsageError(
         f"there is no suite {where!r}",
-        why=f"it is no file, no folder, and none of those that come with laptime: {', '.join(SHIPPED)}",
+        why=f"it is not a file, a folder, or one of those that come with laptime: {', '.join(SHIPPED)}",
         next=f"did you mean {near}?" if near else "laptime suite list",
     )
 
@@ -150,7 +150,7 @@ def _checked(suite: Suite, place: str) -> Suite:
     for name in names:
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{place}: {name!r} is no name",
+                f"{place}: {name!r} is not a name",
                 why="names have letters, digits, blanks and _ . + = , -, and begin with a letter or digit",
                 next='name = "resnet18 batch 8"',
             )
@@ -224,7 +224,7 @@ class StoredSuites:
         return runs
 
     def newest(self, name: str, *, before: str = "") -> Run | None:
-        """The newest run of `SUITE:BENCHMARK` that is no part of the suite run with the id `before`."""
+        """The newest run of `SUITE:BENCHMARK` that is not part of the suite run with the id `before`."""
         return next((run for run in self.runs(name) if run.suite and run.suite.id != before), None)
 
     def latest(self, names: list[str]) -> dict[str, Run]:

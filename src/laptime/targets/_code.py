@@ -207,7 +207,7 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
         return Program(call=function)
     if not callable(function):
         raise TargetError(
-            f"{target} is no function",
+            f"{target} is not a function",
             why=f"it is {_kind(function)}",
             next=f"name a function in which you {_RETURN}",
         )

@@ -38,7 +38,7 @@ def resolve(text: str) -> Recipe:
     folder = Path(place.removesuffix(f"/{_GRAPH}") or ".").expanduser()
     if not is_one(folder):
         raise TargetError(
-            f"{place or text!r} is no SavedModel",
+            f"{place or text!r} is not a SavedModel",
             why=f"there is no {_GRAPH} in it" if folder.is_dir() else "there is no such folder",
             next="model.export('FOLDER') or tf.saved_model.save(module, 'FOLDER') writes one",
         )
@@ -88,7 +88,7 @@ def _signature(names: list[str], name: str, text: str) -> str:
     if not names:
         raise TargetError(
             f"{text} has no signature",
-            why="it was saved without one, so nothing tells what to call and with which inputs",
+            why="it was saved without one, so nothing says what to call and with which inputs",
             next="tf.saved_model.save(module, folder, signatures=function.get_concrete_function(specs))",
         )
     if name and name not in names:

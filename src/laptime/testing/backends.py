@@ -132,6 +132,6 @@ def _check_explains(who: str, model: Any, batch: int) -> None:
         f"{who}: explain(ValueError) is {type(usual).__name__}, wanted UserCodeError",
     )
     need("planted" in str(usual), f"{who}: explain() loses the words of the error")
-    need(isinstance(exhausted, OutOfMemory), f"{who}: explain(MemoryError) is no OutOfMemory")
+    need(isinstance(exhausted, OutOfMemory), f"{who}: explain(MemoryError) is not an OutOfMemory")
     for error in (usual, exhausted):
         need(isinstance(error, LaptimeError) and error.why, f"{who}: explain() does not say why")

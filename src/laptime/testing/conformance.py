@@ -223,7 +223,7 @@ def check_command(name: str, *, room: str = "commands") -> None:
 
     module = documented(room, name)
     command = module.command
-    need(isinstance(command, click.Command), f"{room}/{name}: `command` is no click command")
+    need(isinstance(command, click.Command), f"{room}/{name}: `command` is not a click command")
     need(
         command.name == name.replace("_", "-"),
         f"{room}/{name}: the command calls itself {command.name!r}",

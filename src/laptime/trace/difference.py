@@ -183,7 +183,7 @@ def _warnings(before: Profile, after: Profile) -> list[str]:
         if all(step.number == 0 for step in profile.steps):
             warnings.append(f"No steps in the file {when}: the whole of it counts as one step.")
         elif profile.overview.steps < 2:
-            warnings.append(f"A single step {when}: nothing tells how much steps vary.")
+            warnings.append(f"A single step {when}: nothing shows how much steps vary.")
     return warnings
 
 

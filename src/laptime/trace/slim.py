@@ -43,7 +43,7 @@ _BATCH = 10_000
 Event = dict[str, Any]
 encode = msgspec.json.Encoder().encode
 _FIRST_ID = 1 << 30
-"""Ids of threads whose own is no number."""
+"""Ids of threads whose own is not a number."""
 
 
 def write(view: View, path: Path) -> None:

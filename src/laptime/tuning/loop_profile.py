@@ -38,7 +38,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "denormals": ("weights hold denormal numbers", "weights hold no denormal numbers to speak of"),
     # What runs a model that is tuned by itself.
     "other_runtime": ("PyTorch does not run the model", "PyTorch runs the model"),
-    "onnx_file": ("an ONNX file runs in ONNX Runtime as it is", "the model is no ONNX file"),
+    "onnx_file": ("an ONNX file runs in ONNX Runtime as it is", "the model is not an ONNX file"),
     "on_onnxruntime": ("ONNX Runtime runs the model", "ONNX Runtime does not run the model"),
     "on_openvino": ("OpenVINO runs the model", "OpenVINO does not run the model"),
     # Kinds of modules of the trained models.
@@ -52,7 +52,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "blocks": ("a model has alike blocks", "no trained model has a Sequential or ModuleList of alike blocks"),
     # Where batches come from, and how the training loader is made now.
     "loader": ("batches come from a DataLoader", "batches do not come from a DataLoader"),
-    "iterable_dataset": ("the dataset is an IterableDataset", "the dataset is no IterableDataset"),
+    "iterable_dataset": ("the dataset is an IterableDataset", "the dataset is not an IterableDataset"),
     "map_dataset": ("samples are read by index", "samples of an IterableDataset cannot be read by index"),
     "custom_sampler": ("the loader has a sampler of the script", "the loader has torch's own sampler"),
     "custom_batch_sampler": ("the loader has a batch sampler of the script", "batches are torch's own"),

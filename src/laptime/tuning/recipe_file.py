@@ -74,10 +74,12 @@ def read(path: Path) -> RecipeFile:
         file = msgspec.json.decode(data, type=RecipeFile)
     except msgspec.MsgspecError as error:
         raise UsageError(
-            f"{path} is no recipe", why=str(error), next="name the .laptime.json file that laptime tune wrote"
+            f"{path} is not a recipe",
+            why=str(error),
+            next="name the .laptime.json file that laptime tune wrote",
         ) from error
     if not file.schema.startswith("laptime.recipe/"):
-        raise UsageError(f"{path} is no recipe", why=f"its schema is {file.schema!r}, not {SCHEMA!r}")
+        raise UsageError(f"{path} is not a recipe", why=f"its schema is {file.schema!r}, not {SCHEMA!r}")
     return file
 
 

@@ -133,7 +133,7 @@ def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, betw
     comparison = described(baseline, candidate, left.regime or "", measured)
     if comparison.word != "unclear":
         return comparison
-    hint = f"runs {between.words} {between.deviation:.1%} apart; laptime bench A B, interleaved, tells more"
+    hint = f"runs {between.words} {between.deviation:.1%} apart; laptime bench A B, interleaved, shows more"
     return structs.replace(comparison, sentence=f"{comparison.sentence}; {hint}")
 
 

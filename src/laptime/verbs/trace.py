@@ -130,7 +130,7 @@ def _beginning_with(paths: list[Path], rank: int | None) -> list[Path]:
             f"there is no trace of rank {rank}",
             why=f"the files are those of ranks {', '.join(map(str, known))}"
             if known
-            else "no file tells its rank",
+            else "no file says its rank",
             next=f"--rank {known[0]}" if known else "name the file alone",
         )
     return first[:1] + [path for path in paths if path != first[0]]

@@ -100,7 +100,7 @@ def test_one_framework_alone_and_twins_say_nothing() -> None:
 def test_what_is_not_told_is_not_guessed() -> None:
     found = told(model("torchvision:efficientnet_b0", "openvino", flops=7.7e8))
     assert found.kind == "model/same"
-    assert "parameters not told by both" in found.sentence
+    assert "parameters not given by both" in found.sentence
     found = told(model("torchvision:efficientnet_b0", "openvino", flops=9e8, counter="openvino"))
     assert found.kind == "model/unknown"
     assert "it is not clear whether" in found.sentence

@@ -106,5 +106,5 @@ def test_amounts_are_read_in_the_unit_of_their_metric(text: str, unit: str, valu
     ("text", "unit"), [("30", "s"), ("30 MB", "s"), ("fast", "s"), ("", "s"), ("-1 s", "s")]
 )
 def test_an_amount_of_something_else_is_refused(text: str, unit: str) -> None:
-    with pytest.raises(UsageError, match="is no amount in s"):
+    with pytest.raises(UsageError, match="is not an amount in s"):
         amount(text, unit)

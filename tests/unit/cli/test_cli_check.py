@@ -72,7 +72,7 @@ def test_budgets_are_meant_for_cases_and_metrics(laptime: Laptime) -> None:
         ("[check]\nagianst = 'x'", "unknown key 'agianst'", "did you mean 'against'?"),
         ("[[budget]\n", "is not TOML", ""),
         ("[[budget]]\nmax = []", "impossible", ""),
-        ("[[budget]]\nmax = '3 GB'", "no amount in s", ""),
+        ("[[budget]]\nmax = '3 GB'", "not an amount in s", ""),
         ("[[budget]]\nmax = 1\ncase = 'timm:*'", "matches no case", "torchvision:resnet18*"),
         ("[[budget]]\nmax = 1\nmetric = 'memory/host/peek'", "no metric", "memory/host/peak"),
         ("[other]\nx = 1", "nothing to check against", "--against"),

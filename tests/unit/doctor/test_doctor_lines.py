@@ -214,7 +214,7 @@ def test_evidence_that_is_missing_is_told() -> None:
     fast = Timer("perf_counter", step=4e-8, cost=4e-8)
     blind = Reading(waited_s=None, stolen_s=None, throttled_s=0.0, switches=3, missing_s=0.0)
     lines = [*checks.timing([fast], None, blind, 1e-6)]
-    assert _named(lines, "evidence/missing").sentence == "not told here: waiting for a CPU, stolen time"
+    assert _named(lines, "evidence/missing").sentence == "not reported here: waiting for a CPU, stolen time"
 
 
 def test_closed_energy_counters_end_with_the_command_that_opens_them(tree: FakeRoot) -> None:

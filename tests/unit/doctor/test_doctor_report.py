@@ -117,7 +117,7 @@ def test_a_machine_that_is_too_busy_is_not_praised() -> None:
     text = to_text(_report(noise=structs.replace(noisy, word="slower")))
     assert "Can see only differences beyond a factor of" in text
     nothing = to_text(_report(noise=structs.replace(noisy, word="unclear")))
-    assert "Too disturbed to tell differences on cpu now" in nothing
+    assert "Too disturbed to show differences on cpu now" in nothing
     assert "Can see" not in nothing
     assert "not known" in to_text(_report(noise=None))
 

@@ -382,8 +382,8 @@ def test_perfzero_has_its_metrics_in_si_and_its_bounds_as_verdicts(tmp_path: Pat
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("{}", "no file that can be imported"),
-        ("[]", "no file that can be imported"),
+        ("{}", "not a file that can be imported"),
+        ("[]", "not a file that can be imported"),
         ({**PYTEST, "benchmarks": [{}]}, "is not what pytest_benchmark writes"),
         ({**PYTEST, "benchmarks": 3}, "is not what pytest_benchmark writes"),
         ({**PYTEST, "datetime": "yesterday"}, "is not what pytest_benchmark writes"),

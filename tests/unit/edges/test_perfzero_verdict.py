@@ -67,7 +67,7 @@ def test_states(process: Ended, reports: list[Report], state: str) -> None:
 
 
 def test_a_file_that_is_no_report_is_told_from_none() -> None:
-    assert judge(ended(*WHOLE), [], ["proto_C.m is no whole report"]).state == "bad_report"
+    assert judge(ended(*WHOLE), [], ["proto_C.m is not a whole report"]).state == "bad_report"
 
 
 def test_the_signal_is_named() -> None:

@@ -133,8 +133,8 @@ def test_a_model_that_is_not_served_is_refused_with_the_nearest() -> None:
     [
         ("http://127.0.0.1:9", "refused"),
         ("http://example.com/x", "not this machine"),
-        ("http://", "no address"),
-        ("http://127.0.0.1:99999", "no address"),
+        ("http://", "not an address"),
+        ("http://127.0.0.1:99999", "not an address"),
     ],
 )
 def test_addresses_that_cannot_be_loaded(target: str, what: str) -> None:

@@ -115,11 +115,11 @@ def test_only_the_named_list_is_asked() -> None:
             "could not be reached (Name or service not known)",
         ),
         (TimeoutError("timed out"), "could not be reached"),
-        (b"<html>captive portal</html>", "sent what is no price list"),
+        (b"<html>captive portal</html>", "sent what is not a price list"),
         (b'{"items": []}', "sent no price"),
         (b'{"items": [{"partNumber": "B93113"}]}', "sent"),
-        (b"[1, 2]", "sent what is no price list"),
-        (b"\xff\xfe", "sent what is no price list"),
+        (b"[1, 2]", "sent what is not a price list"),
+        (b"\xff\xfe", "sent what is not a price list"),
     ],
 )
 def test_offline_or_nonsense_is_said_and_nothing_is_lost(answer: Exception | bytes, said: str) -> None:

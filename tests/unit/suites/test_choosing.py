@@ -34,7 +34,7 @@ def test_a_pattern_is_found_in_the_name_or_is_a_tag(match: list[str], names: lis
 
 
 def test_a_pattern_that_is_no_expression_is_refused() -> None:
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         chosen(SUITE, ["("])
 
 
@@ -68,8 +68,8 @@ def test_a_benchmark_asks_bench_for_what_it_says() -> None:
     [
         ({"budget": "soon"}, "'soon' is not a duration"),
         ({"regression": "400%"}, "'400%' is not a percentage"),
-        ({"max": {"latency": "3 GiB"}}, "'3 GiB' is no amount in s"),
-        ({"min": {"throughput": "3 ms"}}, "'3 ms' is no amount in 1/s"),
+        ({"max": {"latency": "3 GiB"}}, "'3 GiB' is not an amount in s"),
+        ({"min": {"throughput": "3 ms"}}, "'3 ms' is not an amount in 1/s"),
     ],
 )
 def test_a_quantity_that_cannot_be_read_is_told_with_its_benchmark(wrong: dict[str, Any], what: str) -> None:

@@ -40,7 +40,7 @@ def test_defaults_hold_for_all_that_do_not_say_otherwise(tmp_path: Path) -> None
         (ONE + 'targets = ["b:c"]\n', "both target and targets", "compared with each other"),
         ('[[benchmark]]\nname = "a"\n', "has no target", "target ="),
         ('[[benchmark]]\ntarget = "b:c"\n', "does not say", "missing required field `name`"),
-        (ONE.replace('"a"', '"a/b"'), "'a/b' is no name", "letters"),
+        (ONE.replace('"a"', '"a/b"'), "'a/b' is not a name", "letters"),
         ("name = 'x'\n", "has no benchmark", "[[benchmark]]"),
         ("name = \n", "is not TOML", "line 1"),
     ],

@@ -36,6 +36,6 @@ def test_a_saved_model_is_known_by_its_folder(form: str, tmp_path: Path) -> None
 
 
 def test_a_folder_without_a_saved_model_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="is no SavedModel") as caught:
+    with pytest.raises(TargetError, match="is not a SavedModel") as caught:
         parse(f"{tmp_path}/")
     assert "saved_model.pb" in caught.value.why

@@ -142,5 +142,5 @@ def test_what_makes_profiles_hard_to_compare_is_said() -> None:
     ]
     assert difference(here, profile(cpu=1, device="cpu", steps=1)).warnings == [
         "Other kind of device: cuda before, cpu now.",
-        "A single step now: nothing tells how much steps vary.",
+        "A single step now: nothing shows how much steps vary.",
     ]

@@ -216,7 +216,7 @@ def test_no_knee_where_the_largest_may_still_be_better() -> None:
     """200 and 203 items a second at 4 and 8: nobody can prove that the larger one is no better."""
     found = knee_of(1 / 100, 2 / 180, 4 / 199, 8 / 204.5)
     assert found.evidence["knee"] is None
-    assert "no knee is told" in found.sentence
+    assert "no knee is shown" in found.sentence
     assert "smallest batch within" not in found.sentence
 
 

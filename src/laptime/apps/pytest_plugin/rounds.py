@@ -83,7 +83,7 @@ def _round(plan: Plan) -> tuple[float, float, Any]:
     if first_call.kind(result):
         call, result = partial(_whole, call), first_call.whole(result)
     else:
-        start += SystemClock.now() - looked  # looking is no part of the round
+        start += SystemClock.now() - looked  # looking is not part of the round
     for _ in range(plan.iterations - 1):
         result = call()
     return start, (SystemClock.now() - start) / plan.iterations, result

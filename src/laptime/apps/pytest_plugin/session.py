@@ -139,7 +139,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share < 10:
-        raise pytest.UsageError(f"--laptime-compare-fail {text!r} is no share: 5%, say, or median:5%")
+        raise pytest.UsageError(f"--laptime-compare-fail {text!r} is not a share: 5%, say, or median:5%")
     return share
 
 

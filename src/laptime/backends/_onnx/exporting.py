@@ -190,7 +190,7 @@ def traced_program(
         raise UserCodeError(
             f"PyTorch cannot export {type(module).__name__} to ONNX",
             why=f"{type(error).__name__}: {_first_words(error)}",
-            next="python -c 'import torch; help(torch.onnx.export)'   tells what a model must not do",
+            next="python -c 'import torch; help(torch.onnx.export)'   says what a model must not do",
         ) from error
 
 

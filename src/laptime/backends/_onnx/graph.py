@@ -35,7 +35,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 def read(path: Path) -> Any:
     """The file's ModelProto, without weights that lie in other files.
-    Raises TargetError: it is no ONNX file.
+    Raises TargetError: it is not an ONNX file.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -43,7 +43,7 @@ def read(path: Path) -> Any:
     try:
         return onnx.load(str(path), load_external_data=False)
     except DecodeError as error:
-        raise TargetError(f"{path.name} is no ONNX file", why=f"it cannot be parsed: {error}") from error
+        raise TargetError(f"{path.name} is not an ONNX file", why=f"it cannot be parsed: {error}") from error
 
 
 def facts(model: Any) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def example(program: Program, target: str) -> Any:
     if needed(program.call):
         raise TargetError(
             f"{target} came without inputs",
-            why="nothing in a JAX model tells what shapes it takes",
+            why="nothing in a JAX model says what shapes it takes",
             next="return (model, inputs) from the function",
         )
     return ()

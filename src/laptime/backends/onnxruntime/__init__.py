@@ -156,7 +156,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
 
     if not isinstance(subject, onnxruntime.InferenceSession):
         raise UsageError(
-            f"an object of type {type(subject).__name__} is no model of ONNX Runtime",
+            f"an object of type {type(subject).__name__} is not a model of ONNX Runtime",
             why="an onnxruntime.InferenceSession is wanted",
             next="bench('model.onnx') for a file",
         )

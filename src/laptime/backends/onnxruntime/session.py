@@ -191,7 +191,7 @@ def _refused(error: Exception, target: str) -> LaptimeError:
         )
     if "INVALID_PROTOBUF" in text or "INVALID_GRAPH" in text or "NO_SUCHFILE" in text:
         return TargetError(
-            f"{target} is no ONNX file that can be run", why=first_line(error), next="export it again"
+            f"{target} is not an ONNX file that can be run", why=first_line(error), next="export it again"
         )
     reason = explained(error, f"onnxruntime cannot load {target}")
     if isinstance(reason, UserCodeError) and "NOT_IMPLEMENTED" in text:

@@ -140,7 +140,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
 
     if not isinstance(subject, openvino.Model):
         raise UsageError(
-            f"an object of type {type(subject).__name__} is no model of OpenVINO",
+            f"an object of type {type(subject).__name__} is not a model of OpenVINO",
             why="an openvino.Model is wanted",
             next="bench('model.xml') for a file",
         )

@@ -209,7 +209,7 @@ def _refused(error: Exception, target: str) -> LaptimeError:
     return TargetError(
         f"openvino {number} cannot read {target}",
         why=first_line(error),
-        next="export it again; --backend onnxruntime tells whether an .onnx file is sound",
+        next="export it again; --backend onnxruntime shows whether an .onnx file is sound",
     )
 
 

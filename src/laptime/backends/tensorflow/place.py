@@ -72,7 +72,7 @@ def _number(text: str | None) -> int | None:
     if text is None or (text.isdecimal() and int(text) > 0):
         return None if text is None else int(text)
     raise UsageError(
-        f"{text!r} is no number of threads",
+        f"{text!r} is not a number of threads",
         why="a whole number above zero",
         next="--option inter_threads=1",
     )

@@ -31,7 +31,7 @@ def with_inputs(program: Program, variant: Variant) -> Program:
         if input_specs is None and modes.is_keras(call):
             raise TargetError(
                 f"{variant.target} came without inputs, and none can be seen",
-                why=f"{type(call).__name__} tells no shapes: functional and built sequential models do",
+                why=f"{type(call).__name__} gives no shapes: functional and built sequential models do",
                 next="return (model, inputs) from the function",
             )
         if input_specs is not None:

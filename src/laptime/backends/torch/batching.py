@@ -73,7 +73,7 @@ def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Bat
 
 def resized(inputs: Any, batching: Batching, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
-    Raises TargetError: nothing tells which dimension is the batch, or there is none.
+    Raises TargetError: nothing says which dimension is the batch, or there is none.
     """
     if batch == (batching.size or 1):
         return inputs

@@ -204,7 +204,7 @@ def _vocabulary(model: Any) -> int:
 
 def _no_language_model(model: Any, why: str) -> UsageError:
     return UsageError(
-        f"{type(model).__name__} is no language model that can be driven here",
+        f"{type(model).__name__} is not a language model that can be driven here",
         why=why,
         next="what a model has to have stands in docs/llm.md",
     )

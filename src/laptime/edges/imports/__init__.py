@@ -43,7 +43,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     name = format or next((each for each in formats if registry.load("imports", each).matches(document)), "")
     if not name:
         raise UsageError(
-            f"{path} is no file that can be imported",
+            f"{path} is not a file that can be imported",
             why=f"known formats: {', '.join(formats)}",
             next="name its format: --format NAME",
         )

@@ -285,4 +285,4 @@ def _checks(requests: Sequence[Request], since: str, failed: int) -> Iterable[Ch
     due = float(np.quantile([request.latency + (request.waited or 0.0) for request in requests], 0.95))
     if due - sent > _SHOWN * due:
         words = f"95 of 100 answers came within {show(due, 's')}, {since}"
-        yield Check("waited", "note", f"{words}; {show(sent, 's')} is what counting from sending tells")
+        yield Check("waited", "note", f"{words}; {show(sent, 's')} is what counting from sending shows")

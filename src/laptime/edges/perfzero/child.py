@@ -44,7 +44,7 @@ def figures() -> dict[str, Any]:
     """Memory of this process in bytes (resident, virtual, highest resident), and seconds used so far.
 
     `cpu`: on CPUs; `waited`: its threads that are alive, for a CPU; `machine`: the first line of /proc/stat,
-    CPU time of the whole machine by kind. What the system does not tell is left out.
+    CPU time of the whole machine by kind. What the system does not say is left out.
     """
     usage: dict[str, Any] = {"cpu": time.process_time()}
     with suppress(OSError, ValueError, IndexError):

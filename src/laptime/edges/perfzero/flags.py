@@ -198,7 +198,7 @@ def checked(flags: Flags) -> Flags:
     key = flags.gcloud_key_file_url
     if key and not Path(key.removeprefix("file://")).is_file():
         raise UsageError(
-            f"--gcloud_key_file_url={key} is no file here",
+            f"--gcloud_key_file_url={key} is not a file here",
             why="laptime fetches no keys and signs in nowhere",
             next="fetch it yourself, or leave the flag away: Google's libraries find your own credentials",
         )
@@ -218,7 +218,7 @@ def refuse(name: str) -> UsageError:
 
 
 def constructor_arguments(flags: Flags) -> dict[str, Any]:
-    """The keyword arguments that every class gets. Raises UsageError: the text is no JSON object."""
+    """The keyword arguments that every class gets. Raises UsageError: the text is not a JSON object."""
     return _object("perfzero_constructor_args", flags.perfzero_constructor_args, '{"batch_size": 32}')
 
 
@@ -265,7 +265,7 @@ def _object(name: str, text: str, example: str) -> dict[str, Any]:
         return msgspec.convert(json.loads(text), dict[str, Any])
     except (ValueError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
-            f"--{name} is no JSON object", why=str(error), next=f"--{name}='{example}'"
+            f"--{name} is not a JSON object", why=str(error), next=f"--{name}='{example}'"
         ) from error
 
 

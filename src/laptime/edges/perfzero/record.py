@@ -35,7 +35,7 @@ _KINDS = {"crashed": "died", "hung": "hung"}
 _NEXT = {
     "no_report": "call self.report_benchmark(...) at the end of the method",
     "hung": "--timeout=2h, say, when it needs longer",
-    "reported_twice": "report_benchmark(name=...) tells several reports apart",
+    "reported_twice": "report_benchmark(name=...) keeps several reports apart",
     "bad_report": "report with tf.test.Benchmark.report_benchmark",
 }
 

@@ -76,7 +76,7 @@ def read(folder: Path) -> tuple[list[Report], list[str]]:
         try:
             entries = decode(path.read_bytes())
         except (ValueError, OSError) as error:
-            faults.append(f"{path.name} is no whole report: {error}")
+            faults.append(f"{path.name} is not a whole report: {error}")
             continue
         reports += entries
         if not entries:

@@ -186,7 +186,7 @@ def _most(start: Event, end: Event, name: str, looks: list[Look]) -> float | Non
 
 
 def _others(start: Event, end: Event, looks: list[Look], seconds: float) -> float | None:
-    """CPUs that all but the benchmark used while the method ran; None where the system does not tell."""
+    """CPUs that all but the benchmark used while the method ran; None where the system does not say."""
     busy, own = _between(start, end, busy_seconds), _most(start, end, "cpu", looks)
     return None if busy is None or own is None or seconds <= 0 else (busy - own) / seconds
 

@@ -61,7 +61,7 @@ def _headline(noise: NoiseFloor | None) -> doc.Headline:
     useless = noise.smallest > USELESS
     word = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
     if useless and noise.word == "unclear":
-        word = f"Too disturbed to tell differences on {noise.device} now"
+        word = f"Too disturbed to show differences on {noise.device} now"
     elif useless:
         word = f"Can see only differences beyond {_share(noise.smallest)} on {noise.device} now"
     processes = "1 fresh process" if noise.processes == 1 else f"{noise.processes} fresh processes"

@@ -102,7 +102,7 @@ def _database(path: Path) -> Trace:
             tool = next((name for name, each in _TOOLS.items() if each.is_own(tables.names)), "")
             if not tool:
                 why = "its tables are neither those of Nsight Systems nor those of rocpd"
-                raise UsageError(f"{path} is no profile", why=why, next=step)
+                raise UsageError(f"{path} is not a profile", why=why, next=step)
             rows, about = _TOOLS[tool].read(tables)
             said = nsys.diagnostics(tables) if not rows.events and tool == "nsys" else []
     except (OSError, sqlite3.Error, UnicodeDecodeError) as error:  # the last in a message of damage

@@ -101,7 +101,7 @@ def read(path: Path) -> Trace:
     )
     if not rows.events:
         why = why or "it has neither calls nor kernels, copies or ranges with times"
-        raise UsageError(f"{path} is no whole trace of rocprof", why=why, next=again)
+        raise UsageError(f"{path} is not a whole trace of rocprof", why=why, next=again)
     return replace(assemble.trace([rows.part(len(content))], {}, name=path.name), format=FORMAT)
 
 

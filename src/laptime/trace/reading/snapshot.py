@@ -193,13 +193,13 @@ def read(path: Path) -> Trace:
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next=_NEXT) from error
     except (Foreign, ValueError) as error:
-        raise UsageError(f"{path} is no memory snapshot", why=str(error), next=_NEXT) from error
+        raise UsageError(f"{path} is not a memory snapshot", why=str(error), next=_NEXT) from error
     records = content.get("device_traces") if isinstance(content, dict) else None
     segments = content.get("segments") if isinstance(content, dict) else None
     records, segments = (each if isinstance(each, list) else None for each in (records, segments))
     if records is None and segments is None:
         why = "it has neither device_traces nor segments"
-        raise UsageError(f"{path} is no memory snapshot", why=why, next=_NEXT)
+        raise UsageError(f"{path} is not a memory snapshot", why=why, next=_NEXT)
     rows, warnings = _rows(records or [], [each for each in segments or [] if isinstance(each, dict)])
     if not rows.events:
         why = "no memory was allocated, or its history was not recorded"

@@ -45,7 +45,7 @@ def read(path: Path) -> Trace:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next=_NEXT) from error
     if not compilations:
         raise UsageError(
-            f"{path} is no log of torch.compile", why="no line tells of a compilation", next=_NEXT
+            f"{path} is not a log of torch.compile", why="no line reports a compilation", next=_NEXT
         )
     trace = assemble.trace([rows.part(size)], {}, name=path.name)
     first = min(row.start_ns for row in compilations)

@@ -36,7 +36,7 @@ KINDS: tuple[OperatorClass, ...] = get_args(OperatorClass)
 _OTHER, _CONVOLUTION = KINDS.index("other"), KINDS.index("convolution")
 
 _NO_SHAPES = (
-    "The file has no shapes, which tell FLOP and bytes: record it with"
+    "The file has no shapes, which give FLOP and bytes: record it with"
     " torch.profiler.profile(record_shapes=True), or laptime profile."
 )
 

@@ -23,7 +23,7 @@ def _is_tensors(dataset: Any) -> bool:
 
 def why_not(loop_profile: LoopProfile) -> str:
     is_tensors = loop_profile.details.get("batched_fetch")
-    return "" if is_tensors else "the dataset is no TensorDataset; others can have __getitems__ themselves"
+    return "" if is_tensors else "the dataset is not a TensorDataset; others can have __getitems__ themselves"
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -88,7 +88,7 @@ def _normalisation(dataset: Any) -> dict[str, Any]:
     values = getattr(dataset, "__dict__", {}).values()
     composes = [value for value in values if type(value).__name__ == "Compose"]
     if not composes:
-        return {"why": "its transform is no Compose of torchvision's"}
+        return {"why": "its transform is not a Compose of torchvision's"}
     if len(composes) > 1:
         return {"why": "it has several transforms"}
     stages = list(composes[0].transforms)

@@ -85,7 +85,7 @@ def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
     """Each sample as often as before."""
     one, other, whole = _common(candidate, base)
     if not one or not other:
-        return checked("samples", UNDECIDED, "the loader does not tell which samples it takes")
+        return checked("samples", UNDECIDED, "the loader does not say which samples it takes")
     missing, extra = Counter(other) - Counter(one), Counter(one) - Counter(other)
     if not missing and not extra:
         of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"

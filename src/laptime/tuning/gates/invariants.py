@@ -114,7 +114,7 @@ def _rows(step: CapturedStep) -> int:
 def _shapes(pairs: list[tuple[CapturedStep, CapturedStep]]) -> GateCheck:
     """Without a loader (a script's own `get_batch`) the batch is what its models are called with."""
     if not any(any(base.shapes) for _, base in pairs):
-        text = "neither a loader nor a call of a model tells how many samples a step has"
+        text = "neither a loader nor a call of a model says how many samples a step has"
         return checked("effective_batch", UNDECIDED, text)
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.shapes != base.shapes:
@@ -159,7 +159,7 @@ def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
             "learning_rate", UNDECIDED, "no step of an optimizer that has a learning rate was captured"
         )
     if any(rate is None or rate < 0 for rate in rates):
-        return checked("learning_rate", BROKEN, "a learning rate is no number, or below 0")
+        return checked("learning_rate", BROKEN, "a learning rate is not a number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)
     return checked("learning_rate", KEPT, f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
 

@@ -221,7 +221,7 @@ def read(path: Path) -> FolderFile:
         file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
     except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(
-            f"{path} is no recipe", why=str(error), next="name the recipe.json in the folder"
+            f"{path} is not a recipe", why=str(error), next="name the recipe.json in the folder"
         ) from error
     missing = [name for name in ("tuned.py", "calls.npz") if not (path.parent / name).is_file()]
     if missing:

@@ -116,7 +116,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
 class TimedCalls(Struct, frozen=True, kw_only=True):
     """Calls of a folder, in seconds, and the largest peak of its processes so far, in bytes.
 
-    `instances`: of a side of the races; calls of another number of them are no part of the figure.
+    `instances`: of a side of the races; calls of another number of them are not part of the figure.
     """
 
     recipe: list[Applied]

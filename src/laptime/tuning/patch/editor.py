@@ -284,7 +284,7 @@ class Editor:
     def _replace_backward(self, place: Place, call: cst.Call, template: str) -> None:
         file, tree = place.file, place.file.tree
         if not isinstance(call.func, cst.Attribute):
-            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is no method of the loss")
+            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is not a method of the loss")
         owner = tree.source(call.func.value)
         if any(arg.keyword is None for arg in call.args):
             if OUT_OF_HAND.search(owner):
@@ -320,7 +320,7 @@ class Editor:
             return
         func = steps[0].call().func
         if not isinstance(tree.parent(call), cst.Expr) or not isinstance(func, cst.Attribute):
-            raise CannotEdit(f"the backward pass at {place.where} is no statement of its own")
+            raise CannotEdit(f"the backward pass at {place.where} is not a statement of its own")
         name = steps[0].site.expression or tree.source(func.value)
         mark = statements.after(place.file, call, statements.fill(code, optimizer=name))
         self._note(place.file, mark, code)

@@ -289,7 +289,7 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
         those that could not be undone.
 
     Raises:
-        UsageError: it is no recipe, or it has an unknown optimization.
+        UsageError: it is not a recipe, or it has an unknown optimization.
     """
     changes = changes_of(recipe)
     for name in changes.names:
@@ -318,7 +318,7 @@ def changes_of(recipe: Any) -> Recipe:
         return Recipe.from_json(recipe)
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            "this is no recipe",
+            "this is not a recipe",
             why=f"{type(error).__name__}: {error}",
             next='laptime.apply([{"name": "channels_last"}])',
         ) from error

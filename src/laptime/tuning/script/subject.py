@@ -97,7 +97,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         earlier gain in its findings.
 
     Raises:
-        UsageError: the file is no recipe, or its script is gone. UserCodeError: the script failed as it is.
+        UsageError: the file is not a recipe, or its script is gone. UserCodeError: the script failed.
     """
     file = recipe_file.read(request.recipe)
     asked = TuneRequest(
@@ -331,7 +331,7 @@ def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> 
         raise UsageError(
             f"{name} does not train",
             why="no torch optimizer made a step",
-            next=f"laptime profile {name}   tells where its time goes",
+            next=f"laptime profile {name}   shows where its time goes",
         )
 
 

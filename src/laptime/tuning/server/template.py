@@ -184,7 +184,7 @@ def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -
     if len(texts) < 2:
         raise UsageError(
             f"{{{inside}}} leaves nothing to choose",
-            why="one value is no choice; today's stands first, others behind it",
+            why="one value is not a choice; today's stands first, others behind it",
             next=f"{{{inside or 1},...}}, or {inside or 1} without braces",
         )
     values = _values(texts)

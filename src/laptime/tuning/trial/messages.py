@@ -358,7 +358,7 @@ class Messages:
 
     def new_blocks(self) -> list[Block]:
         """Blocks that were written since the last call.
-        Raises WireError: a line is no message.
+        Raises WireError: a line is not a message.
         """
         self._read()
         blocks, self._blocks = self._blocks, []
@@ -366,7 +366,7 @@ class Messages:
 
     def latest(self, kind: type[_T]) -> _T | None:
         """The last message of this kind, None without one.
-        Raises WireError: a line is no message.
+        Raises WireError: a line is not a message.
         """
         self._read()
         return self._latest.get(kind)

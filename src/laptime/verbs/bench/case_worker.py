@@ -305,7 +305,7 @@ class CaseWorker:
         note = "after one call that showed what the batch is" if prepared.inputs.get("looked") else ""
         self._single(batch, metrics.FIRST_CALL, prepared.first_call, note)
         if prepared.compile is not None:
-            self._single(batch, metrics.COMPILE, prepared.compile, "told by the framework's compiler")
+            self._single(batch, metrics.COMPILE, prepared.compile, "given by the framework's compiler")
 
     def _ask(self, command: Load | Prepare | Block | Pass, *, extra: float = 0.0) -> list[Message]:
         assert self._session is not None

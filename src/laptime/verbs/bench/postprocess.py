@@ -238,13 +238,17 @@ def _said(
     top = max(values)
     if top != largest and (found.is_rising or found.batch == top):
         text = f"throughput still rises at batch {top} ({values[top]:,.4g} items/s), the largest measured"
-        return None, f"{text}: no knee is told", f"--batch {top},{2 * top},{4 * top}   goes on from there"
+        return None, f"{text}: no knee is shown", f"--batch {top},{2 * top},{4 * top}   goes on from there"
     if found.batch is None:
         sizes = found.candidates or [best]
         again = ",".join(map(str, sorted({*sizes, best})))
         if top in sizes and top != largest:
             text = f"whether throughput still rises at batch {top}, the largest measured, is unclear"
-            return None, f"{text}: no knee is told", f"--batch {again} --preset strict   measures these alone"
+            return (
+                None,
+                f"{text}: no knee is shown",
+                f"--batch {again} --preset strict   measures these alone",
+            )
         between = f"one of {_list(sizes)}" if len(sizes) > 1 else f"{sizes[0]} or a larger one"
         text = f"the smallest batch within {KNEE:.0%} of the best throughput is {between}: unclear which"
         return None, text, f"--batch {again} --preset strict   measures these alone"

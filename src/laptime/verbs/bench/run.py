@@ -48,10 +48,8 @@ from laptime.verbs.bench.wall_progress import WallProgress
 
 MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
-SEPARATE = 4
-"""Up to this many batch sizes, each gets a process of its own."""
-NO_BATCH = 0
-"""What ran last was no case, but a block of the device's peak."""
+SEPARATE = 4  # batch sizes up to which each gets a process of its own
+NO_BATCH = 0  # what ran last was a block of the device's peak
 CURVE_ROUNDS = 12
 """That the budget of a curve is divided into, every regime in each."""
 DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
@@ -137,8 +135,7 @@ class _Bench:
         except KeyboardInterrupt:
             status = "interrupted"
         finally:
-            for worker in self._workers:
-                worker.close()
+            self._close()
         self._finish(status)
         return self._live.run()
 
@@ -182,7 +179,10 @@ class _Bench:
             self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
-        for worker in self._workers:
+        self._close()
+
+    def _close(self) -> None:
+        for worker in reversed(self._workers):  # modes that they have entered in this process are nested
             worker.close()
 
     def _case_workers(self) -> list[CaseWorker]:

@@ -98,7 +98,7 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
     provider = (told or "").partition(":")[0]
     why = f"its mainboard says {provider}, but no shape" if provider else "its mainboard names no cloud"
     if not is_here:
-        why = "it was measured on another machine, and does not tell its shape"
+        why = "it was measured on another machine, and does not name its shape"
     elif request.detect:
         why += f"; no metadata service answered within {location.LIMIT:g} s"
     example = {"oci": "oci:VM.Standard.E3.Flex:16:32", "azure": "azure:Standard_D32s_v6"}

@@ -136,7 +136,7 @@ def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date)
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
     told += [formulas.age_warning(each.machine, today) for each in known]
     hosts = {each.run.id for each in measured if each.line.speed.unit == "step"}
-    told += [f"run {run} does not tell how many samples a step has: --batch N" for run in sorted(hosts)]
+    told += [f"run {run} does not say how many samples a step has: --batch N" for run in sorted(hosts)]
     return list(filter(None, dict.fromkeys(told)))
 
 

@@ -60,7 +60,7 @@ def cpus(environment: Environment) -> Iterator[DoctorCheck]:
 def _counted(environment: Environment) -> DoctorCheck:
     cores, total = environment.physical_cores, environment.vcpus
     if cores is None:
-        hidden = "the hypervisor hides" if environment.virtual else "the system does not tell"
+        hidden = "the hypervisor hides" if environment.virtual else "the system does not say"
         return absent("cpu/cores", f"{count(total, 'vCPU')}; {hidden} how many physical cores that is")
     of = "each with its own core" if cores == total else f"on {count(cores, 'physical core')} (OCPU)"
     return ok("cpu/cores", f"{count(total, 'vCPU')} {of}")
@@ -86,7 +86,7 @@ def memory(environment: Environment, available: int, *, exact_peak: bool) -> Ite
 def clocks(environment: Environment, *, vendor: str, battery: bool | None) -> Iterator[DoctorCheck]:
     """Governor, turbo and battery: what lets the CPU's clock move."""
     if environment.governor is None:
-        why = "hidden by the hypervisor" if environment.virtual else "not told by this system"
+        why = "hidden by the hypervisor" if environment.virtual else "not reported by this system"
         yield absent("cpu/governor", f"CPU clock governor {why}")
     elif environment.governor != "performance":
         sentence = f"CPU clock governor is {environment.governor}: the clock rises only under load"
@@ -124,7 +124,7 @@ def stolen(
     """What the hypervisor and the container's quota took while the doctor looked."""
     share = steal_share(before, after, seconds, environment)
     if share is None:
-        yield absent("cpu/steal", "stolen CPU time is not told here")
+        yield absent("cpu/steal", "stolen CPU time is not reported here")
     elif share > NOTABLE_STEAL:
         yield warn(
             "cpu/steal",
@@ -169,7 +169,7 @@ def timing(
         sentence = f"disturbances are seen: {', '.join(readable)}; {show(cost, 's')} a reading"
         yield ok("evidence", sentence)
     if blind:
-        yield absent("evidence/missing", f"not told here: {', '.join(blind)}")
+        yield absent("evidence/missing", f"not reported here: {', '.join(blind)}")
 
 
 def energy(meters: Sequence[Meter], absences: Mapping[str, Absence]) -> Iterator[DoctorCheck]:

@@ -72,7 +72,7 @@ def noise_floor(
     left, right = first.find("latency", Regime.ISOLATED), second.find("latency", Regime.ISOLATED)
     measured = effect(left, right) if left is not None and right is not None else None
     if measured is None:
-        raise LaptimeError("too few blocks of the same program were measured to tell the noise floor")
+        raise LaptimeError("too few blocks of the same program were measured to know the noise floor")
     what = "a small network" if has_torch else "matrix products"
     floor = floor_of(measured, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
     # A comparison would not say a word on thin evidence, so neither does the floor.

@@ -236,7 +236,9 @@ def _check_address(address: str, *, confirmed: bool) -> None:
     except ValueError as error:
         host, why = "", str(error)
     if not host:
-        raise UsageError(f"{redaction.address(address)} is no address", why=why, next="http://127.0.0.1:8000")
+        raise UsageError(
+            f"{redaction.address(address)} is not an address", why=why, next="http://127.0.0.1:8000"
+        )
     if not confirmed and not typed.is_loopback(host):
         raise UsageError(
             f"{host} is not this machine",

@@ -30,7 +30,7 @@ WAIT = Metric(
     title="wait for data",
     better="lower",
     meaning="Time of the loop in its DataLoader's `__next__`, in one untraced step.",
-    lies_when="The data come from something that is no torch DataLoader.",
+    lies_when="The data come from something that is not a torch DataLoader.",
 )
 BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for the device"
 FEW = 5

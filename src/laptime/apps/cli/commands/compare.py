@@ -100,7 +100,7 @@ def command(
         names = " and ".join(map(one_line, targets))
         voice.say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
     elif all(targets) and len({*targets}) == 2:
-        voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
+        voice.say("the stored runs do not say: measuring both again, interleaved (--stored leaves that out)")
         request = as_measured(left, requested(context, targets, given))
         run, code = carry_out(request, reports, as_json=as_json, voice=voice)
         return code or decided(run.comparisons)

@@ -123,7 +123,7 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
             text += (
                 f", {share.text} of the measured peak"
                 if share.value is not None
-                else f"; no share of peak is told: {words.printable(share.note)}"
+                else f"; no share of peak is shown: {words.printable(share.note)}"
             )
         parts.append(text)
     return "; ".join(parts)

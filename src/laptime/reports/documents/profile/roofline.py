@@ -36,7 +36,7 @@ _BRIEF = 5
 def section(profile: Profile) -> doc.Section:
     """By class, by operator and shape, and drawn; one sentence where nothing could be counted."""
     roofline = profile.roofline or Roofline()
-    title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes tell, at least."
+    title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes show, at least."
     if roofline.missing:
         return doc.Section(id="by-class", title=title, blocks=[doc.Text(text=roofline.missing)])
     drawn = charts({"Roofline": roofline}, f"Ceilings: {_source(roofline.ceilings)}.")
@@ -92,7 +92,7 @@ def _tables(roofline: Roofline) -> list[doc.Table]:
         Field("FLOP/byte", "intensity", "number", "arithmetic intensity"),
         Field("in", lambda row: ", ".join(row.flop), note="types that are computed in"),
         Field(
-            "not counted", _uncounted, note="share of the time whose work the shapes do not tell", brief=True
+            "not counted", _uncounted, note="share of the time whose work the shapes do not show", brief=True
         ),
     ]
     classes = [named[0], *numbers]

@@ -129,7 +129,7 @@ def kernels(profile: Profile) -> list[Table]:
             note="could: launched by an operator that can use them",
             brief=any(row.tensor_cores for row in profile.kernels),
         ),
-        Field("family", lambda row: row.family or "unknown", note="as its name tells"),
+        Field("family", lambda row: row.family or "unknown", note="as its name says"),
         Field("group", lambda row: "" if row.group == "compute" else row.group),
         Field("grid", "grid", "code"),
         Field("block", "block", "code"),

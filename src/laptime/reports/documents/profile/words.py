@@ -51,7 +51,7 @@ def bound(profile: Profile) -> str:
 def sentence(profile: Profile) -> str:
     """The verdict in words, without the word that stands before it."""
     if profile.verdict is None:
-        return "the trace does not tell what limits the step"
+        return "the trace does not show what limits the step"
     text = words.printable(profile.verdict.sentence)
     head = f"{bound(profile)}: "
     return text[len(head) :] if text.lower().startswith(head.lower()) else text

@@ -41,7 +41,7 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
         planes = space.planes(data)
     except Damaged as error:
         raise UsageError(
-            f"{name} is no profile of TensorFlow, or it is damaged",
+            f"{name} is not a profile of TensorFlow, or it is damaged",
             why=str(error),
             next="record it again: tf.profiler.experimental.start(FOLDER)",
         ) from error

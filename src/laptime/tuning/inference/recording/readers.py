@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 
 def rows_of(nodes: Sequence[Node]) -> list[Work]:
-    """A row by operator, types and shapes; one whose work the shapes do not tell is not counted."""
+    """A row by operator, types and shapes; one whose work the shapes do not show is not counted."""
     groups = defaultdict[str, list[Node]](list)
     for node in nodes:
         groups[f"{node.op} {_shapes(node)}"].append(node)

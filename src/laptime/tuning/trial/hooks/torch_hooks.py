@@ -91,7 +91,7 @@ class TorchHooks(Hooks):
         self._replace(owner, name, wrap)
 
     def _spawned(self) -> None:
-        """Ranks that the script starts itself are no part of a trial: they are noted."""
+        """Ranks that the script starts itself are not part of a trial: they are noted."""
         module: Any = sys.modules.get(SPAWN)
         if hasattr(module, "start_processes"):
             self._stand_in(module, "start_processes", self._start_processes)
