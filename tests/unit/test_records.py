@@ -115,6 +115,7 @@ def test_a_case_finds_its_series_by_tag_and_regime() -> None:
 
 def test_a_key_names_the_target_then_the_axes_in_order() -> None:
     axes = {"batch": 8, **Variant(target="t", threads=2, channels_last=True, compile="default").axes()}
+    assert case_key("http://a/", {"rate": 5}) == "http://a/rate=5"
     assert case_key("t", axes) == (
         "t/batch=8/dtype=float32/device=cpu/threads=2/channels_last=True/compile=default"
     )

@@ -14,6 +14,8 @@ from laptime.kit.units import decimals, estimate, scale, show, show_interval
     [
         (0.02631, "s", "26.3 ms"),
         (1.5e-6, "s", "1.50 us"),
+        (0.00099951, "s", "1.00 ms"),
+        (0.9994, "s", "999 ms"),
         (90.0, "s", "90.0 s"),
         (119.0, "s", "119 s"),
         (120.0, "s", "2.00 min"),
@@ -64,7 +66,7 @@ def test_whole_digits_are_rounded_too_when_the_interval_covers_them() -> None:
 
 
 def test_an_interval_is_shown_in_the_unit_of_its_value() -> None:
-    assert show_interval((0.95, 1.05), 0.9999, "s") == "[950, 1,050] ms"
+    assert show_interval((0.95, 1.05), 0.99, "s") == "[950, 1,050] ms"
     assert show_interval((0.0259, 0.0268), 0.0263, "s") == "[25.9, 26.8] ms"
 
 

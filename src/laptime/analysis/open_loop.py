@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from laptime.analysis.change_points import changes
 from laptime.analysis.quantiles import Floats, mean_interval
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
@@ -66,6 +67,8 @@ def open_loop(case: Case) -> OpenLoop | None:
 
 SLICES = 20
 _SURE = 0.99
+STEP, BY_CHANCE = 1.5, 0.001
+"""Of a step: its size, and the chance of finding one where there is none."""
 FEWEST, FEWEST_LOST = 30, 5
 """Answers of which one pause can be the longest; requests that waited meanwhile."""
 
@@ -112,6 +115,22 @@ def _rises(latency: Floats) -> bool:
     left = y - slope * x
     error = math.sqrt(float(left @ left) / max(1, len(groups) - 2) / float(x @ x))
     return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
+
+
+def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
+    """From which second on answers took another time, and how many times that before: of medians of slices.
+
+    Busy spells of a queue may look alike, but seldom do: 2 of 400 levels of servers that did not change.
+    """
+    due, latency = due[np.isfinite(latency)], latency[np.isfinite(latency)]
+    parts = np.array_split(np.arange(len(due)), SLICES)
+    if len(parts[-1]) < FEWEST_LOST:
+        return None
+    medians = [max(float(np.median(latency[part])), 1e-9) for part in parts]
+    if max(medians) < STEP * min(medians):
+        return None
+    (found,) = changes([medians], BY_CHANCE, STEP - 1)
+    return (float(due[parts[found[0].at][0]]), found[0].ratio) if found else None
 
 
 def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tuple[float, float, int] | None:

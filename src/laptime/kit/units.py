@@ -34,6 +34,10 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
 }
 
 
+NEARLY = 0.9995
+"""Of a unit from which a value is shown in it: with three figures it would be 1,000 of the smaller one."""
+
+
 def scale(value: float, unit: str) -> tuple[float, str]:
     """The factor to divide by, and the unit to show, for a value stored in a base unit."""
     steps = _STEPS.get(unit)
@@ -42,7 +46,7 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     # Seconds go to minutes only from two minutes on: 90 s reads better than 1.5 min.
     floor = 2.0 if unit == "s" and abs(value) >= 60.0 else 1.0
     for factor, name in steps:
-        if abs(value) >= factor * (floor if factor == 60.0 else 1.0):
+        if abs(value) >= NEARLY * factor * (floor if factor == 60.0 else 1.0):
             return factor, name
     return steps[-1] if value else steps[_base_index(unit)]
 
@@ -67,7 +71,7 @@ def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int
         return min(6, max(0, -math.floor(math.log10(half_width))))
     if value == 0 or not math.isfinite(value):
         return 0
-    return min(6, max(0, figures - 1 - math.floor(math.log10(abs(value)))))
+    return min(6, max(0, figures - 1 - math.floor(math.log10(abs(value) / NEARLY))))
 
 
 def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> str:

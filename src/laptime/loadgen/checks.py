@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from laptime.analysis.load import QUANTILES, LevelStats
-from laptime.analysis.open_loop import longest_pause
+from laptime.analysis.open_loop import longest_pause, step
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -201,9 +201,9 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
         return None
     short = max(4.0, ((mean.precision or 0.0) / widest) ** 2)  # an interval narrows with the root of the time
     seconds = _round_up(short * (stats.facts.window or 10.0))
-    advice = (
-        f"--duration {seconds}s" if seconds <= LONGEST else f"--duration auto --budget {LONGEST / 3600:g}h"
-    )
+    advice = f"--duration {seconds}s"
+    if seconds > LONGEST:
+        advice = f"--duration auto --budget {LONGEST / 3600:g}h"
     if stats.facts.arrivals == "trace":
         advice = "a longer trace"
     if mean.precision is None:
@@ -223,13 +223,21 @@ def stood_still(case: Case, stats: LevelStats | None) -> Check | None:
         return None
     begin, end, came = pause
     when = f"from second {begin - rows.due[0]:.1f} to {end - rows.due[0]:.1f} nobody was answered"
-    fell_in, sent_after = (
-        (rows.due > begin) & (rows.due < end),
-        rows.due + rows.late > 0.9 * end + 0.1 * begin,
-    )
-    if 2 * np.sum(fell_in & sent_after) > came:
+    sent_after = (rows.due < end) & (rows.due + rows.late > 0.9 * end + 0.1 * begin)
+    if 2 * np.sum((rows.due > begin) & sent_after) > came:
         return Check("stalled", "fail", f"the generator stood still: {when}, and nothing was sent", _QUIET)
     return Check("stood_still", "note", f"the server stood still: {when}, {count(came, 'request')} came")
+
+
+def stepped(case: Case, stats: LevelStats | None) -> Check | None:
+    """Did answers take longer, or less, from some second on, of a server that lost slots say? A note."""
+    if stats is None or stats.balance.grows or stats.facts.arrivals == AT_ONCE:
+        return None
+    rows, begin = stats.requests.since(stats.steady), stats.requests.due[0]
+    if (found := step(rows.due, rows.latency)) is None:
+        return None
+    when = f"from second {found[0] - begin:.0f} on"
+    return Check("stepped", "note", f"{when} the median latency was {found[1]:.2g} times that before")
 
 
 def _round_up(seconds: float) -> int:
@@ -386,6 +394,7 @@ _CHECKS = (
     server_counts,
     stalled,
     stood_still,
+    stepped,
     tokens,
 )
 """In the order in which they are told, where they are as bad."""

@@ -107,4 +107,4 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def case_key(target: str, axes: dict[str, Axis]) -> str:
     """Key of a case: the target, then the axes in the order given."""
-    return "/".join([target, *(f"{name}={value}" for name, value in axes.items())])
+    return "/".join([target.rstrip("/"), *(f"{name}={value}" for name, value in axes.items())])

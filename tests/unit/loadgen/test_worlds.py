@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -14,13 +15,22 @@ from laptime.analysis.promises import level_judged, promises
 from laptime.loadgen import arrivals
 from laptime.loadgen.promise import goodput
 from laptime.records.case import Case
-from laptime.reports.formats import text
+from laptime.records.run import Run
+from laptime.reports.formats import html, text
 
 ALL = LIBRARY | UNSEEN
 
 
+def run_of(case: Case) -> Run:
+    return structs.replace(runs.run(case), verb="load")
+
+
 def shown(case: Case) -> str:
-    return text.render(structs.replace(runs.run(case), verb="load"), width=160)
+    return text.render(run_of(case), width=160)
+
+
+def brief(case: Case) -> str:
+    return text.render(run_of(case), brief=True)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -134,8 +144,24 @@ def test_a_stall_of_the_server_is_named_and_no_day_of_load_is_advised() -> None:
     case = level(World(rate=30, stall=(20.0, 2.0)), 60, 1)
     assert "from second 19.9 to 22.0 nobody was answered" in shown(case)
     assert "--duration auto --budget 2h" in shown(case)
+    first = brief(case).partition("next")[0]
+    assert "from second 19.9 to 22.0 nobody was answered" in " ".join(first.split()), "it is the answer"
     checks = [check.name for world in ALL.values() for check in level(world, 10, 3).checks]
     assert "stood_still" not in checks
+    assert "stepped" not in checks
+
+
+def test_slots_that_halved_are_named_with_their_second() -> None:
+    case = level(World(slots=8, mean=0.1, rate=36, halves=30.0), 60, 1)
+    (stepped,) = [check for check in case.checks if check.name == "stepped"]
+    assert re.search(r"^from second (29|3\d) on the median latency was \d", stepped.sentence)
+    assert stepped.sentence in " ".join(brief(case).split())
+
+
+def test_a_page_draws_latency_over_time() -> None:
+    page = html.render(run_of(level(World(rate=30, stall=(20.0, 2.0)), 60, 1)))
+    assert "Latency over time" in page
+    assert "seconds of the level" in page
 
 
 def test_an_untold_quantile_says_how_much_longer_a_level_must_be() -> None:

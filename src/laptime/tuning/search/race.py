@@ -46,6 +46,7 @@ INTERVAL_ALPHA = 0.025
 
 HUGE = math.log(1.15)
 HOPELESS = math.log(1.25)
+ENORMOUS = math.log(1.5)
 BEYOND_NOISE = 3.0
 """Both short cuts also ask for this many standard deviations of a round, in every round."""
 
@@ -71,6 +72,7 @@ class RaceTerms:
         alpha: one-sided chance of error of the whole race. margin: share below which nothing is claimed.
         noise: standard deviation of a round of the script against itself; 0: unknown.
         goal: throughput looks at time, memory at peaks.
+        is_hasty: a gain by half in both of the first two rounds is believed: rounds cost starts of servers.
         spent: says after each round whether the time for it is used up.
     """
 
@@ -79,6 +81,7 @@ class RaceTerms:
     margin: float = MARGIN
     noise: float = 0.0
     goal: str = "throughput"
+    is_hasty: bool = False
     spent: Callable[[], bool] = field(default=lambda: False)
 
     @property
@@ -183,6 +186,8 @@ def _short_cut(rounds: list[Round], terms: RaceTerms) -> tuple[RungWord, str] | 
         return _word_for_goal("slower", terms.goal), f"clearly, in each of {len(logs)} rounds"
     if len(rounds) >= max(4, terms.looks[0]) and max(logs) < -max(HUGE, beyond):
         return _word_for_goal("faster", terms.goal), f"by more than 15 % in each of {len(logs)} rounds"
+    if terms.is_hasty and max(logs) < -max(ENORMOUS, 2 * beyond):
+        return _word_for_goal("faster", terms.goal), f"by more than half in each of {len(logs)} rounds"
     return None
 
 

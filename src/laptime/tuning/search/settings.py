@@ -145,7 +145,8 @@ class SearchSettings:
             the bottleneck of that time is none now: its gain may have been hidden behind it.
         climb: races along one line of options at most. unit: what is timed, in words; follows: what `reserve`
             is for.
-        depend: changes are of use beside others that were none alone: all are tried again, and in pairs.
+        depend: changes are of use beside others that were none alone: all are tried again, and in pairs; a
+            clear gain ends a race after two rounds.
         earlier_effects: what earlier sessions have shown, by name of the change; orders the candidates.
     """
 

@@ -215,6 +215,7 @@ class SearchState:
             margin=self.margin,
             noise=self.noise,
             goal=self.settings.goal,
+            is_hasty=self.settings.depend,
             spent=lambda: self.evaluator.elapsed() > until,
         )
 

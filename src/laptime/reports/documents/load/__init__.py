@@ -32,6 +32,7 @@ def document(run: Run) -> doc.Document:
             levels.token_section(run, measured),
             levels.server_section(measured),
             curve.section(run, measured),
+            curve.over_time(measured),
             doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
             levels.reasons(run, measured),
         ],
@@ -72,6 +73,8 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
     sentence = f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"
     if unstable:
         sentence += f"; above capacity from {offered(unstable[0].facts)} on"
+    stalls = [check.sentence for check in best.case.checks if check.name in ("stood_still", "stepped")]
+    sentence = "; ".join([sentence, *stalls])
     figure = "" if run.trust == "invalid" else sentence.partition(";")[0]
     return doc.Headline(
         word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1], figure=figure

@@ -15,7 +15,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import document as doc
-from laptime.reports.documents.load.levels import Measured
+from laptime.reports.documents.load.levels import Measured, offered
 from laptime.reports.page.plot import Axis, Line, Plot, Spot, Style, decades
 
 _LINES = (
@@ -23,6 +23,7 @@ _LINES = (
     ("p95", 0.95, Style("triangle", "c1", "p95")),
     ("p99", 0.99, Style("diamond", "c2", "p99")),
 )
+_SLICES, _STEEP, _MOST_OPEN = 120, 20.0, 3
 _ABOVE = Style("cross", "c3", "above capacity: the queue grows")
 
 
@@ -100,6 +101,40 @@ def _is_told(each: Measured, name: str) -> bool:
 
 def _grows(each: Measured) -> bool:
     return each.stats is not None and each.stats.balance.grows
+
+
+def over_time(rows: Sequence[Measured]) -> doc.Section:
+    """Each level: what requests took by when they were due, in slices of time. A stall stands out."""
+    levels = [each for each in rows if each.stats is not None]
+    charts = [
+        doc.Group(title=offered(each.facts), blocks=[doc.Chart(title="", plot=partial(_over_time, each))])
+        for each in levels
+    ]
+    note = "Median and longest of the requests that were due in each slice of time; failed ones are left out."
+    folded = doc.Folded(title=count(len(levels), "level"), blocks=charts, open=len(levels) <= _MOST_OPEN)
+    blocks = [folded] if charts else []
+    return doc.Section(id="over-time", title="Latency over time", note=note, blocks=blocks, detail="page")
+
+
+def _over_time(each: Measured) -> Plot:
+    assert each.stats is not None
+    rows, whole = each.stats.requests, np.isfinite(each.stats.requests.latency)
+    due, took = rows.due[whole] - rows.due[0], rows.latency[whole]
+    edges = np.linspace(0.0, float(due[-1]) + 1e-9, _SLICES + 1)
+    slices = np.split(np.arange(len(due)), np.searchsorted(due, edges[1:-1]))
+    parts = [(float(due[part].mean()), took[part]) for part in slices if len(part)]
+    middle = [(at, float(np.median(part))) for at, part in parts]
+    longest = [(at, float(part.max())) for at, part in parts]
+    ends = [max(value, 1e-9) for _, value in (*middle, *longest)]
+    title, unit = "latency", unit_of(max(ends), "s")
+    steep = max(ends) > _STEEP * min(ends)
+    return Plot(
+        label="latency over time",
+        x=Axis(0.0, max(edges[-1], 1e-6), "seconds of the level"),
+        y=decades(ends, 1.3, title=title, unit=unit) if steep else Axis(0.0, 1.08 * max(ends), title, unit),
+        marks=[Line(longest, "line c2", "longest"), Line(middle, "line c0", "median")],
+        height=220,
+    )
 
 
 class Knee(NamedTuple):
