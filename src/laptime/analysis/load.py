@@ -271,16 +271,21 @@ def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> di
         if math.isinf(value):
             note = f"{np.isinf(latency).mean():.0%} of the requests failed"
         elif ci95 is None:
-            have = max(1, math.floor(worth(latency, q)))
-            need = needed(q, have / len(latency), level)
-            note = f"{name} needs {need} independent requests, these are worth {have}"
-            note += f": about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
+            note = _lacking(name, latency, q, level)
         supported = not note or name == "median"
         stats[name] = _stat(name, regime, value if supported else None, ci95, len(latency), note)
     if weighed.grows:
         note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
         return _untold(stats, note)
     return stats
+
+
+def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
+    """Why a quantile is not told, and how much longer a level tells it."""
+    have = max(1, math.floor(worth(values, q)))
+    need = needed(q, have / len(values), level)
+    note = f"{name} needs {need} independent requests, these are worth {have}"
+    return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
 
 
 def _untold(stats: dict[str, Stat], note: str) -> dict[str, Stat]:
@@ -358,5 +363,6 @@ def _quantiles(values: Floats, metric: Metric) -> dict[str, Stat]:
             quantity=None if value is None else Quantity.of(value, ci95, len(values), metric.unit),
             n=len(values),
             better="lower",
+            note="" if ci95 else _lacking(f"{name} {metric.title}", values, q),
         )
     return stats

@@ -93,9 +93,11 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> L
         return NoCost(
             f"no case of run {run.id} is shown to keep {promised}",
             why=reasons,
-            next="load it again at other rates: --rate 5,10,20"
-            if run.verb == "load"
-            else "measure answers at a rate: --batch 1 --rate 20",
+            next="measure answers at a rate: --batch 1 --rate 20"
+            if run.verb != "load"
+            else "load it for longer: --duration auto --budget 10m"
+            if "independent requests" in reasons
+            else "load it again at other rates: --rate 5,10,20",
         )
     return UsageError(
         f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   what it has"

@@ -14,6 +14,7 @@ from fixtures.load_worlds import LIBRARY, UNSEEN, World, level, numbers, stable,
 from laptime.analysis.promises import level_judged, promises
 from laptime.loadgen import arrivals
 from laptime.loadgen.promise import goodput
+from laptime.pricing.speeds import NoCost, speeds
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports.formats import html, text
@@ -185,3 +186,18 @@ def test_told_quantiles_hold_in_93_of_100() -> None:
                     held[name] += ends[0] * 0.999 <= right[name] <= ends[1] * 1.001
     told = sum(counts.values())
     assert sum(held.values()) >= 0.93 * told, (held, counts)
+
+
+def test_a_load_run_has_a_price_where_it_keeps_a_promise_about_first_tokens() -> None:
+    stream = World("constant", 0.2, 64, 8, tokens=8)
+    long = run_of(level(stream, 120, 1))
+    (kept,) = speeds(long, wanted=promises("ttft=60ms@p95")).speeds
+    assert (kept.unit, kept.at) == ("token", "ttft=60ms@p95")
+    assert kept.rate == pytest.approx(64, rel=0.01)
+    with pytest.raises(NoCost) as broken:
+        speeds(long, wanted=promises("ttft=30ms@p95"))
+    assert "p95 ttft" in broken.value.why
+    with pytest.raises(NoCost) as short:
+        speeds(run_of(level(stream, 5, 1)), wanted=promises("ttft=60ms@p95"))
+    assert "time to first token needs" in short.value.why
+    assert "--duration auto" in short.value.next
