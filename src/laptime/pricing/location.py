@@ -82,16 +82,12 @@ def _unknown(text: str, table: Table) -> UsageError:
     alike = get_close_matches(wanted, by_lower, n=6, cutoff=0.5)
     near = list(dict.fromkeys(by_lower[each] for each in alike))[:3]
     left_out = next((each for each in table.refused if each.name.lower() in ("", wanted)), None)
-    why = f"{len(names):,} are known, as PROVIDER:SHAPE"
+    why = f"nearest: {', '.join(near)}" if near else f"{len(names):,} are known, as PROVIDER:SHAPE"
+    next_step = f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4"
     if left_out is not None:
         why = f"{left_out.file}, line {left_out.line} was left out: {left_out.reason}"
-    elif near:
-        why = f"nearest: {', '.join(near)}"
-    return UsageError(
-        f"no machine is called {text!r}",
-        why=why,
-        next=f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4",
-    )
+        next_step = "mend that line, and the same again"
+    return UsageError(f"no machine is called {text!r}", why=why, next=next_step)
 
 
 # Where am I?
