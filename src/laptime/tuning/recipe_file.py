@@ -68,7 +68,7 @@ def read(path: Path) -> RecipeFile:
         raise UsageError(
             f"the recipe {path} cannot be read",
             why=error.strerror or str(error),
-            next="laptime tune SCRIPT --patch FILE writes a recipe beside the patch",
+            next="name the .laptime.json file that laptime tune wrote beside its patch",
         ) from error
     try:
         file = msgspec.json.decode(data, type=RecipeFile)
