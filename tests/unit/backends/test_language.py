@@ -127,5 +127,5 @@ def test_a_context_that_is_too_short_is_told() -> None:
 
 
 def test_no_embedding_is_no_language_model() -> None:
-    with pytest.raises(UsageError, match="no language model"):
+    with pytest.raises(UsageError, match="not a language model"):
         opened("prefill", "torchvision:resnet18")

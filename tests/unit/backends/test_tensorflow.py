@@ -311,7 +311,7 @@ def test_a_dtype_that_a_model_does_not_have_is_refused(user: Any) -> None:
         ({"options": {"mode": "fast"}}, "no mode 'fast'"),
         ({"compile": "max-autotune"}, "do not go together"),
         ({"dtype": "float23"}, "no dtype is called"),
-        ({"options": {"inter_threads": "many"}}, "no number of threads"),
+        ({"options": {"inter_threads": "many"}}, "not a number of threads"),
         ({"threads": 77}, "cannot be chosen any more"),
     ],
 )

@@ -29,7 +29,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("{", "no recipe"), ('{"schema": "laptime.run/1"}', "laptime.run/1"), ('{"recipe": 3}', "no recipe")],
+    [("{", "not a recipe"), ('{"schema": "laptime.run/1"}', "laptime.run/1"), ('{"recipe": 3}', "not a recipe")],
 )
 def test_other_files_are_refused_in_three_lines(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "x.json"
@@ -46,5 +46,5 @@ def test_a_missing_file_says_how_one_is_made(tmp_path: Path) -> None:
 
 def test_changes_may_be_plain_and_must_be_changes() -> None:
     assert changes_of([{"name": "channels_last"}]).names == ("channels_last",)
-    with pytest.raises(UsageError, match="no recipe"):
+    with pytest.raises(UsageError, match="not a recipe"):
         changes_of([{"title": "x"}])

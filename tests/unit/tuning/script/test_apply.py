@@ -139,7 +139,7 @@ def test_a_change_that_breaks_on_a_model_is_told() -> None:
 
 @pytest.mark.parametrize("wrong", [3, [3], [{"options": {}}], {"name": "x"}])
 def test_what_is_no_recipe(wrong: Any) -> None:
-    with pytest.raises(UsageError, match="no recipe"):
+    with pytest.raises(UsageError, match="not a recipe"):
         changes_of(wrong)
 
 
