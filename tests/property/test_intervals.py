@@ -93,3 +93,8 @@ def test_nanoseconds_of_years_stay_exact() -> None:
     found = intervals.union(np.array([50 * year, 50 * year + 3]), np.array([50 * year + 1, 50 * year + 4]))
     assert found.total == 2
     assert intervals.within(found, np.array([50 * year]), np.array([50 * year + 4])).tolist() == [2]
+
+
+@given(st.lists(st.one_of(st.integers(-1, 9), st.integers(-(1 << 60), 1 << 60))))
+def test_distinct_codes_are_those_of_a_set(codes: list[int]) -> None:
+    assert intervals.distinct(np.array(codes, np.int64)).tolist() == sorted(set(codes))

@@ -24,8 +24,8 @@ from laptime.rules._reading import (
     untraced_wait,
 )
 
-LATE = 0.5
-"""Share of all waiting from which one rank is to blame."""
+LATE = HALF = 0.5
+"""Share of all waiting from which one rank is to blame; of the time between steps, of all, to be told."""
 
 HOST_ONLY = "the file has no device activity, although the program uses an accelerator"
 _ACCELERATED = re.compile(r"^[nr]ccl:|(cudnn|miopen)_(conv|batch_norm|rnn)|Cudnn\w+Backward")
@@ -83,9 +83,8 @@ def verdict(profile: Profile) -> Bottleneck:
     bound = limit(profile, parts)
     part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
     if part is None or not profile.overview.step_ns:
-        return Bottleneck(
-            bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
-        )
+        nothing = "Not clear what limits the step: the trace has no work in it"
+        return Bottleneck(bound="unknown", sentence=nothing)
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
     sentence = words.format(time=f"{percent(part)} of the {_length(profile)}")
     sentence += _computing(parts, bound, part)
@@ -95,17 +94,18 @@ def verdict(profile: Profile) -> Bottleneck:
     elif (silent := _silent(profile, parts)) >= NOTABLE:
         sentence += f"; {percent(silent)} of it was not recorded"
     late = straggler(profile) if bound == "communication" else None
-    if late is not None:
-        sentence += f"; {arrivals(late)}"
+    sentence += f"; {arrivals(late)}" if late is not None else ""
+    between = profile.overview.between_ns / max(1, profile.overview.between_ns + profile.overview.step_ns)
+    if between > HALF and profile.reconciled is None:
+        sentence += f"; {percent(between)} of all the time passes between steps"
     return Bottleneck(bound=bound, sentence=sentence, share=part)
 
 
 def renews_workers(profile: Profile) -> bool:
     """Whether starting, ending and first waiting for a loader's workers is what limits the untraced loop."""
     plain = profile.reconciled
-    return (
-        plain is not None and plain.workers_ns * 1e-9 * slowdown(profile) >= CONSIDERABLE * turn(profile) > 0
-    )
+    spent = plain.workers_ns * 1e-9 * slowdown(profile) if plain is not None else 0.0
+    return spent >= CONSIDERABLE * turn(profile) > 0
 
 
 def _memory(profile: Profile) -> Bottleneck:
@@ -115,8 +115,7 @@ def _memory(profile: Profile) -> Bottleneck:
     if not fullest.live or not fullest.peak:
         return Bottleneck(bound="memory", sentence=sentence)
     held = [f"{name} {percent(size / fullest.peak)}" for name, size in fullest.holders if size > 0][:4]
-    if held:
-        sentence += f": {', '.join(held)}"
+    sentence += f": {', '.join(held)}" if held else ""
     known = [row for row in fullest.live if row.operator != OLDER]
     if not known:
         return Bottleneck(bound="memory", sentence=sentence)
@@ -169,7 +168,9 @@ def not_recorded(profile: Profile) -> str:
     seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""
-    return f"nothing was recorded {times(profile, seconds)}"
+    flushes = profile.overview.profiling_ns * 1e-9 > seconds / 2
+    what = "the profiler took or wrote out its buffers" if flushes else "nothing was recorded"
+    return f"{what} {times(profile, seconds)}"
 
 
 def _empty_seconds(profile: Profile) -> float:

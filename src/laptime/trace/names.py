@@ -28,10 +28,8 @@ def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
 
 def codes(texts: Sequence[str], column: Index, code: Callable[[Sequence[str]], Mask | Index]) -> Index:
     """Per row of a column what `code` makes of its name; 0 for rows without one."""
+    used = np.flatnonzero(np.bincount(column + 1)[1:])
     of_text = np.zeros(len(texts) + 1, np.int32)  # the last is for -1
-    of_text[column] = 1
-    used = np.flatnonzero(of_text[:-1])
-    of_text[:] = 0
     of_text[used] = code([texts[index] for index in used.tolist()])
     return of_text[column]
 

@@ -108,6 +108,7 @@ def test_idle_time_between_steps_that_do_not_touch_is_none_of_theirs() -> None:
     assert found.overview.step_ns == pytest.approx(1_000_000, rel=0.01)
     assert found.overview.between_ns == pytest.approx(5 / 6 * 4_000_000, rel=0.01)
     assert "between-steps" in kinds(found)
+    assert _verdict.verdict(found).sentence.endswith("; 77 % of all the time passes between steps")
     assert "between-steps" not in kinds(read(steps()))
 
 

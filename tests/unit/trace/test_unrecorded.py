@@ -82,6 +82,7 @@ def test_short_gaps_are_python_between_operators() -> None:
 
 def test_flushing_buffers_is_the_profilers_own() -> None:
     found = read(with_pause(20_000, flush=True))
+    assert "step: the profiler took or wrote out its buffers 20.0 ms" in rules.verdict(found).sentence
     assert found.overview.idle is not None
     (row,) = [row for row in found.overview.idle.causes if row.cause == "unrecorded"]
     assert row.operators[0][0] == "the profiler"

@@ -29,7 +29,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("{", "not a recipe"), ('{"schema": "laptime.run/1"}', "laptime.run/1"), ('{"recipe": 3}', "not a recipe")],
+    [
+        ("{", "not a recipe"),
+        ('{"schema": "laptime.run/1"}', "laptime.run/1"),
+        ('{"recipe": 3}', "not a recipe"),
+    ],
 )
 def test_other_files_are_refused_in_three_lines(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "x.json"

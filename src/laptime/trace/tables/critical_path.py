@@ -206,7 +206,7 @@ class _Device:
         self._all = _Ends(work.end, order)
         self._of_device = {
             number: _Ends(work.end, order[work.device[order] == number])
-            for number in np.unique(work.device[order]).tolist()
+            for number in intervals.distinct(work.device[order]).tolist()
         }
         streams = np.stack([work.device[order], work.stream[order]]) if len(order) else np.empty((2, 0), int)
         self._of_stream = {
@@ -273,7 +273,7 @@ class _Host:
         waiting = waiting[(host.end[waiting] > begin) & (host.start[waiting] < end)]
         self._waits = {
             thread: _Stretches.of(intervals.union(host.start[rows], host.end[rows]))
-            for thread in np.unique(host.thread[waiting]).tolist()
+            for thread in intervals.distinct(host.thread[waiting]).tolist()
             if len(rows := waiting[host.thread[waiting] == thread])
         }
 

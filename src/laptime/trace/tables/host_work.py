@@ -75,7 +75,7 @@ def _idle(view: View) -> Ranges:
 def _threads(view: View) -> list[int]:
     """The thread of the loop, and those that launch."""
     launch = view.links.launch[view.links.launch >= 0]
-    threads = {phases.loop_thread(view), *np.unique(view.trace.host.thread[launch]).tolist()}
+    threads = {phases.loop_thread(view), *intervals.distinct(view.trace.host.thread[launch]).tolist()}
     return sorted(threads - {NONE})
 
 
@@ -134,7 +134,8 @@ def _autotuning(view: View) -> Ranges:
     host, tries = view.trace.host, phases.named(view, names.is_autotuning) & ~_calls(view)
     waiting = np.intersect1d(host_time.waiting(view), _named_calls(view, _synchronises))
     around = view.links.operator_of[waiting]
-    trying = np.unique(around[names.rows(view.trace.texts, of_host(host.name, around), _is_convolution)])
+    tried = names.rows(view.trace.texts, of_host(host.name, around), _is_convolution)
+    trying = intervals.distinct(around[tried])
     return intervals.join(_cover(view, tries), intervals.union(host.start[trying], host.end[trying]))
 
 
@@ -152,7 +153,7 @@ def _stretches(view: View) -> Ranges:
     """Between two launches that are far apart: without waiting for data, for the device or for ranks, without
     calls, and without operators of which one is hardly more than a launch would be."""
     host = view.trace.host
-    launched = np.unique(view.links.launch[view.links.launch >= 0])
+    launched = intervals.distinct(view.links.launch[view.links.launch >= 0])
     if not len(launched):
         return EMPTY
     start, end = np.sort(host.start[launched]), np.maximum.accumulate(np.sort(host.end[launched]))
@@ -276,7 +277,7 @@ def empty_waits(view: View) -> list[EmptyWait]:
     rows = rows[np.isin(host.thread[rows], _threads(view))]
     idle = intervals.within(_idle(view), host.start[rows], host.end[rows])
     table = []
-    for name in np.unique(host.name[rows]).tolist():
+    for name in intervals.distinct(host.name[rows]).tolist():
         mine = host.name[rows] == name
         length = (host.end - host.start)[rows[mine]]
         if idle[mine].sum():

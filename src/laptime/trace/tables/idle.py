@@ -66,7 +66,7 @@ def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
     """
     device = view.trace.device
     inside = intervals.within(view.inside, device.start, device.end) > 0
-    used_devices = np.unique(device.device[inside]).tolist()
+    used_devices = intervals.distinct(device.device[inside]).tolist()
     if not used_devices:
         return None
     ledger, host = _Ledger(view, [] if parts is None else parts), _Host(view)
@@ -122,7 +122,7 @@ class _Host:
         self.view = view
         self.loop = phases.loop_thread(view)
         launch = view.links.launch[view.links.launch >= 0]
-        self.launching: list[int] = np.unique(view.trace.host.thread[launch]).tolist()
+        self.launching: list[int] = intervals.distinct(view.trace.host.thread[launch]).tolist()
         self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
         self.waiting = host_time.waiting(view)
         on_loop = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
@@ -190,7 +190,7 @@ def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
     """What the host did instead of launching."""
     launched = dict[int, Ranges]()
-    for thread in np.unique(gaps.thread).tolist():
+    for thread in intervals.distinct(gaps.thread).tolist():
         on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)
         ranges = Ranges(gaps.start[on_thread], gaps.launched[on_thread])
         if thread == NONE:
@@ -256,7 +256,7 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     """Book the time in which the host was at work: late because of an earlier wait, or late without one."""
     if not rests:
         return
-    ends = np.unique(host.view.trace.host.end[host.delays])
+    ends = intervals.distinct(host.view.trace.host.end[host.delays])
     first, last = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     between = Ranges(np.append(first, ends), np.append(ends, last))
     by_cause = rests | {NONE: intervals.join(*spent)} if spent else rests

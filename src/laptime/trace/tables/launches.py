@@ -77,8 +77,9 @@ def _lost(view: View) -> int:
     called &= (host.start >= begin) & (host.end <= end) & (host.correlation >= 0)
     called &= names.rows(view.trace.texts, host.name, names.is_launch)
     # One launch may be seen twice, as a runtime call and as the driver call inside it.
-    launched = np.unique(view.trace.device.correlation)
-    return len(np.setdiff1d(host.correlation[called], launched))
+    launched = intervals.distinct(view.trace.device.correlation)
+    both = np.append(launched, host.correlation[called])
+    return len(intervals.distinct(both)) - len(launched)
 
 
 class _Calls(NamedTuple):
@@ -214,7 +215,7 @@ def _uploads(view: View, rows: Index, direction: Words) -> Mask:
     device, kernel = view.trace.device, view.trace.device.kind == DeviceKind.KERNEL
     uploads = np.zeros(len(rows), bool)
     if not view.steps.number.any() and len(view.steps.number) == 1:
-        for gpu in np.unique(device.device[rows]).tolist():
+        for gpu in intervals.distinct(device.device[rows]).tolist():
             first = device.start[kernel & (device.device == gpu)].min(initial=np.iinfo(np.int64).max)
             uploads |= (device.device[rows] == gpu) & (device.start[rows] < first) & (direction == "HtoD")
     before = np.cumsum(kernel)[rows]  # copies with as many kernels before them are one row
@@ -270,7 +271,7 @@ def _exposed(view: View, rows: Index) -> Ints:
     """Per copy: ns in which no kernel ran on its accelerator."""
     device = view.trace.device
     exposed = device.end[rows] - device.start[rows]
-    for gpu in np.unique(device.device[rows]):
+    for gpu in intervals.distinct(device.device[rows]):
         kernels = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
         busy = intervals.union(device.start[kernels], device.end[kernels])
         mine = device.device[rows] == gpu

@@ -61,7 +61,7 @@ def modules(view: View) -> list[ModuleRow]:
     host, texts = view.trace.host, view.trace.texts
     functions = (host.kind == HostKind.PYTHON) & names.rows(texts, host.name, _is_module)
     sources = {"python": _from_functions(view, functions)} if functions.any() else {}
-    if any(texts[at] for at in np.unique(host.module[host.module >= 0])):
+    if any(texts[at] for at in intervals.distinct(host.module[host.module >= 0])):
         sources["hierarchy"] = _from_hierarchy(view)
     source = max(sources, key=lambda each: len(sources[each].nodes), default="")
     return _table(view, sources[source], source) if source and sources[source].nodes else []
@@ -89,7 +89,7 @@ def _from_functions(view: View, take: Mask) -> Spans:
 def _from_hierarchy(view: View) -> Spans:
     host, links = view.trace.host, view.links
     operators = np.flatnonzero(host.kind == HostKind.OPERATOR)
-    nodes, of_text = _hierarchies(view, np.unique(host.module[operators]))
+    nodes, of_text = _hierarchies(view, intervals.distinct(host.module[operators]))
     inside = np.full(len(host) + 1, NONE, np.int32)
     inside[operators] = of_text[host.module[operators]]
     inside[:-1] = inside[links.operator_of]

@@ -143,9 +143,8 @@ def use(view: View) -> list[DeviceUse]:
     matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)
     could = eligible(view, matrix)
     inside = intervals.within(view.inside, device.start, device.end) > 0
-    return [
-        _of(view, inside & (device.device == id_), matrix, could) for id_ in np.unique(device.device[inside])
-    ]
+    used = intervals.distinct(device.device[inside])
+    return [_of(view, inside & (device.device == id_), matrix, could) for id_ in used]
 
 
 def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_core_eligible) -> Mask:
@@ -203,7 +202,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
         exposed_communication_ns=communication.total - overlapped,
         memcpy_ns=memcpy.total,
         memset_ns=memset.total,
-        unknown_kernels=len(np.unique(device.name[unknown])),
+        unknown_kernels=len(intervals.distinct(device.name[unknown])),
         unknown_share=time(unknown) / computing if computing else None,
         exposed_copy_ns=intervals.subtract(copies, kernels).total,
         idle_ns=window - busy.total,
@@ -293,7 +292,7 @@ def totals(trace: Trace) -> Totals:
     return Totals(
         kernels=int(kernel.sum()),
         communication_kernels=int(talks.sum()),
-        kernel_names=len(np.unique(device.name[kernel])),
+        kernel_names=len(intervals.distinct(device.name[kernel])),
         compute_sum_ns=int(length[kernel & ~talks].sum()),
         compute_union_ns=compute.total,
         communication_sum_ns=int(length[talks].sum()),

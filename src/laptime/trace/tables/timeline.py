@@ -101,15 +101,15 @@ def device_type(trace: Trace) -> str:
 
     As the categories or the memory events say, else by the names of the calls that launch.
     """
-    kinds = np.unique(trace.memory.device_type[trace.memory.device_type > 0])
+    kinds = intervals.distinct(trace.memory.device_type[trace.memory.device_type > 0])
     if not len(trace.device) and (len(trace.host) or not len(kinds)):
         return "cpu"
     if trace.api:
         return trace.api
     if len(kinds) == 1 and int(kinds[0]) in DEVICES:
         return DEVICES[int(kinds[0])]
-    launches = np.unique(trace.host.name[np.isin(trace.host.kind, (HostKind.RUNTIME, HostKind.DRIVER))])
-    calls = [trace.texts[name] for name in launches if name >= 0]
+    calling = np.isin(trace.host.kind, (HostKind.RUNTIME, HostKind.DRIVER))
+    calls = [trace.texts[name] for name in intervals.distinct(trace.host.name[calling]) if name >= 0]
     for prefix, kind in (("hip", "hip"), ("cu", "cuda"), ("mtia", "mtia"), ("ze", "xpu"), ("ur", "xpu")):
         if any(call.startswith(prefix) for call in calls):
             return kind

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from laptime.records.profile import CollectiveUse, Workload
-from laptime.trace import collectives, names, phases
+from laptime.trace import collectives, intervals, names, phases
 from laptime.trace.columns import HostKind
 from laptime.trace.tables import host_work, kernels
 from laptime.trace.view import View, of_host
@@ -43,7 +43,7 @@ _OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#(\w+)")
 def workload(view: View) -> Workload:
     """All facts of one file."""
     trace, device, launch = view.trace, view.trace.device, view.links.launch
-    called = np.unique(launch[launch >= 0])
+    called = intervals.distinct(launch[launch >= 0])
     graph = np.flatnonzero(names.rows(trace.texts, of_host(trace.host.name, called), names.is_graph_launch))
     replayed = names.rows(trace.texts, of_host(trace.host.name, launch), names.is_graph_launch)
     replayed |= device.graph > 0
@@ -70,8 +70,8 @@ def workload(view: View) -> Workload:
 
 def _used(view: View) -> list[str]:
     """Every name of a host range, then every name of a kernel."""
-    rows = [*np.unique(view.trace.host.name).tolist(), *np.unique(view.trace.device.name).tolist()]
-    return [view.trace.texts[row] for row in rows]
+    columns = (view.trace.host.name, view.trace.device.name)
+    return [view.trace.texts[row] for column in columns for row in intervals.distinct(column).tolist()]
 
 
 def _server(view: View) -> str:
@@ -85,10 +85,10 @@ def _stage(view: View) -> str:
     """What the server did: by its own ranges; "" where they do not tell."""
     host, texts = view.trace.host, view.trace.texts
     calls = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-    used = [texts[row] for row in np.unique(host.name[calls]).tolist()]
+    used = [texts[row] for row in intervals.distinct(host.name[calls]).tolist()]
     if bool(_is_capture(used).any()):
         return "capture"
-    ranges = [texts[row] for row in np.unique(host.name[host.kind == HostKind.ANNOTATION]).tolist()]
+    ranges = [texts[row] for row in intervals.distinct(host.name[host.kind == HostKind.ANNOTATION]).tolist()]
     return _only(filter(None, map(_kind_of_step, ranges)))
 
 
