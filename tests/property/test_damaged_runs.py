@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from fixtures import runs
+from fixtures import costs, profiles, runs, tunings
 from laptime.analysis.between_runs import between_runs
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files, index, lookup
-from laptime.store.schema import encode, spelled
+from laptime.store.schema import encode, read_run, spelled
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import history, recent
 
@@ -30,6 +30,15 @@ Place = tuple[str | int, ...]
 GOOD = [
     structs.replace(runs.trusted(), id=f"20260801-00000{n}-000-good0{n}", name=f"good{n}") for n in (1, 2)
 ]
+LOADS = [costs.level(4.0, 0.2, n=40), costs.level(4.0, 0.4, served=2.0, n=40, tokens=5), costs.one_user(n=40)]
+OTHERS = {
+    "load": costs.run(*LOADS, verb="load"),
+    "profile": profiles.example(),
+    "profile-cpu": profiles.cpu_only(),
+    "tune": tunings.full(),
+    "tune-model": tunings.model(),
+    "tune-server": tunings.server(),
+}
 BAD = structs.replace(runs.noisy(), id="20991231-235959-000-bad000", name="bad")
 DOCUMENT: dict[str, Any] = json.loads(encode(BAD))
 HOSTILE: list[Any] = [
@@ -111,6 +120,49 @@ def shown_and_compared(run: Run) -> None:
     for one, other in ((run, GOOD[0]), (GOOD[0], run)):
         with suppress(UsageError):
             compare_runs(one, other, True, earlier=[run, *GOOD])
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@pytest.mark.parametrize("name", OTHERS)
+@given(data=st.data())
+def test_a_damaged_run_of_any_verb_is_shown_or_refused_in_words(name: str, data: st.DataObject) -> None:
+    good = OTHERS[name]
+    document = json.loads(encode(good))
+    place = data.draw(st.sampled_from([place for place in places(document) if place]))
+    old = found(document, place)
+    alike = [old[:1], old[:-1], old * 2, old[::-1]] if isinstance(old, list) else []
+    new = data.draw(st.sampled_from([*HOSTILE, *alike]))
+    text = json.dumps(spelled(changed(document, place, new, data.draw(st.booleans()))))
+    shown_or_refused(text.encode(), good)
+
+
+@pytest.mark.parametrize("column", ["number", "due", "first", "end"])
+@pytest.mark.parametrize("new", [[], [0.0] * 5, [math.nan], [1e300]])
+def test_a_load_whose_columns_do_not_fit_is_damaged(column: str, new: list[float]) -> None:
+    document = json.loads(encode(OTHERS["load"]))
+    rows = document["cases"][0]["requests"]
+    rows[column] = [*rows[column][:-1], *new] if len(new) == 1 and column != "number" else new
+    with pytest.raises(UsageError, match="damaged"):
+        read_run(json.dumps(spelled(document)).encode(), Path("x.json"))
+
+
+def found(value: Any, place: Place) -> Any:
+    """What stands at a place."""
+    for step in place:
+        value = value[step]
+    return value
+
+
+def shown_or_refused(data: bytes, good: Run) -> None:
+    """No other end than an error in words."""
+    with suppress(UsageError):
+        run = read_run(data, Path("x.json"))
+        for name in registry.names("reports"):
+            with suppress(UsageError):
+                registry.load("reports", name).render(run)
+        for one, other in ((run, good), (good, run)):
+            with suppress(UsageError):
+                compare_runs(one, other, True)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])

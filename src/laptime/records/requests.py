@@ -8,7 +8,7 @@ tokens by turn) reads rows; nothing joins columns by a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from msgspec import Struct, structs
@@ -215,6 +215,14 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __len__(self) -> int:
         return len(self.number)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether columns have a value for every row, usage none or all, and times are below a million years.
+        Of requests that failed in older runs nobody knows when they were sent."""
+        times = chain(self.due, self.first, self.end, *self.chunks)
+        is_even = all(len(self.column(name)) == len(self) for name in ("number", *_TIMES, *_SPARSE))
+        return is_even and all(abs(at) < 3e13 for at in times) and 1 not in map(len, self.usage)
+
     def column(self, name: str) -> list[Any]:
         """A column with a value for every row."""
         values: list[Any] = getattr(self, name)
@@ -246,18 +254,11 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return None
         metric, figures = _FIGURES[tag]
         told = [(row.due, value) for row in self.rows() for value in figures(row)]
-        return (
-            Series(
-                metric=metric,
-                regime=self.regime,
-                samples=[round(value, _NS) for _, value in told],
-                at=[due for due, _ in told],
-                probe="client",
-                clock="perf_counter",
-            )
-            if told
-            else None
-        )
+        if not told:
+            return None
+        samples, at = [round(value, _NS) for _, value in told], [due for due, _ in told]
+        made = Series(metric=metric, regime=self.regime, samples=samples, at=at)
+        return structs.replace(made, probe="client", clock="perf_counter")
 
     @property
     def series(self) -> list[Series]:

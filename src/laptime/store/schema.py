@@ -94,6 +94,8 @@ def current(run: Run, version: int) -> Run:
     """
     moment(run.started)
     for case in run.cases:
+        if case.requests is not None and not case.requests.is_whole:
+            raise ValueError(f"a request of {case.key} has no time")
         for series in case.series:
             if series.metric.tag == "latency" and series.samples and not _are_times(series.samples):
                 raise ValueError(f"a latency of {case.key} lies outside of 1 ps to a million years")
@@ -131,11 +133,8 @@ def version_of(head: Head, path: Path) -> int:
 
 def damaged(path: Path, error: Exception | str) -> UsageError:
     """The error for a damaged file."""
-    return UsageError(
-        f"{path} is damaged",
-        why=str(error) or type(error).__name__,
-        next="laptime list   (the other runs are whole)",
-    )
+    why = str(error) or type(error).__name__
+    return UsageError(f"{path} is damaged", why=why, next="laptime list   (the other runs are whole)")
 
 
 # JSON has no infinities and no NaN, and msgspec writes them as null, which a float field does not read. An
