@@ -12,8 +12,7 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-LOOKED = 1000
-"""Parts of a list or mapping that are looked at."""
+LOOKED = 1000  # parts of a list or mapping
 
 
 def _parts(output: list[Any] | tuple[Any, ...] | Mapping[Any, Any]) -> Iterator[Any]:
@@ -80,15 +79,20 @@ def finite(output: Any) -> bool | None:
     return None
 
 
-def has_changed(kept: Any, now: Any) -> bool:
-    """Whether inputs are no longer what a copy of them holds. Objects that cannot be compared are."""
+def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
+    """Whether inputs are no longer what a copy of them holds. within: objects that are compared already."""
+    if kept is now or id(kept) in within:
+        return False
+    within += (id(kept),)
     if isinstance(kept, Mapping):
         is_other = not isinstance(now, Mapping) or [*kept] != [*now]
-        return is_other or any(has_changed(part, now[key]) for key, part in kept.items())
+        return is_other or any(has_changed(part, now[key], within) for key, part in kept.items())
     if isinstance(kept, list | tuple):
         is_other = not isinstance(now, list | tuple) or len(kept) != len(now)
-        return is_other or any(map(has_changed, kept, now))
+        return is_other or any(has_changed(*pair, within) for pair in zip(kept, now, strict=True))
     if hasattr(kept, "shape"):
         same = kept.shape == now.shape and kept.dtype == now.dtype
         return not same or not bool(((kept == now) | ((kept != kept) & (now != now))).all())
+    if hasattr(kept, "__dict__") and not callable(kept):
+        return type(kept) is not type(now) or has_changed(vars(kept), vars(now), within)
     return isinstance(kept, bytearray | set | str | int | float) and kept == kept and bool(kept != now)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import copy
+import dataclasses
 from collections.abc import Iterator
 from contextlib import nullcontext
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -161,9 +163,28 @@ class Doubles(nn.Module):
         return x.mul_(2.0).sum()
 
 
+class Cache:
+    """Keys and values of earlier tokens, as language models take them; it knows its owner."""
+
+    def __init__(self) -> None:
+        self.keys = torch.ones(2, 3)
+        self.owner = self
+
+    def extended(self) -> Any:
+        self.keys = torch.cat([self.keys, self.keys[:1]])
+        return self.keys.sum()
+
+
+@dataclasses.dataclass
+class Batch:
+    x: Any
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "right"),
     [
+        (lambda cache: cache.extended(), (Cache(),), 9.0),
+        (lambda batch: Doubles()(batch.x), (Batch(torch.ones(4)),), 8.0),
         (lambda x: Doubles()(x), torch.ones(4), 8.0),
         (lambda batch: batch.pop("x") * 1, ({"x": torch.tensor(3.0)},), 3.0),
         (lambda x: x.resize_(1).sum(), torch.ones(4), 1.0),
@@ -181,8 +202,9 @@ def test_inputs_that_a_call_changes_are_laid_anew(model: Any, inputs: Any, right
     assert float(session.engine._workload(session.batch).apart[0]() or session.call()) == right
 
 
-def test_inputs_that_stay_are_not_copied() -> None:
-    session = Session(nn.Linear(4, 1), torch.full((2, 4), torch.nan))
+@pytest.mark.parametrize("inputs", [(torch.full((2, 4), torch.nan),), (torch.ones(2, 4), Cache(), Lock())])
+def test_inputs_that_stay_are_not_copied(inputs: Any) -> None:
+    session = Session(lambda x, *more: x * 2, inputs)
     assert "changed" not in session.told
     assert session.engine._workload(2).apart is None
 

@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,7 @@ def moved(
 
 
 def copied(inputs: Any, *, into: Any = None) -> Any:
-    """Inputs whose containers, tensors and arrays nobody else holds; other objects are shared.
+    """Inputs that nobody else holds: callables and objects that cannot be copied are shared.
 
     Args:
         into: inputs that were copied from; their tensors take the values, if they still have the shape.
@@ -153,7 +154,9 @@ def copied(inputs: Any, *, into: Any = None) -> Any:
     def change(leaf: Any) -> Any:
         place = next(old, None)
         if not is_tensor(leaf):
-            return leaf.copy() if is_array(leaf) else leaf
+            with suppress(Exception):  # a cache of keys and values, a state; not a lock, a file, a socket
+                return leaf if callable(leaf) else copy.deepcopy(leaf)
+            return leaf
         if place is not None and words(place) == words(leaf) and not place.requires_grad:
             return place.detach().copy_(leaf)
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)
