@@ -10,9 +10,10 @@ import _pages
 from laptime.kit.units import usd
 from laptime.pricing import machine_table
 from laptime.pricing.bounds import bound
-from laptime.pricing.formulas import DAYS, HOURS_PER_MONTH, first_day, per_month
+from laptime.pricing.formulas import DAYS, HOURS_PER_MONTH, first_day, per_million, per_month
 from laptime.pricing.location import find
 from laptime.records.cost import Machine, Work
+from laptime.records.quantity import Quantity
 
 SIXTEEN = (
     *("oci:VM.Standard.E3.Flex:16:32", "oci:VM.Standard.E4.Flex:16:32", "oci:VM.Standard.E5.Flex:16:32"),
@@ -27,6 +28,11 @@ SAME = {
     "Zen 5": ("aws:c8a.4xlarge", "oci:VM.Standard.E6.Flex:16:32"),
 }
 """The same microarchitecture, cores and memory at both."""
+
+CORE = ("oci:VM.Standard.E5.Flex:1:4", "aws:c7a.medium")
+"""One core of Zen 4; the least memory that holds the model where it can be chosen."""
+RATE = Quantity.of(8.54, (8.4, 8.7), unit="1/s")
+"""Images per second of the core that was measured."""
 
 COLUMNS = (
     *("machine", "OCPU", "vCPU", "cores", "GB", "USD/h", "USD a month", "float32 TFLOP/s"),
@@ -73,6 +79,17 @@ price of an hour, **not of a model**: in bfloat16 the AMX cores of c7i have on p
 dollar than any shape of OCI in the table, none of which has AMX. Which of the two holds for a model,
 only a measurement says.
 
+## One model on one core
+
+ResNet-50 (torchvision, float32, calls of one image, one thread) on a virtual CPU of an AMD EPYC of family
+25, model 17 (Zen 4): 8.5 [8.4, 8.7] images/s, `laptime bench torchvision:resnet50 --threads 1 --budget 60s`,
+2026-11-26. The run was `noisy`: other programs used the machine, and the 71 % of the calls that they or the
+hypervisor hit are left out. At which cloud the guest runs is not known; the table prices its core as if it
+were one of these:
+
+{core}
+Both are whole cores of Zen 4; clock, memory and neighbours differ, and only a run on each says by how much.
+
 ## Do it with your model
 
 On each machine:
@@ -114,7 +131,22 @@ def page() -> str:
     lines.append(f"| {' | '.join(COLUMNS)} |")
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     lines += [_row(find(name, table)) for name in SIXTEEN]
-    return "\n".join([*lines, FOOTER.replace("{same}", _same(table))])
+    return "\n".join([*lines, FOOTER.replace("{same}", _same(table)).replace("{core}", _core(table))])
+
+
+def _core(table: machine_table.Table) -> str:
+    """What a million images cost on one core of each."""
+    lines = [
+        "| machine | GB | USD/h | USD per 1 M images | holds until |",
+        "| --- | ---: | ---: | ---: | --- |",
+    ]
+    for each in (find(name, table) for name in CORE):
+        cost = per_million(each.usd_per_hour, RATE, 1.0)
+        low, high = cost.interval or (0.0, 0.0)
+        text = f"{usd(cost.value)} [{usd(low)}, {usd(high)}]"
+        until = (first_day(each.seen) or date.min) + timedelta(days=DAYS[True])
+        lines.append(f"| `{each.name}` | {each.memory:g} | {each.usd_per_hour:.4f} | {text} | {until} |")
+    return "\n".join([*lines, ""])
 
 
 def _same(table: machine_table.Table) -> str:

@@ -27,7 +27,7 @@ SHORTEST, FEWEST, MOST = 2.0, 60, 0.05
 """Seconds and requests of a rough level, and the share of the budget that it may take."""
 ROUGH = 0.3
 """It begins with an empty server and sees few busy spells: its requests are worth so much less."""
-NEAR, PROOF, BACK = 2, 0.4, 0.65
+NEAR, PROOF, BACK = 3, 0.3, 0.65
 """Levels at the likely peak; share of the budget for a proof, and of the likely peak: near the edge a tail is
 known well enough after hours only."""
 SURE = 0.90
@@ -148,6 +148,8 @@ def _seen(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:
 
 _SLOPES, _STEPS = np.geomspace(4.0, 16.0, 9), 400
 """Of the logit of a share in the logarithm of the rate: 5 to 12 for M/M/1 and M/D/3 near their peak."""
+_BENT = 1.5
+"""Standard deviation of the logit from a line, at e times the rate of the peak."""
 _MISSED = 0.1
 """Of an independent request over the limit: levels of seconds see fewer long busy spells than there are."""
 
@@ -157,12 +159,17 @@ def likely(rates: Floats, over: Floats, worth: Floats, tail: float) -> tuple[flo
 
     A level has a rate, a share of requests over the limit, and is worth so many independent ones. The logit
     of the share, with what was missed, is taken for a line in the logarithm of the rate, above a half no
-    further: a posterior over peak and slope, flat in the logarithm of either.
+    further: a posterior over peak and slope, flat in the logarithm of either. No queue keeps to a line, so a
+    level says the less the farther it is from the peak.
     """
     peaks = np.geomspace(rates.min() / 2, rates.max() * 2, _STEPS)
     line = math.log(tail / (1 - tail)) + np.multiply.outer(_SLOPES, np.log(rates / peaks[:, None]))
     share, seen = np.clip(1 / (1 + np.exp(-line)), 1e-9, 0.5), np.minimum(over + _MISSED / worth, 0.5)
-    fit = (worth * (seen * np.log(share) + (1 - seen) * np.log(1 - share))).sum(axis=-1)
-    mass = np.exp(fit - fit.max()).sum(axis=0).cumsum()
-    low, middle, high = (float(peaks[np.searchsorted(mass, q * mass[-1])]) for q in (0.05, 0.5, 0.95))
+    each = seen * np.log(share) + (1 - seen) * np.log(1 - share)
+    middle, low, high, weight = 0.0, 0.0, 0.0, worth
+    for _ in range(3):
+        fit = (weight * each).sum(axis=-1)
+        mass = np.exp(fit - fit.max()).sum(axis=0).cumsum()
+        low, middle, high = (float(peaks[np.searchsorted(mass, q * mass[-1])]) for q in (0.05, 0.5, 0.95))
+        weight = worth / (1 + worth * seen * (1 - seen) * (_BENT * np.log(rates / middle)) ** 2)
     return middle, low, high
