@@ -117,6 +117,15 @@ def _rises(latency: Floats) -> bool:
     return slope > t_quantile(_SURE, max(1, len(groups) - 2)) * error and groups[-1] > 1.1 * groups[0]
 
 
+def grew_since(due: Floats, end: Floats) -> float:
+    """Second of the level until which a queue that grows was no longer than in its first quarter; 0.0 if that
+    is over before two fifths of it, as of a server that never kept up."""
+    under_way = np.arange(1, len(due) + 1) - np.searchsorted(np.sort(end), due)
+    first = float(np.median(under_way[: max(1, len(due) // 4)]))
+    since = float(due[np.nonzero(under_way <= first)[0][-1]] - due[0])
+    return since if since > 0.4 * (due[-1] - due[0]) else 0.0
+
+
 def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
     """From which second on answers took another time, and how many times that before: of medians of slices.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from laptime.analysis.load import QUANTILES, LevelStats
-from laptime.analysis.open_loop import longest_pause, step
+from laptime.analysis.open_loop import grew_since, longest_pause, step
 from laptime.analysis.quantiles import Floats, effective_size_of_mean
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -169,18 +169,16 @@ def _is_later(server: ServerCounts, ours: ServerCounts) -> bool:
 
 
 def capacity(case: Case, stats: LevelStats | None) -> Check | None:
-    """Could the server keep up? A queue that grows has no latency but the length of the window.
-
-    Warn where more came than was answered, all through the window.
-    """
+    """Could the server keep up? A queue that grows has no latency but the length of the window: warn."""
     if stats is None or not stats.balance.grows:
         return None
     rate = stats.answered.value or 0.0
     came = stats.facts.rate or rate + stats.balance.growth
+    since = grew_since(stats.requests.due, stats.requests.end)
     sentence = (
-        f"unstable: above capacity. About {show(rate, '1/s')} were answered, "
-        f"{show(max(0.0, came - rate), '1/s')} more came; in this window p95 is "
-        f"{show(stats.window, 's')}, and later requests would wait longer"
+        f"unstable: above capacity{f' from second {since:.0f} on' if since else ''}. "
+        f"About {show(rate, '1/s')} were answered, {show(max(0.0, came - rate), '1/s')} more came; in this "
+        f"window p95 is {show(stats.window, 's')}, and later requests would wait longer"
     )
     return Check("capacity", "warn", sentence, f"--rate {0.7 * rate:.3g}")
 

@@ -159,6 +159,14 @@ def test_slots_that_halved_are_named_with_their_second() -> None:
     assert stepped.sentence in " ".join(brief(case).split())
 
 
+def test_a_queue_that_grows_since_slots_went_is_told_with_its_second() -> None:
+    halved = level(World("constant", slots=8, mean=0.1, rate=60, halves=10.0), 20, 1)
+    assert re.search(r"the queue grows from second 1[01] on", " ".join(brief(halved).split()))
+    assert re.search(r"above capacity from second 1[01] on", shown(halved))
+    always = level(World("constant", rate=60), 20, 1)
+    assert "from second" not in shown(always)
+
+
 def test_a_page_draws_latency_over_time() -> None:
     page = html.render(run_of(level(World(rate=30, stall=(20.0, 2.0)), 60, 1)))
     assert "Latency over time" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laptime.analysis.load import LevelStats
+from laptime.analysis.open_loop import grew_since
 from laptime.kit.units import estimate, show, show_interval
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
@@ -64,6 +65,9 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         least = unstable[0]
         answered = least.stats.answered.text if least.stats else "-"
         sentence = f"above capacity at {offered(least.facts)}: about {answered} are answered, the queue grows"
+        rows_of = least.stats and least.stats.requests
+        if since := rows_of and grew_since(rows_of.due, rows_of.end):
+            sentence += f" from second {since:.0f} on"
         return doc.Headline(
             word="unstable", tone="noisy", sentence=sentence, next=commands[:1], figure=f"{answered} answered"
         )
