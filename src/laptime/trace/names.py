@@ -63,11 +63,11 @@ is_nccl = _holding("nccl rccl")
 is_communication = _holding(
     "nccl rccl oneccl hccl mscclpp multimem symm_mem symmetric_memory nvshmem deep_ep userbuffers"
     " cross_device_reduce oneshot one_shot twoshot two_shot quickreduce quick_reduce allreduce all_reduce"
-    " allgather all_gather reducescatter reduce_scatter alltoall all_to_all all2all",
+    " allgather all_gather reducescatter reduce_scatter alltoall all_to_all all2all internode intranode",
     but="warpallreduce warp_all_reduce blockallreduce block_all_reduce quadallreduce quad_all_reduce",
 )
 """Kernels that talk to other ranks: NCCL and RCCL of all ages (ncclKernel_*, ncclDevKernel_*), oneCCL,
-MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's cross_device_reduce, one-shot ...).
+MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's, one-shot ...), and DeepEP.
 
 Lies when: a library hides a collective inside a fused kernel whose name does not say so.
 """

@@ -32,6 +32,7 @@ def member(family: Family, name: str) -> bool:
         "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1>()",
         "void two_shot_all_reduce_kernel<8>()",
         "void deep_ep::intranode::dispatch<8>()",
+        "void dpsk::ep::internode::combine<false, 8, __nv_bfloat16, 8, 2, 16, 24>(int4*, float*)",
         "reduce_scatter_kernel",
         "all_to_all_vdev_kernel",
     ],
