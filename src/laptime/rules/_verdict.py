@@ -188,8 +188,7 @@ def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) ->
 
 
 def _computing(parts: dict[Bound, float], bound: Bound, part: float) -> str:
-    """Computing, where it takes more of the step than what is told to limit it: a little less of that, and
-    computing itself would be told."""
+    """Computing, where it takes more of the step than what is told to limit it."""
     computes = max(_COMPUTING, key=lambda each: parts.get(each, 0.0))
     if bound in ("communication", "unknown", *_COMPUTING) or parts.get(computes, 0.0) <= part:
         return ""
@@ -216,8 +215,7 @@ def arrivals(late: Straggler) -> str:
 
 def straggler(profile: Profile) -> Straggler | None:
     """The one rank that the others mostly wait for."""
-    worst = max(profile.stragglers, key=lambda each: each.share, default=None)
-    return worst if worst is not None and worst.share >= LATE else None
+    return next((each for each in profile.stragglers if each.share >= LATE), None)
 
 
 def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:
@@ -239,9 +237,8 @@ def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:
 def shares(profile: Profile) -> dict[Bound, float]:
     """Shares of the steps by what could give the time back; {} when nothing is known.
 
-    With an accelerator: time when kernels compute, when only communication or copies run, and the idle time
-    by its cause; they sum to 1. Without: data wait, collectives,
-    operators, and Python outside of them.
+    Time when kernels compute, when only communication or copies run, and idle time by its cause, 1 in all.
+    Without an accelerator: data wait, collectives, operators, and Python outside of them.
     """
     if not profile.overview.devices:
         return _on_cpu(profile)
@@ -318,7 +315,10 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     # A profiler slows a loader down otherwise than operators: the rest is shared as it was traced.
     left = max(0, overview.step_ns - data - parts.communication_ns)
     traced = max(1, overview.step_ns - max(parts.dataloader_ns, timed) - parts.communication_ns)
-    operators = min(left, parts.cpu_ns if waited is None else parts.cpu_ns * left / traced)
+    # A range that the program has marked counts as computing there, whatever runs in it.
+    busy = overview.threads_busy if profile.reconciled is None else None
+    ran = parts.cpu_ns if busy is None else min(parts.cpu_ns, busy * overview.step_ns)
+    operators = min(left, ran if waited is None else ran * left / traced)
     rest = max(0, overview.step_ns - data - operators - parts.communication_ns)
     silent = min(rest, overview.unrecorded_ns)
     return {

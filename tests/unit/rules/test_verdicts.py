@@ -30,6 +30,7 @@ from laptime.rules import communication
         (cpu(), "cpu", 0.95),
         (cpu(data=40), "input", 0.40),
         (cpu(other=60), "host", 0.60),
+        (structs.replace(cpu(), overview=structs.replace(cpu().overview, threads_busy=0.4)), "host", 0.60),
     ],
 )
 def test_the_step_is_bound_by(profile: Profile, bound: str, share: float) -> None:
