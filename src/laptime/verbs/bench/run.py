@@ -54,7 +54,7 @@ CURVE_ROUNDS = 12
 """That the budget of a curve is divided into, every regime in each."""
 DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
 BRIEF = 10.0
-"""Seconds: a shorter budget that was set is the loading's, too, up to half of it."""
+"""Seconds: a shorter budget that was set is the loading's, too, up to two thirds of it."""
 OVERTIME = 2.0
 """The fewest rounds, and numbers that are still too wide to be trusted, may take this many budgets."""
 
@@ -251,7 +251,7 @@ class _Bench:
     def _measure(self, generation: int) -> None:
         budget, paced = self._plan.budget / self._plan.processes, self._plan.paced_share
         if self._is_brief and generation == 0:
-            budget = max(budget / 2, budget - (self._now() - self._started))
+            budget = max(budget / 3, budget - (self._now() - self._started))
         if self._is_doubted:
             budget = DOUBT * len(self._active())
         if paced < 1:
