@@ -145,4 +145,4 @@ def test_its_advice_is_python(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
 def test_thirty_short_steps_have_a_trace() -> None:
     with laptime.profile(show=False) as seen:
         loop(30)
-    assert seen.profile.overview.steps == 5
+    assert seen.profile.overview.steps in (4, 5), "a first one that is far longer may be left out"
