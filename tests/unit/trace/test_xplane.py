@@ -186,7 +186,7 @@ def test_a_keras_fit_is_read_without_tensorflow() -> None:
     assert {"_MklMatMul", "ReadVariableOp"} <= {row.name for row in found.operators}
     assert found.overview.breakdown.dataloader_ns > 0
     assert found.verdict is not None
-    assert found.verdict.bound == "cpu"
+    assert found.verdict.bound == "host"  # a step of 2 ms: TensorFlow's executor runs, an operator 29 % of it
     assert reader.read(RECORDED).facts["framework"] == "tensorflow"
 
 
