@@ -13,13 +13,11 @@ from argparse import Namespace
 import numpy as np
 
 from _harness import Figures, option, run, table
-from fixtures.load_worlds import LIBRARY, UNSEEN, World, level, numbers, stable, truth
+from fixtures.load_worlds import LIBRARY, UNSEEN, World, level, numbers, searched, stable, truth
 from laptime.analysis.promises import promises
-from laptime.records.case import Case
-from laptime.verbs.load.peak import Peak, find_peak
 
 NAMES = ("mean", "median", "p90", "p95", "p99")
-HELD, FALSE, NEAR, FOUND, BUDGET = 0.93, 0.02, 0.1, 0.8, 240.0
+HELD, FALSE, NEAR, FOUND = 0.93, 0.02, 0.1, 0.8
 QUEUES: dict[str, tuple[World, str, float]] = {
     "M/M/1, 20 ms": (World(), "latency=200ms@p99", 26.97),
     "M/D/1, 20 ms": (World("constant"), "latency=200ms@p99", 38.67),
@@ -65,18 +63,6 @@ def edge(world: World, slo: str) -> float:
         took = truth(world._replace(rate=rate), 1e9)[promise.quantile]
         low, high = (rate, high) if took <= promise.limit else (low, rate)
     return (low + high) / 2
-
-
-def searched(world: World, slo: str, seed: int) -> Peak:
-    """What one search finds in four minutes."""
-    count = 0
-
-    def measure(rate: float, seconds: float) -> Case:
-        nonlocal count
-        count += 1
-        return level(world._replace(rate=float(f"{rate:.4g}")), seconds, 1000 * seed + count, slo=slo)
-
-    return find_peak(measure, promises(slo), start=0.5 / world.mean, budget=BUDGET)
 
 
 def main(asked: Namespace, figures: Figures) -> int:

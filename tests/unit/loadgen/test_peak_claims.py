@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from fixtures.load_worlds import World, level
+from fixtures.load_worlds import World, level, searched
 from laptime.analysis.promises import promises
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.verbs.load.peak import Peak, find_peak, likely
+from laptime.verbs.load.peak import find_peak, likely
 
 SEEDS = 100
 SLO = "latency=200ms@p99"
@@ -20,18 +20,6 @@ SLO = "latency=200ms@p99"
 
 SLOW = World("constant", 0.4, 3)
 """Three slots of 0.4 s."""
-
-
-def searched(world: World, slo: str, seed: int) -> Peak:
-    """What a search finds in its default budget."""
-    levels = 0
-
-    def measure(rate: float, seconds: float) -> Case:
-        nonlocal levels
-        levels += 1
-        return level(world._replace(rate=float(f"{rate:.4g}")), seconds, 1000 * seed + levels, slo=slo)
-
-    return find_peak(measure, promises(slo), start=0.5 / world.mean, budget=240.0)
 
 
 @pytest.mark.slow
