@@ -1,7 +1,8 @@
 """How fast is `laptime trace big.json -o big.html`, on every kind of trace, and beside the tools it replaces?
 
 Asked for: seconds per million events within a factor of two over all kinds and sizes, at most 2.5 times the
-CPU time of a typed decode of the same bytes, 100 MB within 1.5 s, 515 MB within 4 s and 350 MB.
+CPU time of a typed decode of the same bytes, 100 MB within 1.5 s, 515 MB within 4 s and 350 MB. Of a folder
+(`--ranks 64 256`): 64 ranks of 1 MB within 3 s, 256 within 10 s, 1 GB of memory, a page below 2 MB.
 Every run is a whole fresh process with its children. Memory is the highest sum of resident memory of all of
 them, looked at every 10 ms. The floor is a typed decode of the same bytes that keeps nothing.
 
@@ -13,8 +14,11 @@ The older tools need an interpreter of their own each; without one they are left
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -137,6 +141,54 @@ def measured(asked: Any, kind: str, source: Path, size: float, folder: Path) -> 
     ]
 
 
+RANKS = {64: 3.0, 256: 10.0}
+"""Ranks of a job, and the seconds asked for."""
+
+
+def job(number: int, folder: Path) -> Path:
+    """A folder of so many ranks of 1 MB: those of a real job of eight, grown, again and again."""
+    whole = folder / f"{number} ranks"
+    whole.mkdir()
+    for rank, source in enumerate(sorted((SAMPLES / "dlrm_8_ranks").glob("*.gz"))):
+        grown = folder / "grown.json"
+        grow(source, grown, 1)
+        text = re.sub(r'"distributedInfo": {[^}]*}, ', "", grown.read_text())
+        for each in range(rank, number, 8):
+            stated = json.dumps({"backend": "nccl", "rank": each, "world_size": number})
+            (whole / f"rank{each}.json").write_text(f'{{"distributedInfo": {stated}, {text[1:]}')
+    return whole
+
+
+def jobs(asked: Any, data: Figures, folder: Path) -> list[str]:
+    """Print what folders of ranks took; what was missed."""
+    rows, late = [], []
+    for number in asked.ranks:
+        whole, page = job(number, folder), folder / "job.html"
+        own = commands(asked, whole, page)["laptime"]
+        runs = [Taken(own) for _ in range(asked.rounds + 1)][1:]
+        seconds, size = sorted(run.seconds for run in runs), page.stat().st_size
+        peak, length = max(run.peak for run in runs), sum(each.stat().st_size for each in whole.iterdir())
+        data.setdefault("jobs", []).append(
+            {"ranks": number, "bytes": length, "seconds": seconds, "memory": peak, "page": size}
+            | {"cpu": min(run.cpu for run in runs), "error": [run.error for run in runs if not run.ok]}
+        )
+        rows.append(
+            (
+                f"{number} ranks, {length / 1e6:.0f} MB",
+                f"{seconds[0]:.2f} ... {seconds[-1]:.2f} s",
+                f"{min(run.cpu for run in runs):.2f} s",
+                f"{peak / 1e6:.0f} MB",
+                f"{size / 1e6:.2f} MB",
+            )
+        )
+        most = RANKS.get(number)
+        if (most and seconds[0] > most) or peak > 1e9 or size > 2e6:
+            late.append(f"{number} ranks: asked for {most} s, 1 GB and a page of 2 MB")
+        shutil.rmtree(whole)
+    table(("job", "wall", "CPU", "memory", "page"), rows)
+    return late
+
+
 def row(run: dict[str, Any], floor: float) -> tuple[str, ...]:
     """A row of the table."""
     fastest, slowest = run["seconds"][0], run["seconds"][-1]
@@ -156,6 +208,10 @@ def main(asked: Namespace, data: Figures) -> int:
     """Print the table; 1 when a limit is passed."""
     data |= {"runs": []}
     with tempfile.TemporaryDirectory() as folder:
+        if asked.ranks:
+            late = jobs(asked, data, Path(folder))
+            print(*late, sep="\n")
+            return int(bool(late))
         for kind, source in sources(asked, Path(folder)).items():
             if asked.kinds and kind not in asked.kinds:
                 continue
@@ -196,6 +252,7 @@ if __name__ == "__main__":
         option("--source", type=Path, help="one small trace that is grown, instead of all kinds"),
         option("--kinds", nargs="+", metavar="KIND", help="these only"),
         option("--sizes", type=float, nargs="+", default=[50, 100, 515, 2000], help="megabytes"),
+        option("--ranks", type=int, nargs="+", default=[], help="jobs of so many ranks, and nothing else"),
         option("--rounds", type=int, default=3, help="the fastest of so many is told, and all are kept"),
         option("--tb", type=Path, help="interpreter that has torch-tb-profiler"),
         option("--hta", type=Path, help="interpreter that has HolisticTraceAnalysis"),

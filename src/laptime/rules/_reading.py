@@ -74,12 +74,11 @@ def idle_seconds(profile: Profile, cause: str) -> float:
 
 
 def unrecorded(profile: Profile) -> float:
-    """Seconds of the step that no event explains; with a device those in which it has nothing to do: what the
-    host does while it computes costs nothing."""
-    silent, whole = profile.overview.unrecorded_ns * 1e-9, profile.overview.idle
-    if not profile.overview.devices or whole is None:
-        return silent
-    return min(silent, per_step(profile, whole.total_ns / len(profile.overview.devices)))
+    """Seconds of the step that no event explains; with a device those of its idle time, as the table of causes
+    has them: what the host does while it computes costs nothing."""
+    if not profile.overview.devices or profile.overview.idle is None:
+        return profile.overview.unrecorded_ns * 1e-9
+    return idle_seconds(profile, "unrecorded")
 
 
 def removable(profile: Profile, host: float, device: float) -> float:

@@ -168,9 +168,13 @@ def not_recorded(profile: Profile) -> str:
     seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""
-    flushes = profile.overview.profiling_ns * 1e-9 > seconds / 2
-    what = "the profiler took or wrote out its buffers" if flushes else "nothing was recorded"
+    what = "the profiler took or wrote out its buffers" if flushes(profile) else "nothing was recorded"
     return f"{what} {times(profile, seconds)}"
+
+
+def flushes(profile: Profile) -> bool:
+    """Whether most of what no event explains is the profiler's own work."""
+    return profile.overview.profiling_ns > profile.overview.unrecorded_ns / 2
 
 
 def _empty_seconds(profile: Profile) -> float:
@@ -214,8 +218,9 @@ def arrivals(late: Straggler) -> str:
 
 
 def straggler(profile: Profile) -> Straggler | None:
-    """The one rank that the others mostly wait for."""
-    return next((each for each in profile.stragglers if each.share >= LATE), None)
+    """The one rank that the others mostly wait for, whatever the order of the list."""
+    worst = max(profile.stragglers, key=lambda each: each.share, default=None)
+    return worst if worst is not None and worst.share >= LATE else None
 
 
 def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:

@@ -10,25 +10,28 @@ from laptime.records.check import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import DATA_WAIT, share, times, unrecorded
+from laptime.rules._verdict import flushes
 
 NEEDS = frozenset({"!beginning"})
 
 
 def rule(profile: Profile) -> Finding | None:
     """Say how much, whether it was the profiler, and how to record it."""
-    silent, own = unrecorded(profile), profile.overview.profiling_ns
+    silent, own = unrecorded(profile), flushes(profile)
     if share(profile, silent) < DATA_WAIT:
         return None
-    flushes = own * 1e-9 > silent / 2
     return finding(
         profile,
         "not-recorded",
         f"nothing was recorded of what the program did in {times(profile, silent)}"
-        + (": the profiler took or wrote out its buffers" if flushes else ""),
+        + (": the profiler took or wrote out its buffers" if own else ""),
         loud="advice",
-        evidence={"unrecorded_ns_per_step": round(silent * 1e9), "profiler_ns_per_step": own},
+        evidence={
+            "unrecorded_ns_per_step": round(silent * 1e9),
+            "profiler_ns_per_step": profile.overview.profiling_ns,
+        },
         change="record fewer steps, without with_stack and profile_memory: buffers are then written out later"
-        if flushes
+        if own
         else "record Python, too: torch.profiler.profile(..., with_stack=True); what is not Python shows in"
         " py-spy record --native",
     )

@@ -231,17 +231,19 @@ MANY = 20
 
 @once
 def unexplained(view: View) -> Ranges:
-    """All of it from the first recorded range of the host to the last."""
+    """All of it from the first recorded range or step of the host to the last."""
     host = view.trace.host
-    shown = (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER)
-    shown &= ~phases.named(view, names.is_step)
+    known = (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER)
+    shown = known & ~phases.named(view, names.is_step)
     if not shown.any():
         return intervals.EMPTY
     covered = intervals.union(host.start[shown], host.end[shown])
-    gaps = intervals.gaps(covered, int(covered.start[0]), int(covered.end[-1]))
+    first, last = int(host.start[known].min()), int(host.end[known].max())
+    gaps = intervals.gaps(covered, first, last)
     length = gaps.end - gaps.start
     usual = int(np.median(length)) if len(length) > MANY else 0
-    long = length >= max(FAR, MANY * usual)
+    is_open = (gaps.start == first) | (gaps.end == last)  # in the first or last step: nobody saw all of it
+    long = length >= np.where(is_open, FAR, max(FAR, MANY * usual))
     return intervals.join(Ranges(gaps.start[long], gaps.end[long]), profiling(view))
 
 

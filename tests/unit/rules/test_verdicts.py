@@ -77,6 +77,16 @@ def test_all_ranks_together_tell_that_communication_is_the_limit() -> None:
     assert rules.verdict(gpu(host=60)).bound == "host"
 
 
+def test_the_straggler_is_the_rank_of_the_largest_share_whatever_the_order() -> None:
+    job = made.ranks(waiting=60)
+    (late,) = job.stragglers
+    half = structs.replace(late, rank=1, share=0.5, caused_ns=late.caused_ns * 9)
+    unsorted = structs.replace(job, stragglers=[half, structs.replace(late, share=0.6)])
+    assert "rank 3 arrives last" in rules.verdict(unsorted).sentence
+    none = structs.replace(job, stragglers=[structs.replace(half, share=0.49)])
+    assert "arrives last" not in rules.verdict(none).sentence
+
+
 @pytest.mark.parametrize(
     ("name", "bound"),
     [

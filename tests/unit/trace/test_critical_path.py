@@ -116,7 +116,7 @@ def test_a_loop_that_waits_for_another_thread_goes_on_there() -> None:
         op("aten::mm_backward", 45, 100, 2),
         op("aten::add", 150, 50),
     )
-    assert kinds(found) == {"operator": 190, "unrecorded": 10}
+    assert kinds(found) == {"operator": 190, "python": 10}
     assert found.rows[0].name == "aten::mm_backward"
 
 

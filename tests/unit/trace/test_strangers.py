@@ -14,7 +14,7 @@ from fixtures.memory_snapshots import MIB, action, block, frame, written
 from laptime import rules
 from laptime.kit.errors import UsageError
 from laptime.records.profile import Profile
-from laptime.rules import _verdict
+from laptime.rules import _reading, _verdict
 from laptime.trace import names, profile
 from laptime.trace.reading import reader
 from laptime.verbs.trace import analyse
@@ -41,15 +41,23 @@ def launched(at: float, took: float, number: int, *, delay: float = 5, call: flo
 
 
 def steps(
-    number: int = 6, *, every: float = 1000, lasts: float = 1000, kernels: int = 10, **more: Any
+    number: int = 6,
+    *,
+    every: float = 1000,
+    lasts: float = 1000,
+    kernels: int = 10,
+    took: float = 60,
+    spread: float = 0,
+    **more: Any,
 ) -> list[Event]:
+    """Steps of even operators, over all of the step or its first `spread` us."""
     events = []
     for step in range(number):
         begin = 5000 + step * every
         events.append(host(f"ProfilerStep#{step}", begin, lasts, "user_annotation"))
         for each in range(kernels):
-            at = begin + 5 + each * (lasts - 20) / kernels
-            events += launched(at, 60, 1 + step * kernels + each, **more)
+            at = begin + 5 + each * (spread or lasts - 20) / kernels
+            events += launched(at, took, 1 + step * kernels + each, **more)
     return events
 
 
@@ -110,6 +118,22 @@ def test_idle_time_between_steps_that_do_not_touch_is_none_of_theirs() -> None:
     assert "between-steps" in kinds(found)
     assert _verdict.verdict(found).sentence.endswith("; 77 % of all the time passes between steps")
     assert "between-steps" not in kinds(read(steps()))
+
+
+def test_what_is_not_recorded_is_one_figure_in_verdict_and_table() -> None:
+    """Eight short operators at the begin of a step, then nothing: in the last step as in those before it."""
+    found = read(steps(5, every=50_000, lasts=10_000, kernels=8, took=900, spread=8_000))
+    assert found.overview.idle is not None
+    causes = {each.cause: each.total_ns / 5e7 for each in found.overview.idle.causes}
+    assert causes["unrecorded"] == pytest.approx(0.19, abs=0.02)
+    assert causes["host"] < 0.08
+    said = _verdict.verdict(found).sentence
+    assert f"{causes['unrecorded']:.0%} of it was not recorded".replace("%", " %") in said
+    shares = _verdict.shares(found)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert _reading.share(found, _reading.unrecorded(found)) <= shares["unknown"] + 1e-9
+    assert found.critical_path is not None
+    assert 0.15 < found.critical_path.kinds_ns["unrecorded"] / found.critical_path.total_ns < 0.3
 
 
 @pytest.mark.parametrize("kernels", [5, 16, 30])

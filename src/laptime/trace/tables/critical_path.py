@@ -95,8 +95,13 @@ def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
             np.array([part.start for part in mine]), np.array([part.end for part in mine])
         )
         data = intervals.intersect(spent, phases.cover(view, phases.loading(view), thread))
-        both: dict[Link, Ranges] = {"data": data, "unrecorded": intervals.subtract(spent, data)}
-        for kind, ranges in both.items():
+        rest, silent = intervals.subtract(spent, data), host_time.unexplained(view)
+        told: dict[Link, Ranges] = {
+            "data": data,
+            "unrecorded": intervals.intersect(rest, silent),
+            "python": intervals.subtract(rest, silent),
+        }
+        for kind, ranges in told.items():
             if not len(ranges.start):
                 continue
             left, shares = ranges.total, host_time.innermost(view, thread, ranges)
