@@ -74,8 +74,8 @@ def idle_seconds(profile: Profile, cause: str) -> float:
 
 
 def unrecorded(profile: Profile) -> float:
-    """Seconds of the step that no event explains; with a device those of its idle time, as the table of causes
-    has them: what the host does while it computes costs nothing."""
+    """Seconds of the step that no event explains; with a device those of its idle time, as the table of
+    causes has them: what the host does while it computes costs nothing."""
     if not profile.overview.devices or profile.overview.idle is None:
         return profile.overview.unrecorded_ns * 1e-9
     return idle_seconds(profile, "unrecorded")
