@@ -31,9 +31,10 @@ class Picture(NamedTuple):
 
 
 WANTED = {
-    "trace": Picture(("trace", TRACE), 1000),
+    "trace": Picture(("trace", TRACE), 780),
+    "trace_timeline": Picture(("trace", TRACE), 700, top=790),
     "trace_calls": Picture(("trace", TRACE), 880, top=1750),
-    "trace_memory": Picture(("trace", MEMORY), 880),
+    "trace_memory": Picture(("trace", MEMORY), 440, top=490),
 }
 
 
@@ -83,7 +84,7 @@ def main(*names: str) -> int:
     sys.path.insert(0, str(ROOT / "tests"))
     snapshots = importlib.import_module("fixtures.memory_snapshots")
     with tempfile.TemporaryDirectory() as folder:
-        snapshots.written(Path(folder), snapshots.snapshot()).rename(Path(folder) / MEMORY)
+        snapshots.written(Path(folder), snapshots.training()).rename(Path(folder) / MEMORY)
         for name in names or WANTED:
             file = taken(name, WANTED[name], browser, Path(folder))
             print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")

@@ -80,15 +80,16 @@ def finding(
     """A finding with its gain kept inside the step, and only rows that the profile has.
 
     Args:
-        gain: upper bound in seconds per step; gain_is: how it was computed, in words.
+        gain: upper bound in seconds per step, else the sum of what it reaches; gain_is: how it was computed.
         loud: severity, when it is not to follow from the gain.
         limits: see `severity`.
         optimization: left out where the tuner would refuse it.
         reaches: seconds per step of which pools the change can reach (see the module): what was measured, so
             the gain is never more than their sum.
     """
-    if gain is not None:
-        gain = max(0.0, min(turn(profile), gain, sum(reaches.values()) if reaches else gain))
+    if reaches or gain is not None:
+        whole = sum(reaches.values()) if reaches else turn(profile)
+        gain = max(0.0, min(turn(profile), whole, whole if gain is None else gain))
     existing_rows = row_names(profile)
     return Finding(
         kind=f"trace/{kind}",
@@ -148,6 +149,9 @@ BOUNDS: dict[str, Bound] = {
 }  # fmt: skip
 
 
+_IDLE = ("data", "host", "synchronisation", "copy", "other")
+
+
 def pools(profile: Profile) -> dict[str, float]:
     """Seconds per step of each pool. Without a device: waiting for data, operators, Python, collectives."""
     uses = profile.overview.devices
@@ -159,10 +163,7 @@ def pools(profile: Profile) -> dict[str, float]:
         return {"data": data, "compute": compute, "waiting": waiting, "host": host, "beside": beside}
     number = len(uses)
     return {
-        **{
-            cause: idle_seconds(profile, cause)
-            for cause in ("data", "host", "synchronisation", "copy", "other")
-        },
+        **{cause: idle_seconds(profile, cause) for cause in _IDLE},
         "beside": beside,
         "waiting": idle_seconds(profile, "communication"),
         "compute": per_step(profile, sum(use.compute_ns for use in uses) / number),

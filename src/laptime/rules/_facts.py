@@ -71,10 +71,6 @@ def beginning(profile: Profile) -> float:
     return share(profile, per_step(profile, sum(row.host_ns for row in host_work(profile, *BEGINNING))))
 
 
-def _has(profile: Profile, pattern: str) -> bool:
-    return bool(operators(profile, pattern))
-
-
 FACTS: dict[str, Callable[[Profile, Workload], bool]] = {
     "training": lambda _, workload: workload.kind == "training",
     "server": lambda _, workload: bool(workload.server),
@@ -84,7 +80,7 @@ FACTS: dict[str, Callable[[Profile, Workload], bool]] = {
     "beginning": lambda profile, _: beginning(profile) >= MOSTLY,
     "cuda": lambda profile, _: profile.device_type == "cuda",
     "cpu": lambda profile, _: profile.device_type == "cpu",
-    "conv": lambda profile, _: _has(profile, CONVOLUTION),
+    "conv": lambda profile, _: bool(operators(profile, CONVOLUTION)),
 }
 
 

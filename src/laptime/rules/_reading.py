@@ -74,11 +74,12 @@ def idle_seconds(profile: Profile, cause: str) -> float:
 
 
 def unrecorded(profile: Profile) -> float:
-    """Seconds of the step that no event explains; with a device those of its idle time, as the table of
-    causes has them: what the host does while it computes costs nothing."""
+    """Seconds of the step that no event explains; with a device at most its idle time of no other cause, or
+    behind a wait: what the host does while it computes costs nothing."""
+    silent = profile.overview.unrecorded_ns * 1e-9
     if not profile.overview.devices or profile.overview.idle is None:
-        return profile.overview.unrecorded_ns * 1e-9
-    return idle_seconds(profile, "unrecorded")
+        return silent
+    return min(silent, sum(idle_seconds(profile, cause) for cause in ("unrecorded", "synchronisation")))
 
 
 def removable(profile: Profile, host: float, device: float) -> float:

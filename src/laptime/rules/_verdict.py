@@ -91,8 +91,8 @@ def verdict(profile: Profile) -> Bottleneck:
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile) or not_recorded(profile)):
         sentence = f"Not clear what limits the step: {wait}"
-    elif (silent := _silent(profile, parts)) >= NOTABLE:
-        sentence += f"; {percent(silent)} of it was not recorded"
+    else:
+        sentence += _silent(profile, parts)
     late = straggler(profile) if bound == "communication" else None
     sentence += f"; {arrivals(late)}" if late is not None else ""
     between = profile.overview.between_ns / max(1, profile.overview.between_ns + profile.overview.step_ns)
@@ -145,12 +145,6 @@ def beginning(profile: Profile) -> str:
     return f"{show(spent, 's')} of the {show(whole * 1e-9, 's')} that were recorded are {what}{names}"
 
 
-def _silent(profile: Profile, parts: dict[Bound, float]) -> float:
-    """Share of the step that nothing explains; on a CPU of the same step as all other shares."""
-    silent = share(profile, unrecorded(profile))
-    return silent if profile.overview.devices else min(silent, parts.get("unknown", 0.0))
-
-
 def empty_wait(profile: Profile) -> str:
     """The call in which the host waits for work that the file does not show; "" where that is not much."""
     seconds = _empty_seconds(profile)
@@ -168,13 +162,18 @@ def not_recorded(profile: Profile) -> str:
     seconds = unrecorded(profile)
     if share(profile, seconds) < CONSIDERABLE:
         return ""
-    what = "the profiler took or wrote out its buffers" if flushes(profile) else "nothing was recorded"
+    own = profile.overview.profiling_ns > profile.overview.unrecorded_ns / 2
+    what = "the profiler took or wrote out its buffers" if own else "nothing was recorded"
     return f"{what} {times(profile, seconds)}"
 
 
-def flushes(profile: Profile) -> bool:
-    """Whether most of what no event explains is the profiler's own work."""
-    return profile.overview.profiling_ns > profile.overview.unrecorded_ns / 2
+def _silent(profile: Profile, parts: dict[Bound, float]) -> str:
+    """What no event explains: a share like the others, or told of the time behind a wait that has its own."""
+    silent, unknown = share(profile, unrecorded(profile)), parts.get("unknown", 0.0)
+    if min(silent, unknown) >= NOTABLE:
+        return f"; {percent(min(silent, unknown))} of it was not recorded"
+    behind = bool(profile.overview.devices) and silent >= NOTABLE
+    return "; what the host did after the wait was not recorded" if behind else ""
 
 
 def _empty_seconds(profile: Profile) -> float:

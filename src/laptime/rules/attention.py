@@ -31,7 +31,12 @@ def rule(profile: Profile) -> Finding | None:
     scores = [row for row in profile.operators_by_shape if _is_scores(row)]
     scores = [row for row in scores if any(_makes(product, _first(row)) for product in multiplied)]
     made = [_first(row) for row in scores]
-    products = [row for row in multiplied if any(_takes_part(row, shape) for shape in made)]
+    weighed = [[prod(shape[:-2]), *shape[-2:]] for shape in made]  # values are weighed with such scores
+    products = [
+        row
+        for row in multiplied
+        if any(_makes(row, shape) for shape in made) or any(first in weighed for first in _matrices(row)[:1])
+    ]
     if not scores or not products or operators(profile, r".*(scaled_dot_product|flash_attention|xformers).*"):
         return None
     device = bool(profile.overview.devices)
@@ -43,7 +48,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "attention",
         f"attention runs as bmm, softmax over {_first(scores[0])} and bmm: {times(profile, spent)}",
-        gain=spent * SAVES,
         gain_is="all time in these softmaxes and the products that make and use their scores, less the fused"
         " kernel's own products: at most two thirds",
         limits=("device", "cpu", "unknown"),
@@ -83,10 +87,3 @@ def _makes(row: OperatorRow, scores: list[int]) -> bool:
         return False
     (batch, queries, _), (_, _, keys) = found
     return [batch, queries, keys] == [prod(scores[:-2]), *scores[-2:]]
-
-
-def _takes_part(row: OperatorRow, scores: list[int]) -> bool:
-    """Whether this product makes such scores, or weighs values with them."""
-    found = _matrices(row)
-    weighs = bool(found) and found[0] == [prod(scores[:-2]), *scores[-2:]]
-    return _makes(row, scores) or weighs

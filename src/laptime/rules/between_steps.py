@@ -56,7 +56,6 @@ def _untraced(profile: Profile) -> Finding | None:
         "between-steps",
         f"{percent(between / whole)} of the untraced loop is between its steps, {time} after every"
         f" {plain.untraced_steps / plain.pauses:.3g}: {what}",
-        gain=between * 1e-9 * slowdown(profile),
         gain_is="all time between steps: what is done half as often takes half of it",
         evidence={"between_ns_per_step": between, "evaluation_ns_per_step": plain.evaluation_ns},
         change="evaluate less often, in larger batches and under torch.inference_mode()"

@@ -40,7 +40,6 @@ def rule(profile: Profile) -> Finding | None:
         "cache-growth",
         f"aten::cat copies keys and values of up to {longest:,} tokens for every new one:"
         f" {times(profile, spent)}",
-        gain=spent,
         gain_is="all time in these copies",
         limits=(*DEVICE, "cpu"),
         evidence={"shapes": [row.shapes for row in rows[:3]], "longest": longest},

@@ -7,6 +7,8 @@ Source: the TensorBoard plugin's 10 % of the mean step, applied to what collecti
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from laptime.kit.units import percent
 from laptime.records.check import Finding
 from laptime.records.profile import CollectiveUse, Profile
@@ -17,12 +19,10 @@ from laptime.trace.names import is_communication
 GENERAL = 2
 _CHANGES = {
     "all_reduce": "accumulate gradients under model.no_sync(), a larger batch per rank",
-    "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a"
-    " narrower dtype;"
-    " keep ranks that talk most on one machine",
-    "all_gather": "gather the next layer's parameters earlier: FSDP's forward_prefetch and"
-    " backward_prefetch, or"
-    " larger units",
+    "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a narrower"
+    " dtype; keep ranks that talk most on one machine",
+    "all_gather": "gather the next layer's parameters earlier: FSDP's forward_prefetch and backward_prefetch,"
+    " or larger units",
     "reduce_scatter": "reduce less often (accumulate gradients), or overlap it with the next layer's"
     " backward",
     "send_recv": "more micro-batches, or an interleaved pipeline schedule, so that stages wait less",
@@ -52,14 +52,19 @@ def rule(profile: Profile) -> Finding | None:
         if late is not None
         else ""
     )
-    worst = _most_exposed(profile)
+    exposing = [use for use in _uses(profile) if use.exposed_ns]
+    worst = max(exposing, key=lambda use: use.exposed_ns, default=None)
+    mostly = f", mostly {worst.kind}" + (f" of {worst.dtype}" if worst.dtype else "") if worst else ""
     waits = late is not None and late > 0.5
+    talks = is_communication([row.name for row in profile.kernels])
     change, optimization = _change(profile, worst)
-    waited = idle_seconds(profile, "communication")
+    waited, by_kind = idle_seconds(profile, "communication"), defaultdict[str, float](float)
+    for use in _uses(profile):
+        by_kind[use.kind] += per_step(profile, use.exposed_ns)
     return finding(
         profile,
         "communication",
-        f"only communication runs {times(profile, exposed)}{_mostly(worst)}{wait}",
+        f"only communication runs {times(profile, exposed)}{mostly}{wait}",
         gain=exposed + waited,
         gain_is="communication while nothing computes, and idle time that waits for it",
         limits=DEVICE,
@@ -67,9 +72,9 @@ def rule(profile: Profile) -> Finding | None:
             "exposed_s_per_step": exposed,
             "share": share(profile, exposed),
             "waiting_share": late,
-            "exposed_by_kind_s": _by_kind(profile),
+            "exposed_by_kind_s": dict(by_kind),
         },
-        rows=_rows(profile),
+        rows=[f"kernels/{row.id}" for row, talk in zip(profile.kernels, talks, strict=True) if talk],
         change="give every rank the same amount of work; see which rank is late" if waits else change,
         optimization="" if waits else optimization,
         next="trace the folder with the files of all ranks: that separates waiting from transfer"
@@ -79,32 +84,8 @@ def rule(profile: Profile) -> Finding | None:
     )
 
 
-def _rows(profile: Profile) -> list[str]:
-    talks = is_communication([row.name for row in profile.kernels])
-    return [f"kernels/{row.id}" for row, talk in zip(profile.kernels, talks, strict=True) if talk]
-
-
 def _uses(profile: Profile) -> list[CollectiveUse]:
     return profile.workload.collectives if profile.workload is not None else []
-
-
-def _most_exposed(profile: Profile) -> CollectiveUse | None:
-    return max(
-        (use for use in _uses(profile) if use.exposed_ns), key=lambda use: use.exposed_ns, default=None
-    )
-
-
-def _mostly(use: CollectiveUse | None) -> str:
-    if use is None:
-        return ""
-    return f", mostly {use.kind}" + (f" of {use.dtype}" if use.dtype else "")
-
-
-def _by_kind(profile: Profile) -> dict[str, float]:
-    spent: dict[str, float] = {}
-    for use in _uses(profile):
-        spent[use.kind] = spent.get(use.kind, 0.0) + per_step(profile, use.exposed_ns)
-    return spent
 
 
 def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:

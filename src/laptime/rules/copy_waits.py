@@ -27,9 +27,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "copy-waits",
-        f"the host is in {worst.call} {times(profile, spent)}: it waits for work that was launched"
-        " earlier, and"
-        f" {show(empty, 's')} of that time the file shows no work of the device",
+        f"the host is in {worst.call} {times(profile, spent)}: it waits for work that was launched earlier,"
+        f" and {show(empty, 's')} of that time the file shows no work of the device",
         loud="advice",
         evidence={
             "call": worst.call,
@@ -37,8 +36,7 @@ def rule(profile: Profile) -> Finding | None:
             "wait_ns": worst.wait_ns,
             "idle_ns": worst.idle_ns,
         },
-        change="record the device's work as a whole (all processes on it, nodes of graphs): what it"
-        " computes in this"
-        " time is what limits the step",
+        change="record the device's work as a whole (all processes on it, nodes of graphs): what it computes"
+        " in this time is what limits the step",
         next="to overlap the wait: copy to pinned memory with non_blocking=True, and wait for an event later",
     )

@@ -53,7 +53,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "cpu-precision",
         f"{takes([row.name for row in plain])} {times(profile, spent)} in float32; this CPU has {isa}",
-        gain=spent * (1 - 1 / SPEEDUP[isa]),
         gain_is=f"these operators at most {SPEEDUP[isa]:g} times as fast",
         limits=("cpu",),
         reaches={"compute": spent * (1 - 1 / SPEEDUP[isa])},

@@ -25,7 +25,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "data-parallel",
         f"nn.DataParallel spreads each batch over {devices} devices from one Python process",
-        gain=sum(reaches.values()),
         gain_is="idle time of the devices while the one process launches and copies",
         loud="advice",
         evidence={

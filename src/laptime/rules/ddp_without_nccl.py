@@ -36,7 +36,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "ddp-without-nccl",
         f"DistributedDataParallel on GPUs exchanges gradients through {names[0] if names else 'no NCCL'}",
-        gain=waits + takes,
         gain_is="time that the device waits for collectives, and that they take",
         loud="advice",
         evidence={"collectives": names},

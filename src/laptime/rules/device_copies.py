@@ -33,16 +33,13 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "device-copies",
         f"{' and '.join(names) or 'the program'} copies within the device's memory {number:,.0f} times a"
-        f" step{moved},"
-        f" while nothing computes: {times(profile, gain)}",
-        gain=gain,
+        f" step{moved}, while nothing computes: {times(profile, gain)}",
         gain_is="copies from device to device while no kernel runs",
         limits=("copy", *DEVICE),
         evidence={"copies_per_step": number, "bytes": worst.bytes, "operators": dict(worst.operators[:5])},
         rows=[*(f"copies/{row.id}" for row in rows), *(f"operators/{name}" for name in names)],
-        change="clone() and contiguous() only where a tensor needs memory of its own; write into it with"
-        " out= or copy"
-        " once for many"
+        change="clone() and contiguous() only where a tensor needs memory of its own; write into it with out="
+        " or copy once for many"
         if cloned
         else "copy larger pieces, or none: let operators read views",
         stack=worst.stack,

@@ -45,11 +45,8 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "elementwise",
         f"elementwise kernels, reductions and copies take {percent(fusible.total_ns / compute)} of the"
-        " kernels' time:"
-        f" {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fused where they follow one"
-        " another they"
-        f" save at most {times(profile, gain)}",
-        gain=gain,
+        f" kernels' time: {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fused where they"
+        f" follow one another they save at most {times(profile, gain)}",
         gain_is="their time without the longest kernel of each row of neighbours",
         limits=DEVICE,
         evidence={"kernels": fusible.kernels, "total_ns": fusible.total_ns, "rows_of_kernels": fusible.runs},
@@ -74,7 +71,6 @@ def _on_cpu(profile: Profile) -> Finding | None:
         "elementwise",
         f"{number:,.0f} elementwise operators a step take {times(profile, spent)}:"
         f" {', '.join(row.name for row in rows[:3])}",
-        gain=gain,
         gain_is="half of their own time: what is fused still has to compute, and to read and write once",
         limits=("cpu",),
         evidence={"operators_per_step": number, "own_time_s": spent},

@@ -29,7 +29,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "exposed-copies",
         f"{worst.direction} copies{moved} keep the device from computing {times(profile, gain)}",
-        gain=gain,
         gain_is="copies while no kernel runs",
         evidence={"bytes": worst.bytes, "bandwidth": worst.bandwidth, "operators": dict(worst.operators[:3])},
         rows=[f"copies/{row.id}" for row in rows],

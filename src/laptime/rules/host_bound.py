@@ -52,7 +52,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "host-bound",
         f"the device waits for the host {times(profile, gain)}{during}{launch_words}",
-        gain=gain,
         gain_is="idle time in which the host had neither data to wait for nor the device",
         evidence=evidence,
         rows=[f"operators/{name}" for name in doing],

@@ -53,7 +53,6 @@ def rule(profile: Profile) -> Finding | None:
         "idle-threads",
         f"{reconciled.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
         f" {percent(share(profile, step(profile) * parts.get('cpu', 0.0)))} of the step{setting}",
-        gain=gain,
         gain_is="time in operators that are large enough to be shared, if they used all CPUs",
         limits=("cpu",),
         evidence={"threads_busy": reconciled.threads_busy, "usable_cpus": usable, "threads": threads},
@@ -73,7 +72,6 @@ def _crowded(profile: Profile, threads: int, usable: float, working: float) -> F
         "idle-threads",
         f"torch is set to {threads} threads, and {usable:g} CPUs can be used: operators wait for threads"
         " that wait for a CPU",
-        gain=gain,
         gain_is="time in operators, if it grew with the number of threads for a CPU",
         limits=("cpu",),
         evidence={"usable_cpus": usable, "threads": threads},

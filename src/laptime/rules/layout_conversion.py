@@ -28,7 +28,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "layout-conversion",
         f"{number:,.0f} kernels a step only convert between NCHW and NHWC: {times(profile, spent)}",
-        gain=spent,
         gain_is="all time in these kernels; faster convolutions in the other layout come on top",
         limits=DEVICE,
         evidence={"kernels": {row.name: row.total_ns for row in conversions[:5]}},

@@ -34,8 +34,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "loop-indexing",
         f"{' and '.join(row.name for row in rows[:2])} {'is' if len(rows) == 1 else 'are'} called"
-        f" {number:,.0f} times a"
-        f" step, element by element: {times(profile, host)} of the host",
+        f" {number:,.0f} times a step, element by element: {times(profile, host)} of the host",
         gain=min(host, idle_seconds(profile, "host")) if device else host,
         gain_is="host time of the selections" + (" that can have kept the device idle" if device else ""),
         limits=HOST,

@@ -33,7 +33,6 @@ def rule(profile: Profile) -> Finding | None:
         "new-workers",
         f"the DataLoader starts and ends its workers in each of {plain.pauses} epochs: {show(epoch, 's')}"
         f" each time, {percent(part)} of the untraced loop",
-        gain=spent,
         gain_is="starting and ending workers, and what first batches wait for them",
         evidence={
             "epochs": plain.pauses,

@@ -43,7 +43,8 @@ def rule(profile: Profile) -> Finding | None:
     many = any("MultiProcessing" in row.name for row in loaders)
     host = per_step(profile, sum(row.host_ns for row in loaders))
     gain = max(waited, idle_seconds(profile, "data"))
-    cpus = _usable(profile)
+    usable = profile.facts.get("usable_cpus")
+    cpus = float(usable) if isinstance(usable, int | float) else 2.0
     workers = max(1, int(cpus) - many)
     if not profile.overview.devices:
         gain = _hidden_by(profile, waited, workers, cpus)
@@ -81,15 +82,13 @@ def _less_work(profile: Profile, waited: float) -> Finding:
         "num-workers",
         f"the DataLoader is waited for {waited_times(profile, waited)}, and workers have no CPU of their own",
         loud="advice",
-        evidence={"dataloader_s_per_step": waited, "share": share(profile, waited)},
+        evidence={
+            "dataloader_s_per_step": waited,
+            "share": share(profile, waited),
+            "reaches": {"data": waited},  # and no gain is promised
+        },
         change="less work per sample: cache what comes out the same, whole batches instead of single samples",
-        reaches={"data": waited},
     )
-
-
-def _usable(profile: Profile) -> float:
-    usable = profile.facts.get("usable_cpus")
-    return float(usable) if isinstance(usable, int | float) else 2.0
 
 
 def _hidden_by(profile: Profile, waited: float, workers: int, cpus: float) -> float:

@@ -35,7 +35,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "onednn-reorders",
         f"oneDNN reorders tensors {calls:,} times a step: {bound}{times(profile, spent)}",
-        gain=spent,
         reaches={"compute": spent},
         gain_is="the time in reorder primitives, at most that of all convolutions; faster convolutions in"
         " the other layout come on top",

@@ -37,7 +37,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "recomputed-samples",
         f"{', '.join(names)} ... prepare samples anew in every epoch: {times(profile, gain)} in the loader",
-        gain=gain,
         gain_is="the wait for the loader, as far as its operators prepare samples: from the second epoch on",
         evidence={"operators": names, "share_of_loader": prepares},
         rows=[f"operators/{name}" for name in names],

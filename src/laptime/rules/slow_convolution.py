@@ -36,7 +36,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "slow-convolution",
         f"{takes(list(dict.fromkeys(names)))} {times(profile, spent)} outside of oneDNN's fast code",
-        gain=spent,
         gain_is="all time in these",
         limits=("cpu",),
         reaches={"compute": spent},

@@ -32,7 +32,6 @@ def rule(profile: Profile) -> Finding | None:
         "small-collectives",
         f"{number:,.0f} {worst.kind} of less than 1 MiB a step{size}: {times(profile, gain)} while nothing"
         " computes",
-        gain=gain,
         gain_is="all time of these collectives while nothing computes",
         limits=DEVICE,
         evidence={"small_per_step": number, "kind": worst.kind, "dtype": worst.dtype, "bytes": worst.bytes},

@@ -47,7 +47,6 @@ def rule(profile: Profile) -> Finding | None:
         f"{'' if name else ' outside of all operators'} makes the host wait for the device{count}"
         f"{call if name else ''};"
         f" the device then idles {times(profile, gain)}",
-        gain=gain,
         gain_is="idle time of the device after the host had waited for it",
         evidence={
             "operators": dict(cause.operators[:5]),

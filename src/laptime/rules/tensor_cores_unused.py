@@ -51,7 +51,6 @@ def rule(profile: Profile) -> Finding | None:
         "tensor-cores-unused",
         f"{name} has tensor cores and none of its kernels uses them; {percent(eligible)} of their time is"
         " convolutions and matrix products that could",
-        gain=gain,
         gain_is=f"eligible kernels at most {faster:g} times as fast, other kernels at most"
         f" {OTHER_SPEEDUP:g} times (half the bytes)",
         limits=DEVICE,

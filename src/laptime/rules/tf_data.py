@@ -32,7 +32,6 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "tf-data",
         f"the tf.data pipeline is waited for {times(profile, waited)}{how}",
-        gain=waited,
         gain_is="wait for the next element",
         evidence={"wait_s_per_step": waited, "share": share(profile, waited), "stages": stages[:8]},
         change="dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), or .cache(): see the stages"

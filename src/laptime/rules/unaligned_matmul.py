@@ -28,7 +28,6 @@ def rule(profile: Profile) -> Finding | None:
         "unaligned-matmul",
         f"{worst.name} of {' x '.join(str(shape) for shape in matrices(worst))} in half precision:"
         f" dimensions that are not multiples of {MULTIPLE} take {times(profile, spent)}",
-        gain=spent,
         gain_is="all time in these products",
         limits=DEVICE,
         reaches={"compute": spent},

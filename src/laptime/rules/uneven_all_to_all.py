@@ -43,10 +43,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "uneven-all-to-all",
-        f"{percent(waiting / spent)} of the time in all_to_all is waiting, {percent(caused / waiting)} of"
-        " it for"
-        f" rank {rank}: {times(profile, gain)} on the mean rank",
-        gain=gain,
+        f"{percent(waiting / spent)} of the time in all_to_all is waiting, {percent(caused / waiting)} of it"
+        f" for rank {rank}: {times(profile, gain)} on the mean rank",
         gain_is="waiting in all_to_all, the mean over the ranks that were read",
         loud="advice" if profile.overview.steps < 2 else None,
         evidence={"waiting_share": waiting / spent, "rank": rank, "caused_share": caused / waiting},

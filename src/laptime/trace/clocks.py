@@ -23,6 +23,8 @@ TOLERANCE = 100_000
 """ns that clocks of host and device may differ by: what launches and tables of times are off by anyway."""
 AFAR = 100_000_000
 """ns after its launch at which the first work of a device surely has begun."""
+SEEN = 0.02
+"""Share of a device's work that must begin before its launch: of a long queue most begins late anyway."""
 LONG, FEW = 1_000_000, 0.05
 LATENCY = 2_000
 """ns from launch to work on an idle device, as far as an estimate goes."""
@@ -79,7 +81,7 @@ def _apart(trace: Trace, launch: Index, own: Mask) -> int:
     rows = np.flatnonzero(own & (launch >= 0))
     calls = launch[rows]
     delay = device.start[rows] - host.start[calls]
-    if np.median(delay) < -TOLERANCE:
+    if len(rows) and np.quantile(delay, SEEN, method="higher") < -TOLERANCE:
         return LATENCY - int(np.quantile(delay, 0.01, method="lower"))
     waits = np.flatnonzero(
         (host.kind == HostKind.RUNTIME) & names.rows(trace.texts, host.name, _waits_for_device)

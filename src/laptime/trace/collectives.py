@@ -178,13 +178,9 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
                 place = each.stream if not each.group and len(streams) == 1 else each.group
                 series[place, each.kernel].setdefault(rank, []).append(each)
     met = [*numbered.values(), *(one for lists in series.values() for one in _aligned(lists))]
-    whole = (one for one in met if len(one) > 1 and not _ambiguous(one))
+    # Where more ranks met than the group has, several groups share one name.
+    whole = (m for m in met if len(m) > 1 and not any(0 < one.group_size < len(m) for one in m.values()))
     return sorted(whole, key=lambda one: min(each.start_ns for each in one.values()))
-
-
-def _ambiguous(met: Meeting) -> bool:
-    """Whether more ranks met than the group has: then several groups share one name."""
-    return any(0 < each.group_size < len(met) for each in met.values())
 
 
 def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
@@ -219,12 +215,6 @@ def _times(collectives: list[Collective]) -> tuple[Ints, Ints]:
     return start, start + np.array([one.dur_ns for one in collectives], np.int64)
 
 
-def common_share(met: Iterable[Meeting]) -> float:
-    """Share of collectives in which all ranks were at the same instant. On one clock it is 1."""
-    together = [max(o.start_ns for o in one.values()) < min(o.end_ns for o in one.values()) for one in met]
-    return sum(together) / len(together) if together else 1.0
-
-
 def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
     """Nanoseconds to add to each rank's times so that collectives end together, which they do within a
     transfer.
@@ -232,7 +222,8 @@ def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
     All 0 when nine of ten collectives already have an instant at which all ranks are in them.
     """
     clock_offsets = [0] * ranks
-    if common_share(met) >= 0.9:
+    together = [max(o.start_ns for o in one.values()) < min(o.end_ns for o in one.values()) for one in met]
+    if sum(together) >= 0.9 * len(together):
         return clock_offsets
     for rank in range(1, ranks):
         late = [one[0].end_ns - one[rank].end_ns for one in met if 0 in one and rank in one]
@@ -290,7 +281,10 @@ def uses(view: View) -> list[CollectiveUse]:
     for each in of_rank(view):
         if each.start_ns - clock < end and each.end_ns - clock > begin:
             groups.setdefault((each.name, each.dtype), []).append(each)
-    engine, computing = _engine(view), _computing(view)
+    device, engine = view.trace.device, _engine(view)
+    computes = device.kind == DeviceKind.KERNEL
+    computes &= ~names.rows(view.trace.texts, device.name, names.is_communication)
+    computing = intervals.of(device, computes)
     rows = []
     for (kind, dtype), members in groups.items():
         start = np.array([each.start_ns - clock for each in members], np.int64)
@@ -313,19 +307,12 @@ def uses(view: View) -> list[CollectiveUse]:
     return sorted(rows, key=lambda row: (-row.exposed_ns, -row.total_ns))
 
 
-def _computing(view: View) -> Ranges:
-    device = view.trace.device
-    kernels = device.kind == DeviceKind.KERNEL
-    computes = kernels & ~names.rows(view.trace.texts, device.name, names.is_communication)
-    return intervals.union(device.start[computes], device.end[computes])
-
-
 def _engine(view: View) -> Ranges:
     """From the first launch of each backward to the end of the last work that it launched."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
     engine = phases.of_autograd(view)
-    backward = intervals.union(host.start[engine], host.end[engine])
+    backward = intervals.of(host, engine)
     linked = np.flatnonzero(launch >= 0)
     at: Ints = host.start[launch[linked]]
     launched = linked[intervals.within(backward, at, at + 1) > 0]
-    return intervals.join(backward, intervals.union(device.start[launched], device.end[launched]))
+    return intervals.join(backward, intervals.of(device, launched))

@@ -128,6 +128,11 @@ class Host(_Table):
     sequence: Ints
     forward_thread: Index
 
+    @property
+    def is_call(self) -> Mask:
+        """Which rows are runtime or driver calls."""
+        return np.asarray((self.kind == HostKind.RUNTIME) | (self.kind == HostKind.DRIVER), bool)
+
     def of_thread(self, thread: int) -> Index:
         """All rows of a thread, ascending."""
         low, high = np.searchsorted(self.thread, [thread, thread + 1])

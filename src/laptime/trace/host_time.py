@@ -17,7 +17,7 @@ No recorded event explains
   or a file that the profiler does not see, another program on this CPU. Short gaps are what lies between two
   operators of any Python program: only those of at least `FAR`, and `MANY` times the usual gap, count;
 - the profiler's own work (category `overhead`: buffers are flushed) while no operator and no call runs; what
-  it does on the thread that launches, inside the call (`Activity Buffer Request`, `Instrumentation`), always.
+  it does inside one on its thread, or by its name (`Activity Buffer Request`, `Instrumentation`), always.
   What the driver does there (it loads modules, it waits for a full queue) is the program's own.
 
 Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range.
@@ -217,9 +217,8 @@ def _waited(view: View, copies: _Copies) -> Mask:
 def _calls(view: View, pattern: re.Pattern[str]) -> Mask:
     """Which host rows are runtime or driver calls with such a name."""
     host = view.trace.host
-    called: Mask = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-    column = np.where(called, host.name, np.int32(NONE))
-    return called & names.rows(view.trace.texts, column, names.matching(pattern))
+    column = np.where(host.is_call, host.name, np.int32(NONE))
+    return host.is_call & names.rows(view.trace.texts, column, names.matching(pattern))
 
 
 _is_within_call = names.matching(r"(?i)^(activity buffer request|instrumentation|cupti resource)$")
@@ -237,7 +236,7 @@ def unexplained(view: View) -> Ranges:
     shown = known & ~phases.named(view, names.is_step)
     if not shown.any():
         return intervals.EMPTY
-    covered = intervals.union(host.start[shown], host.end[shown])
+    covered = intervals.of(host, shown)
     first, last = int(host.start[known].min()), int(host.end[known].max())
     gaps = intervals.gaps(covered, first, last)
     length = gaps.end - gaps.start
@@ -253,12 +252,10 @@ def profiling(view: View) -> Ranges:
     host, texts, working = view.trace.host, view.trace.texts, phases.at_work(view)
     own = (host.kind == HostKind.OVERHEAD) & ~names.rows(texts, host.name, names.is_driver_overhead)
     within = own & names.rows(texts, host.name, _is_within_call)
-    flushing = intervals.union(host.start[own], host.end[own])
-    flushing = intervals.subtract(flushing, intervals.union(host.start[working], host.end[working]))
-    return intervals.join(flushing, intervals.union(host.start[within], host.end[within]))
-
-
-def in_steps(view: View) -> Ranges:
-    """What of it lies in the steps, on the host."""
-    steps = view.steps
-    return intervals.intersect(unexplained(view), intervals.union(steps.host_start, steps.host_end))
+    for thread in intervals.distinct(host.thread[own]).tolist():  # by any name: its own thread waits for it
+        rows = np.flatnonzero(own & (host.thread == thread))
+        inside = intervals.within(phases.cover(view, working, thread), host.start[rows], host.end[rows])
+        within[rows] |= inside > 0
+    flushing = intervals.of(host, own)
+    flushing = intervals.subtract(flushing, intervals.of(host, working))
+    return intervals.join(flushing, intervals.of(host, within))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.trace.columns import NONE, Floats, Host, HostKind, Index, Ints, Mask
+from laptime.trace.columns import NONE, DeviceWork, Floats, Host, HostKind, Index, Ints, Mask, Rows
 
 
 class RangeTree(NamedTuple):
@@ -205,6 +205,11 @@ def clip(ranges: Ranges, begin: int, end: int) -> Ranges:
     low, high = np.maximum(ranges.start, begin), np.minimum(ranges.end, end)
     keep = high > low
     return Ranges(low[keep], high[keep])
+
+
+def of(table: Host | DeviceWork, rows: Rows | Mask) -> Ranges:
+    """The time that these rows of a table cover."""
+    return union(table.start[rows], table.end[rows])
 
 
 def gaps(ranges: Ranges, begin: int, end: int) -> Ranges:

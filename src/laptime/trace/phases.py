@@ -110,9 +110,7 @@ def operators(view: View) -> Mask:
 @once
 def at_work(view: View) -> Mask:
     """Host rows that are operators, runtime or driver calls."""
-    kind = view.trace.host.kind
-    calls: Mask = (kind == HostKind.RUNTIME) | (kind == HostKind.DRIVER)
-    return calls | operators(view)
+    return view.trace.host.is_call | operators(view)
 
 
 def named(view: View, family: Family) -> Mask:
@@ -129,7 +127,7 @@ def cover(view: View, take: Mask, thread: int) -> Ranges:
     if home != thread:
         frames = host.of_thread(home)
         rows = np.append(rows, frames[take[frames] & (host.kind[frames] == HostKind.PYTHON)])
-    return intervals.union(host.start[rows], host.end[rows])
+    return intervals.of(host, rows)
 
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
@@ -164,7 +162,7 @@ def _backward(view: View, thread: int, busy: Ranges) -> Ranges:
     theirs = np.unique(host.thread[engine])
     theirs = theirs[theirs != thread]
     rows = (engine & (host.thread == thread)) | (operators(view) & np.isin(host.thread, theirs))
-    return _without_pauses(intervals.union(host.start[rows], host.end[rows]), busy)
+    return _without_pauses(intervals.of(host, rows), busy)
 
 
 def _forward(view: View, plain: Ranges, backward: Ranges, data: Ranges, busy: Ranges) -> Ranges:

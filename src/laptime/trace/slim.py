@@ -203,7 +203,7 @@ def _utilisation(view: View) -> Iterator[Event]:
     device = view.trace.device
     for gpu in np.unique(device.device).tolist():
         on_device = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
-        busy = intervals.union(device.start[on_device], device.end[on_device])
+        busy = intervals.of(device, on_device)
         if not len(busy.start):
             continue
         first, last = int(busy.start[0]), int(busy.end[-1])

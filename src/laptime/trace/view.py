@@ -58,8 +58,7 @@ def link(trace: Trace) -> Links:
 
 def launches(host: Host, device: DeviceWork) -> Index:
     """Per device row the runtime or driver call with its correlation; runtime first, then the earlier."""
-    is_call = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-    rows = np.flatnonzero(is_call & (host.correlation != NONE))
+    rows = np.flatnonzero(host.is_call & (host.correlation != NONE))
     calls = np.full(len(device), NONE, np.int32)
     if not len(rows) or not len(device):
         return calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from pathlib import Path
@@ -76,13 +77,27 @@ def moved(events: list[Event], us: float) -> list[Event]:
     return [{**each, "ts": each["ts"] + us} if each["cat"] == "kernel" else each for each in events]
 
 
-@pytest.mark.parametrize("apart", [-10_000_000, -3_000, 40_000_000])
+@pytest.mark.parametrize("apart", [-300_000_000, -10_000_000, -3_000, 40_000_000])
 def test_clocks_that_are_apart_are_brought_together_and_said(apart: float) -> None:
     right, found = read(steps()), read(moved(steps(), apart))
     assert "clocks of host and device 0 are" in found.files[0].warnings[0]
     (use,), (true,) = found.overview.devices, right.overview.devices
     assert use.utilization == pytest.approx(true.utilization, abs=0.02)
     assert found.span_ns == pytest.approx(right.span_ns, rel=0.02)
+
+
+def test_clocks_are_apart_although_most_work_waits_in_a_long_queue() -> None:
+    """Half of the work begins before its launch, half after it."""
+    events = steps(took=190)
+    for step in range(6):
+        works = [each for each in events if each["cat"] == "kernel"][step * 10 : step * 10 + 10]
+        for before, each in itertools.pairwise(works):
+            each["ts"] = max(each["ts"], before["ts"] + before["dur"] + 1)
+    found = read(moved(events, -400))
+    assert "clocks of host and device 0 are 391 us apart" in found.files[0].warnings[0]
+    assert found.overview.devices[0].utilization == pytest.approx(
+        read(events).overview.devices[0].utilization, abs=0.02
+    )
 
 
 def test_clocks_that_agree_are_left_alone() -> None:
@@ -107,6 +122,19 @@ def test_work_without_times_is_missing_and_not_nothing(at: Any, took: Any) -> No
     assert "30 events without times" in found.files[0].warnings[0]
     assert _verdict.verdict(found).sentence.endswith("the file has no kernels of 30 of 60 launches")
     assert kinds(found) == ["incomplete"]
+
+
+def test_work_of_no_length_is_missing_where_it_is_no_rounding() -> None:
+    events = steps()
+    for each in [event for event in events if event["cat"] == "kernel"][::2]:
+        each["dur"] = 0
+    found = read(events)
+    assert "30 events without times" in found.files[0].warnings[0]
+    assert kinds(found) == ["incomplete"]
+    events[3]["dur"] = 0
+    few = [{**each, "dur": each["dur"] or 3} for each in events]
+    few[3]["dur"] = 0
+    assert read(few).files[0].warnings == []
 
 
 def test_idle_time_between_steps_that_do_not_touch_is_none_of_theirs() -> None:
@@ -153,9 +181,10 @@ def test_a_first_launch_that_loads_a_module_is_initialisation() -> None:
     assert not any(each.gain for each in rules.diagnose(found))
 
 
-def test_what_the_profiler_does_inside_a_launch_is_not_the_operators() -> None:
+@pytest.mark.parametrize("name", ["Activity Buffer Request", "Buffer Flush"])
+def test_what_the_profiler_does_inside_a_launch_is_not_the_operators(name: str) -> None:
     first = launched(1000, 17, 1, call=1900)
-    request = host("Activity Buffer Request", 1020, 1850, "overhead")
+    request = host(name, 1020, 1850, "overhead")
     found = read(
         [*first, request, *(event for at in range(5) for event in launched(3000 + 50 * at, 17, at + 2))]
     )
@@ -203,6 +232,20 @@ def test_another_tools_trace_is_refused_by_what_it_lacks() -> None:
         reader.parse(json.dumps({"traceEvents": [event]}).encode())
     assert "neither operators nor work of a device" in raised.value.why
     assert "NEGOTIATE_ALLREDUCE" in raised.value.why
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1, "tid": 0},
+        {"ph": "i", "name": "sched_switch", "ts": 1, "pid": 1, "s": "t"},
+    ],
+)
+def test_another_tools_trace_without_a_range_is_refused(event: Event) -> None:
+    with pytest.raises(UsageError, match="not a PyTorch profiler trace") as raised:
+        reader.parse(json.dumps({"traceEvents": [event], "displayTimeUnit": "ms"}).encode())
+    assert "none of its 1 event is a range (ph X)" in raised.value.why
+    assert reader.parse(json.dumps({"schemaVersion": 1, "traceEvents": [event]}).encode())
 
 
 def test_nsights_own_diagnostic_is_the_reason(tmp_path: Path) -> None:

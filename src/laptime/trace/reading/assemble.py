@@ -17,6 +17,7 @@ from laptime.trace.columns import (
     NONE,
     Accelerator,
     Collective,
+    DeviceKind,
     DeviceRanges,
     DeviceWork,
     Flows,
@@ -68,6 +69,7 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         return kind(**columns)
 
     tables = {title: table(title, kind) for title, kind in _TABLES.items()}
+    tables["device"], lengthless = _with_length(tables["device"])
     origin = _from_zero(*tables.values())
     names = {key: text for part in parts for key, text in part.thread_names.items()}
     distributed = metadata.get("distributedInfo")
@@ -95,8 +97,22 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         facts=_facts(metadata),
         events=sum(part.events for part in parts),
         truncated=parts[-1].truncated or bool(broken),
-        warnings=_warnings(parts, broken),
+        warnings=_warnings(parts, broken, lengthless),
     )
+
+
+_MANY = 0.25
+"""Share of kernels from which on a length of 0 is not knowing it: whole microseconds round some to 0."""
+
+
+def _with_length(device: DeviceWork) -> tuple[DeviceWork, int]:
+    """The device's work without kernels of no length, where they are too many; how many were left out."""
+    kernels = device.kind == DeviceKind.KERNEL
+    empty = kernels & (device.start == device.end)
+    if empty.sum() < max(2, _MANY * kernels.sum()):
+        return device, 0
+    columns = {name: column[~empty] for name, column in vars(device).items()}
+    return DeviceWork(**columns), int(empty.sum())
 
 
 def _merged(lists: list[list[Any]]) -> tuple[list[Any], list[Any]]:
@@ -199,7 +215,7 @@ def whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _warnings(parts: list[Part], broken: str) -> list[str]:
+def _warnings(parts: list[Part], broken: str, lengthless: int) -> list[str]:
     warnings = []
     if parts[-1].truncated or broken:
         why = f" ({broken})" if broken else ""
@@ -210,7 +226,7 @@ def _warnings(parts: list[Part], broken: str) -> list[str]:
         )
     if absurd := sum(part.absurd for part in parts):
         warnings.append(f"{count(absurd, 'event')} left out: negative times, or longer than a week")
-    if timeless := sum(part.timeless for part in parts):
+    if timeless := sum(part.timeless for part in parts) + lengthless:
         warnings.append(
             f"{count(timeless, 'event')} without times (begin and length are 0 or missing) left out:"
             " what they did is in no figure"

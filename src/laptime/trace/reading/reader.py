@@ -162,17 +162,28 @@ def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
     """
     if not any(part.events for part in parts) and (lost := sum(part.lost for part in parts)):
         raise no_trace(f"of {count(lost, 'element')} in its list none is an event")
-    trace = assemble.trace(parts, _metadata(parts), name=name, broken=broken)
+    metadata = _metadata(parts)
+    trace = assemble.trace(parts, metadata, name=name, broken=broken)
     host = trace.host
-    known = bool((host.kind != HostKind.OTHER).any()) or len(trace.device) + len(trace.memory)
-    if len(host) and not known:
-        called = ", ".join(trace.texts[name] for name in dict.fromkeys(host.name[:50].tolist()))
-        raise no_trace(
-            f"none of its {count(len(host), 'range')} is of a category that torch.profiler writes (cpu_op,"
-            f" user_annotation, cuda_runtime, kernel ...): there are neither operators nor work of a device."
-            f" They are called {called[:80]}{'...' if len(called) > 80 else ''}"
-        )
-    return trace
+    if (host.kind != HostKind.OTHER).any() or len(trace.device) + len(trace.memory):
+        return trace
+    names = dict.fromkeys(host.name[:50].tolist())
+    called = ", ".join(trace.texts[name] for name in names)
+    if len(host):
+        called = f". They are called {called[:80]}{'...' if len(called) > 80 else ''}"
+        lacks = f"none of its {count(len(host), 'range')} is of a category that torch.profiler writes"
+    elif trace.events and metadata.keys() <= _ANYBODYS and not (trace.warnings or trace.truncated):
+        lacks = f"none of its {count(trace.events, 'event')} is a range (ph X) as torch.profiler writes it"
+    else:
+        return trace
+    raise no_trace(
+        f"{lacks} (cpu_op, user_annotation, cuda_runtime, kernel ...): there are neither operators nor work"
+        f" of a device{called}"
+    )
+
+
+_ANYBODYS = {"traceEvents", "displayTimeUnit", "otherData", "metadata"}
+"""Keys of Chrome traces of any tool: PyTorch's have others, too, also without any work in them."""
 
 
 def _unpacked(path: Path, opener: stream.Opener, *, exact: bool) -> tuple[list[Part], str]:

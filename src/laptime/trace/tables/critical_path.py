@@ -31,7 +31,7 @@ import numpy as np
 
 from laptime.records.tables import CriticalPath, Link, PathRow
 from laptime.trace import host_time, intervals, names, phases, stacks
-from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints
+from laptime.trace.columns import NONE, DeviceKind, Index, Ints
 from laptime.trace.intervals import Ranges
 from laptime.trace.tables.timeline import typical
 from laptime.trace.view import View
@@ -118,13 +118,12 @@ _HOST: tuple[Link, ...] = ("python", "operator", "launch", "synchronisation", "c
 
 def _kinds(view: View) -> Index:
     """Per host row what it does, an index into _HOST; what lies in a wait or a collective is part of it."""
-    kind = view.trace.host.kind
-    told = np.full(len(kind), NONE, np.int32)
+    told = np.full(len(view.trace.host), NONE, np.int32)
     told[host_time.waiting(view)] = _HOST.index("synchronisation")
     told[phases.named(view, names.is_host_collective)] = _HOST.index("communication")
     around = intervals.inherit(view.links.calls, told)
     own = np.where(phases.operators(view), 1, 0)
-    own[(kind == HostKind.RUNTIME) | (kind == HostKind.DRIVER)] = _HOST.index("launch")
+    own[view.trace.host.is_call] = _HOST.index("launch")
     return np.where(around >= 0, around, own).astype(np.int32)
 
 
@@ -174,7 +173,7 @@ def walk(view: View, begin: int, end: int) -> list[Part]:
     """The path through [begin, end), in time order; its parts touch each other and cover all of it."""
     device, host = _Device(view, begin, end), _Host(view, begin, end)
     parts: list[Part] = []
-    at, row, thread = end, device.ending_at(end), phases.loop_thread(view)
+    at, row, thread = end, device.last_in(end - 1, end), phases.loop_thread(view)
 
     def add(start: int, kind: str) -> None:
         nonlocal at
@@ -220,10 +219,6 @@ class _Device:
             )
             for number, stream in np.unique(streams, axis=1).T.tolist()
         }
-
-    def ending_at(self, end: int) -> int:
-        """Work that ends at this instant; NONE without."""
-        return self.last_in(end - 1, end)
 
     def last_in(self, after: int, until: int) -> int:
         """The work that ends last in (after, until]; NONE without."""
@@ -277,7 +272,7 @@ class _Host:
         waiting = host_time.waiting(view)
         waiting = waiting[(host.end[waiting] > begin) & (host.start[waiting] < end)]
         self._waits = {
-            thread: _Stretches.of(intervals.union(host.start[rows], host.end[rows]))
+            thread: _Stretches.of(intervals.of(host, rows))
             for thread in intervals.distinct(host.thread[waiting]).tolist()
             if len(rows := waiting[host.thread[waiting] == thread])
         }

@@ -83,14 +83,9 @@ def _cover(view: View, take: Mask) -> Ranges:
     return intervals.join(EMPTY, *(phases.cover(view, take, thread) for thread in _threads(view)))
 
 
-def _calls(view: View) -> Mask:
-    kind = view.trace.host.kind
-    return np.asarray((kind == HostKind.RUNTIME) | (kind == HostKind.DRIVER), bool)
-
-
 def _named_calls(view: View, family: names.Family) -> Index:
     host = view.trace.host
-    column = np.where(_calls(view), host.name, np.int32(NONE))
+    column = np.where(view.trace.host.is_call, host.name, np.int32(NONE))
     return np.flatnonzero(names.rows(view.trace.texts, column, family)).astype(np.int32)
 
 
@@ -103,9 +98,7 @@ def _capture(view: View) -> Ranges:
     at = np.searchsorted(np.sort(host.end[ends]), start)
     closed = at < len(ends)
     captured = Ranges(start[closed], np.sort(host.end[ends])[at[closed]])
-    return intervals.join(
-        intervals.union(captured.start, captured.end), intervals.union(host.start[made], host.end[made])
-    )
+    return intervals.join(intervals.union(captured.start, captured.end), intervals.of(host, made))
 
 
 def _initialisation(view: View) -> Ranges:
@@ -126,24 +119,24 @@ def _initialisation(view: View) -> Ranges:
     often = max(ONCE if len(view.steps.number) == 1 else len(view.steps.number) - 1, 1)
     number = np.bincount(host.name[rows], minlength=1)
     rows = rows[number[host.name[rows]] <= often] if len(rows) else rows
-    return intervals.union(host.start[rows], host.end[rows])
+    return intervals.of(host, rows)
 
 
 def _autotuning(view: View) -> Ranges:
     """Ranges that try kernels, and convolutions that waited for the device inside."""
-    host, tries = view.trace.host, phases.named(view, names.is_autotuning) & ~_calls(view)
+    host, tries = view.trace.host, phases.named(view, names.is_autotuning) & ~view.trace.host.is_call
     waiting = np.intersect1d(host_time.waiting(view), _named_calls(view, _synchronises))
     around = view.links.operator_of[waiting]
     tried = names.rows(view.trace.texts, of_host(host.name, around), _is_convolution)
     trying = intervals.distinct(around[tried])
-    return intervals.join(_cover(view, tries), intervals.union(host.start[trying], host.end[trying]))
+    return intervals.join(_cover(view, tries), intervals.of(host, trying))
 
 
 def _ranges_of(family: names.Family) -> Callable[[View], Ranges]:
     """Ranges of this family on the threads that matter, without waiting for a DataLoader."""
 
     def find(view: View) -> Ranges:
-        ranges = _cover(view, phases.named(view, family) & ~_calls(view))
+        ranges = _cover(view, phases.named(view, family) & ~view.trace.host.is_call)
         return intervals.subtract(ranges, _cover(view, phases.loading(view))) if len(ranges.start) else EMPTY
 
     return find
@@ -161,7 +154,7 @@ def _stretches(view: View) -> Ranges:
     begin, stop = np.append(low, end), np.append(start, high)
     usual = int(np.median(stop - begin)) if len(launched) > MANY else 0
     far = stop - begin >= max(FAR, MANY * usual if usual < FAR else 0)
-    other = phases.loading(view) | phases.named(view, names.is_host_collective) | _calls(view)
+    other = phases.loading(view) | phases.named(view, names.is_host_collective) | view.trace.host.is_call
     other |= phases.operators(view)
     other[_long_leaves(view)] = False
     shown = intervals.subtract(Ranges(begin[far], stop[far]), host_time.unexplained(view))
@@ -259,7 +252,7 @@ def _candidates(view: View, kind: HostWorkKind) -> Index:
     homes = [int(stacks.frames_of(view).home[thread]) for thread in threads]
     long = host.end - host.start >= COVERS * LONG
     keep = long & np.isin(host.thread, [*threads, *homes]) & ~phases.named(view, names.is_step)
-    keep &= _calls(view) if kind in ("initialisation", "capture") else ~_calls(view)
+    keep &= view.trace.host.is_call if kind in ("initialisation", "capture") else ~view.trace.host.is_call
     if kind in _FAMILIES:
         keep &= phases.named(view, _FAMILIES[kind])
     return np.flatnonzero(keep).astype(np.int32)

@@ -72,7 +72,7 @@ def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
     ledger, host = _Ledger(view, [] if parts is None else parts), _Host(view)
     for device_id in used_devices:
         rows = np.flatnonzero(device.device == device_id).astype(np.int32)
-        busy = intervals.union(device.start[rows], device.end[rows])
+        busy = intervals.of(device, rows)
         gaps = _gaps(view, rows, busy)
         ledger.open(gaps, device_id)
         _after_launch(ledger, gaps)

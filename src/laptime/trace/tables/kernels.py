@@ -59,7 +59,9 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
     of_kind = kinds(view)[rows]
     kind = np.argmax([groups.sums(duration * (of_kind == at)) for at in range(len(KINDS))], axis=0)
     matrix = names.uses_tensor_cores([texts[name] for name in groups.codes[0]])
-    eligible = groups.sums(_eligible(view)[rows]) > 0
+    by_operator = calls_of(view)
+    could = np.append(by_operator.could, False)[of_host(by_operator.own, view.links.operator)]
+    eligible = groups.sums(could[rows]) > 0
     per_sm = _means(groups, device.blocks_per_sm[rows], duration)
     occupancy = _means(groups, device.occupancy[rows], duration)
 
@@ -85,12 +87,6 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
 
     order = np.lexsort((*reversed(groups.codes), -total))
     return [row(at) for at in order.tolist()]
-
-
-def _eligible(view: View) -> Mask:
-    """Per device row: its operator could use tensor cores."""
-    calls = calls_of(view)
-    return np.append(calls.could, False)[of_host(calls.own, view.links.operator)]
 
 
 def _means(groups: Groups, values: Floats, duration: Rows) -> Floats:
@@ -147,7 +143,7 @@ def _of_optimizer(view: View, rows: Ints) -> Mask:
     """Which of these device rows an optimizer launched: compiling the model leaves it as it is."""
     host, launch = view.trace.host, view.links.launch[rows]
     marked = phases.named(view, names.is_optimizer)
-    ranges = intervals.union(host.start[marked], host.end[marked])
+    ranges = intervals.of(host, marked)
     at = np.where(launch >= 0, host.start[launch] if len(host) else 0, -1)
     inside: Mask = (launch >= 0) & (intervals.within(ranges, at, at + 1) > 0)
     return inside

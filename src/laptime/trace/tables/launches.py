@@ -21,7 +21,7 @@ from msgspec import structs
 
 from laptime.records.tables import CopyRow, Launches, LaunchRow
 from laptime.trace import host_time, intervals, names, stacks
-from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Ints, Mask
 from laptime.trace.host_time import Words
 from laptime.trace.tables.overview import BUCKETS
 from laptime.trace.view import View, of_host
@@ -73,8 +73,7 @@ def launches(view: View) -> Launches | None:
 def _lost(view: View) -> int:
     """Calls in the window that launched a kernel or a graph of which the file has nothing."""
     host, (begin, end) = view.trace.host, view.window
-    called = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-    called &= (host.start >= begin) & (host.end <= end) & (host.correlation >= 0)
+    called = host.is_call & (host.start >= begin) & (host.end <= end) & (host.correlation >= 0)
     called &= names.rows(view.trace.texts, host.name, names.is_launch)
     # One launch may be seen twice, as a runtime call and as the driver call inside it.
     launched = intervals.distinct(view.trace.device.correlation)
@@ -138,7 +137,7 @@ def _elapsed(instants: Ints, at: Ints) -> Ints:
 def _by_name(view: View) -> list[tuple[str, int, int]]:
     """Runtime and driver calls: name, number, ns; longest first."""
     host = view.trace.host
-    rows = np.flatnonzero((host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER))
+    rows = np.flatnonzero(host.is_call)
     number = np.bincount(host.name[rows])
     total = np.bincount(host.name[rows], (host.end - host.start)[rows]).astype(np.int64)
     names_used = np.flatnonzero(number)
@@ -273,7 +272,7 @@ def _exposed(view: View, rows: Index) -> Ints:
     exposed = device.end[rows] - device.start[rows]
     for gpu in intervals.distinct(device.device[rows]):
         kernels = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
-        busy = intervals.union(device.start[kernels], device.end[kernels])
+        busy = intervals.of(device, kernels)
         mine = device.device[rows] == gpu
         exposed[mine] -= intervals.within(busy, device.start[rows[mine]], device.end[rows[mine]])
     return exposed

@@ -28,7 +28,8 @@ def overview(view: View, rows: list[Step] | None = None, gaps: list[idle.Part] |
     """The overview of all steps; `rows` are those of `step_rows`, computed here unless given; `gaps` gets the
     parts of all gaps."""
     threads, busy = phases.threads(view)
-    silent = host_time.in_steps(view)
+    on_host = intervals.union(view.steps.host_start, view.steps.host_end)
+    silent = intervals.intersect(host_time.unexplained(view), on_host)
     average = mean([row.breakdown for row in rows] if rows else breakdown(view))
     return Overview(
         steps=len(view.steps.number),
@@ -53,7 +54,7 @@ def step_rows(view: View) -> list[Step]:
     host, device, steps = view.trace.host, view.trace.device, view.steps
     loads = phases.loading(view)
     busy = covered_by(intervals.union(device.start, device.end), steps).tolist()
-    waits = covered_by(intervals.union(host.start[loads], host.end[loads]), steps).tolist()
+    waits = covered_by(intervals.of(host, loads), steps).tolist()
     columns = (column.tolist() for column in steps)
     return [
         Step(
@@ -108,7 +109,7 @@ def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKi
     runs = works & ~names.rows(trace.texts, host.name, names.is_step)
     runs &= ~names.rows(trace.texts, host.name, names.is_input_stage)  # ahead of the loop, beside it
     on_device = [
-        intervals.union(device.start[take], device.end[take])
+        intervals.of(device, take)
         for take in (
             kernel & ~talks,
             device.kind == DeviceKind.MEMCPY,
@@ -116,9 +117,7 @@ def by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKi
             kernel & talks,
         )
     ]
-    on_host = [
-        intervals.union(host.start[take], host.end[take]) for take in (works & talking, calls, loads, runs)
-    ]
+    on_host = [intervals.of(host, take) for take in (works & talking, calls, loads, runs)]
     classes = [*on_device[:3], intervals.join(on_device[3], on_host[0]), *on_host[1:]]
     covered = [covered_by(ranges, steps) for ranges in accumulate(classes, intervals.join)]
     length = steps.end - steps.start
@@ -173,7 +172,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
     talks = kernel & names.rows(view.trace.texts, device.name, names.is_communication)
 
     def union(take: Mask) -> Ranges:
-        return intervals.intersect(inside, _union(device, take))
+        return intervals.intersect(inside, intervals.of(device, take))
 
     def time(take: Mask) -> int:
         return int(length[take].sum())
@@ -279,10 +278,10 @@ def totals(trace: Trace) -> Totals:
     device = trace.device
     kernel = device.kind == DeviceKind.KERNEL
     talks = kernel & names.rows(trace.texts, device.name, names.is_nccl)
-    compute, communication = _union(device, kernel & ~talks), _union(device, talks)
+    compute, communication = intervals.of(device, kernel & ~talks), intervals.of(device, talks)
     memcpy, memset = (
-        _union(device, device.kind == DeviceKind.MEMCPY),
-        _union(device, device.kind == DeviceKind.MEMSET),
+        intervals.of(device, device.kind == DeviceKind.MEMCPY),
+        intervals.of(device, device.kind == DeviceKind.MEMSET),
     )
     kernels, copies = intervals.join(compute, communication), intervals.join(memcpy, memset)
     busy = intervals.join(kernels, copies)
@@ -306,8 +305,3 @@ def totals(trace: Trace) -> Totals:
         device_busy_ns=busy.total,
         device_idle_ns=span - busy.total,
     )
-
-
-def _union(device: DeviceWork, take: Mask) -> Ranges:
-    """The time that the device rows in `take` cover."""
-    return intervals.union(device.start[take], device.end[take])

@@ -108,8 +108,8 @@ def device_type(trace: Trace) -> str:
         return trace.api
     if len(kinds) == 1 and int(kinds[0]) in DEVICES:
         return DEVICES[int(kinds[0])]
-    calling = np.isin(trace.host.kind, (HostKind.RUNTIME, HostKind.DRIVER))
-    calls = [trace.texts[name] for name in intervals.distinct(trace.host.name[calling]) if name >= 0]
+    called = intervals.distinct(trace.host.name[trace.host.is_call])
+    calls = [trace.texts[name] for name in called if name >= 0]
     for prefix, kind in (("hip", "hip"), ("cu", "cuda"), ("mtia", "mtia"), ("ze", "xpu"), ("ur", "xpu")):
         if any(call.startswith(prefix) for call in calls):
             return kind

@@ -55,7 +55,7 @@ class _Spent(NamedTuple):
 def roofline(view: View) -> Roofline | None:
     """By class and operator; None for a file that has no operators of PyTorch."""
     trace = view.trace
-    if trace.format not in JSON_FORMATS or not names.rows(trace.texts, trace.host.name, _has_class).any():
+    if trace.format not in JSON_FORMATS or not names.codes(trace.texts, trace.host.name, _codes).any():
         return None
     if not len(trace.device) and names.rows(trace.texts, trace.host.name, names.is_launch).any():
         return Roofline(missing="Work was launched that the file does not have: its times are not known.")
@@ -135,10 +135,6 @@ def _kinds(view: View, calls: Calls) -> Index:
     """Per host row the class of an operator, an index into KINDS; NONE for those that no class names."""
     kind_of = names.codes(view.trace.texts, view.trace.host.name, _codes) - 1
     return np.where(calls.own == np.arange(len(calls.own)), kind_of, NONE).astype(np.int32)
-
-
-def _has_class(texts: Sequence[str]) -> Mask:
-    return _codes(texts) > 0
 
 
 def _codes(texts: Sequence[str]) -> Index:

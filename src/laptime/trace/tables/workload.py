@@ -54,7 +54,7 @@ def workload(view: View) -> Workload:
         kind="training" if training else "inference" if works else "unknown",
         server="" if training else _server(view),
         stage=stage,
-        compiled=_compiled(view),
+        compiled=bool(_is_compiled(_used(view)).any()),
         graph_share=float(replayed.mean()) if len(device) else 0.0,
         graph_launches=len(graph),
         launch_calls=len(called),
@@ -84,8 +84,7 @@ def _server(view: View) -> str:
 def _stage(view: View) -> str:
     """What the server did: by its own ranges; "" where they do not tell."""
     host, texts = view.trace.host, view.trace.texts
-    calls = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-    used = [texts[row] for row in intervals.distinct(host.name[calls]).tolist()]
+    used = [texts[row] for row in intervals.distinct(host.name[host.is_call]).tolist()]
     if bool(_is_capture(used).any()):
         return "capture"
     ranges = [texts[row] for row in intervals.distinct(host.name[host.kind == HostKind.ANNOTATION]).tolist()]
@@ -104,10 +103,6 @@ def _kind_of_step(text: str) -> str:
 def _only(stages: Iterable[str]) -> str:
     kinds = set(stages)
     return "" if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
-
-
-def _compiled(view: View) -> bool:
-    return bool(_is_compiled(_used(view)).any())
 
 
 def _optimizer(view: View) -> str:

@@ -58,18 +58,15 @@ def use(values: Sequence[float], steps: Sequence[Step], *, label: str, top: floa
     edges = [seconds * at / max(1, len(values)) for at in range(len(values) + 1)]
     # The height of a bucket begins at its left edge: the curve comes up from zero, and goes down to it.
     curve = Line([(0.0, 0.0), *zip(edges, [*values, 0.0], strict=True)], "area", steps=True, area=True)
+    percents = lambda y, about: [(at, f"{100 * at:.0f} %") for at in y.ticks(about)]  # noqa: E731
     return Plot(
         label=label,
         x=_over_time(0.0, seconds),
-        y=Axis(0.0, top or 1.0, about=3, write=_percents if top == 1.0 else None),
+        y=Axis(0.0, top or 1.0, about=3, write=percents if top == 1.0 else None),
         marks=[curve, *borders([(step.start_ns - start) / 1e9 for step in steps[1:]])],
         height=150,
         margins={"left": 48, "right": 10, "top": 12, "bottom": 28},
     )
-
-
-def _percents(y: Scale, about: int) -> Labels:
-    return [(at, f"{100 * at:.0f} %") for at in y.ticks(about)]
 
 
 def _over_time(low: float, high: float) -> Axis:
@@ -90,6 +87,7 @@ def memory(memory: Memory) -> Plot:
     capacity = memory.capacity if memory.capacity is not None and memory.capacity < 2 * top else 0
     limit = float(max(top, capacity))
     factor, unit = scale(limit, "B")
+    sizes = lambda y, about: [(at, f"{text} {unit}") for at, text in y.labels(about, factor)]  # noqa: E731
     x = _over_time(points[0].at_ns / 1e9, max(points[-1].at_ns, points[0].at_ns + 1) / 1e9)
     allocated = [(point.at_ns / 1e9, point.allocated) for point in points]
     reserved = [(point.at_ns / 1e9, point.reserved) for point in points if point.reserved >= 0]
@@ -105,7 +103,7 @@ def memory(memory: Memory) -> Plot:
     return Plot(
         label=f"memory of {memory.device} over time",
         x=x,
-        y=Axis(0.0, limit * 1.06, about=4, write=lambda y, about: _sizes(y.labels(about, factor), unit)),
+        y=Axis(0.0, limit * 1.06, about=4, write=sizes),
         marks=marks,
         height=220,
         margins={"left": 66, "right": 10, "top": 14, "bottom": 28},
@@ -121,10 +119,6 @@ def _bands(memory: Memory) -> list[Line]:
         points = [(point.at_ns / 1e9, size) for point, size in zip(memory.curve, below, strict=False)]
         bands.append(Line(points, f"band c{number % 6}", name, steps=True, area=True))
     return bands[::-1]
-
-
-def _sizes(labels: Labels, unit: str) -> Labels:
-    return [(at, f"{text} {unit}") for at, text in labels]
 
 
 def breakdown(profile: Profile) -> Bars:

@@ -253,11 +253,6 @@ def _threads(profile: Profile) -> Iterator[str]:
         yield ", ".join(filter(None, parts))
 
 
-def _primitives(profile: Profile) -> Iterator[str]:
-    for row in profile.primitives[:3]:
-        yield f"{row.kind} {row.implementation}: {row.calls:,} x, {words.time(row.total_ns)}"
-
-
 def _per_step(ns: float, profile: Profile) -> str:
     return words.time(ns / max(profile.overview.steps, 1))
 
@@ -273,7 +268,10 @@ _TOPICS: dict[str, Callable[[Profile], Iterator[str]]] = {
     "launches": launches,
     "memory": _memory,
     "threads": _threads,
-    "oneDNN": _primitives,
+    "oneDNN": lambda profile: (
+        f"{row.kind} {row.implementation}: {row.calls:,} x, {words.time(row.total_ns)}"
+        for row in profile.primitives[:3]
+    ),
 }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from operator import attrgetter, itemgetter
 
-from laptime.records.comparison import ChangedRow
 from laptime.records.overview import RankRow
 from laptime.records.profile import Profile
 from laptime.reports.document import Table
@@ -75,7 +74,11 @@ def differences(profile: Profile) -> list[Table]:
     causes = [(words.CAUSES.get(row.name, row.name), "", row) for row in against.idle]
     operators = [(words.operator(row.name), row.name, row) for row in against.operators]
     kernels = [(words.kernel(row.name), row.name, row) for row in against.kernels]
-    main = [change for change in [*parts, *operators] if _explains(change[2])]
+    main = [
+        change
+        for change in [*parts, *operators]
+        if change[2].change != "same" and (change[2].explains is None or abs(change[2].explains) >= _LITTLE)
+    ]
     main.sort(key=lambda change: -abs(change[2].delta_ns))
     views = {
         "changes": ("what explains most", main),
@@ -89,10 +92,6 @@ def differences(profile: Profile) -> list[Table]:
         make(id, rows=rows, title=title, brief=8 if id == "changes" else 0)
         for id, (title, rows) in views.items()
     ]
-
-
-def _explains(row: ChangedRow) -> bool:
-    return row.change != "same" and (row.explains is None or abs(row.explains) >= _LITTLE)
 
 
 # Rows are (name, whole name, change).

@@ -81,15 +81,12 @@ def operators(profile: Profile) -> list[Table]:
     timed = sum(getattr(row, self_ns) > 0 for row in profile.operators)
     brief, folded = min(timed, 5 if profile.ranks else 8), min(timed, 8)
     rows = profile.operators_by_shape if any(row.shapes for row in profile.operators_by_shape) else []
-    make = partial(table, fields=fields, full=_operator, extras=_stacks)
+    full = lambda row: f"{row.name} {row.shapes}".strip() if len(row.shapes) > 48 else row.name  # noqa: E731
+    make = partial(table, fields=fields, full=full, extras=_stacks)
     return [
         make("operators", rows=profile.operators, title="by name", brief=brief, folded=folded),
         make("operators_by_shape", rows=rows, title="by name and shape", most=150),
     ]
-
-
-def _operator(row: OperatorRow) -> str:
-    return f"{row.name} {row.shapes}".strip() if len(row.shapes) > 48 else row.name
 
 
 def _types(texts: Sequence[str]) -> str:
@@ -332,14 +329,11 @@ def _path(path: CriticalPath) -> doc.Table:
         Field("longest", "longest_ns", "short"),
         Field("where", lambda row: words.place(row.stack), "code", "of the longest", brief=True),
     ]
+    full = lambda row: words.shortened(row.name, 300)  # noqa: E731
     extras = lambda row, index: frames(row.stack)  # noqa: E731
-    return table("path", fields, path.rows, full=_path_name, extras=extras, folded=_FOLDED)
+    return table("path", fields, path.rows, full=full, extras=extras, folded=_FOLDED)
 
 
 def _name(row: PathRow, width: int = 48) -> str:
     on_device = row.kind in ("kernel", "communication", "copy")
     return (words.kernel if on_device else words.operator)(row.name, width) if row.name else "others"
-
-
-def _path_name(row: PathRow) -> str:
-    return words.shortened(row.name, 300)
