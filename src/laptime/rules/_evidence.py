@@ -200,8 +200,7 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
 def bound(profile: Profile, finding: Finding) -> Bound | None:
     """What its change would relieve: the pool that it reaches most of; None where it does not say."""
     reaches = finding.evidence.get("reaches", {})
-    most = max(reaches, key=lambda pool: reaches[pool], default="")
-    relieved = BOUNDS.get(most)
+    relieved = BOUNDS.get(max(reaches, key=lambda pool: reaches[pool], default=""))
     return "cpu" if relieved == "device" and not profile.overview.devices else relieved
 
 
