@@ -95,12 +95,11 @@ def _events(view: View) -> Iterator[Event]:
 
 def _ids(index: int, thread: Thread) -> tuple[int, int]:
     """Process and thread as numbers, which is what Perfetto wants."""
-    pid, tid = (int(text) if _is_number(text) else None for text in (thread.pid, thread.tid))
+    pid, tid = (
+        int(text) if text.removeprefix("-").isdecimal() and text.isascii() else None
+        for text in (thread.pid, thread.tid)
+    )
     return _FIRST_ID if pid is None else pid, _FIRST_ID + index if tid is None else tid
-
-
-def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and text.isascii()
 
 
 def _titles(view: View, threads: Ids) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from laptime.kit.registry import load, names
 from laptime.records.check import Finding
 from laptime.records.overview import Phase, Synchronisation
 from laptime.records.profile import Primitive, Profile
-from laptime.records.tables import Launches
+from laptime.records.tables import Launches, StackRow
 from laptime.rules import _evidence, _reading
 from laptime.trace import profile as trace_profile
 from laptime.trace.reading import reader
@@ -42,6 +42,19 @@ def reconciled(profile: Profile, **changes: Any) -> Profile:
 
 
 FIRING = made.firing()
+
+
+def test_a_slow_convolution_on_a_mac_asks_for_mps_and_not_for_onednn() -> None:
+    slow = with_(cpu(), operators=[operator("aten::_slow_conv2d_forward", host=40)])
+    place = StackRow(frames=["/Users/ada/train.py(3): step"], calls=1, host_self_ns=1, device_self_ns=0)
+    by_path = [structs.replace(row, stacks=[place]) for row in slow.operators]
+    for profile in (with_(slow, facts={**slow.facts, "os": "Darwin"}), with_(slow, operators=by_path)):
+        on_mac = told("slow_convolution", profile)
+        assert on_mac is not None
+        assert 'to("mps")' in on_mac.change
+    found = told("slow_convolution", slow)
+    assert found is not None
+    assert "mps" not in found.change
 
 
 def test_uneven_traced_steps_are_no_advice_where_untraced_ones_were_timed() -> None:

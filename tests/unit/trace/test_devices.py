@@ -129,6 +129,12 @@ def test_occupancy_is_weighted_by_time() -> None:
     assert found.occupancy == pytest.approx(0.4)
 
 
+def test_an_occupancy_of_0_is_no_estimate() -> None:
+    (found,) = use(STEP, device("a", 0, 300, **{"est. achieved occupancy %": 0, "blocks per SM": 0}))
+    assert found.occupancy is None
+    assert found.sm_efficiency is None
+
+
 def test_what_kernels_do_not_say_is_unknown_and_not_zero() -> None:
     (found,) = use(STEP, device("Memcpy HtoD", 0, 100, "gpu_memcpy"))
     assert found.sm_efficiency is None

@@ -68,6 +68,25 @@ def test_a_folder_is_one_job_with_its_straggler(
     assert [file.name for file in found.files] == ["rank-0.json", "rank-1.json"]
 
 
+def test_a_process_reads_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One a CPU, not one a file: starting an interpreter takes longer than reading a megabyte."""
+    started = list[list[str]]()
+    start = ranks.Peer.start
+
+    def counted(command: list[str]) -> Any:
+        started.append(command)
+        return start(command)
+
+    monkeypatch.setattr(ranks, "SMALL", 0)
+    monkeypatch.setattr(ranks.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(ranks.Peer, "start", counted)
+    for number in range(7):
+        (tmp_path / f"rank-{number}.json").write_bytes(rank(100 * number, number=number))
+    found = verb.analyse([tmp_path])
+    assert [row.rank for row in found.ranks] == list(range(7))
+    assert len(started) == 2
+
+
 def test_ranks_that_files_do_not_tell_come_from_their_names_and_their_order(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("worker3.json", "other.json", "rank1.json")]
     for path in files:

@@ -48,19 +48,15 @@ def read(tables: Tables) -> tuple[Rows, dict[str, Any]]:
     """Rows of all tables, and what the file says of the devices."""
     rows = Rows()
     texts = {number: text for number, text in tables.rows("StringIds", ("id", "value")) if text}
-    _name_threads(tables, rows, texts)
+    for thread, name in tables.rows("ThreadNames", ("globalTid", "nameId")):
+        if isinstance(thread, int):
+            rows.thread(*_split(thread), texts.get(name, ""))
     _calls(tables, rows, texts, shared="globalPid" in tables.columns(KERNELS))
     _nvtx(tables, rows, texts)
     devices = _devices(tables)
     _kernels(tables, rows, texts, {each["id"]: each["numSms"] or 0 for each in devices})
     _copies(tables, rows)
     return rows, {"deviceProperties": devices}
-
-
-def _name_threads(tables: Tables, rows: Rows, texts: dict[int, str]) -> None:
-    for thread, name in tables.rows("ThreadNames", ("globalTid", "nameId")):
-        if isinstance(thread, int):
-            rows.thread(*_split(thread), texts.get(name, ""))
 
 
 def _calls(tables: Tables, rows: Rows, texts: dict[int, str], *, shared: bool) -> None:

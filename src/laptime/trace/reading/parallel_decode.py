@@ -47,15 +47,22 @@ def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | 
             workers.append(worker)
         parts = [stretch(path, 0, cuts[1], exact=exact)]
         try:
-            answers = [worker.receive(LONGEST) for worker in workers]
+            parts += [_received(worker) for worker in workers]
         except (Gone, Silent):
             return None
-        if _IMPRECISE in answers:
-            raise Imprecise
-        parts += [msgspec.msgpack.decode(answer, type=Part) for answer in answers]
     # A cut inside the text of an event leaves two halves that no way can read: read it again in one go.
     clean = all(part.lost == 0 for part in parts) and not any(part.tail for part in parts[:-1])
     return parts if clean else None
+
+
+def _received(worker: Peer) -> Part:
+    """A part, its columns one by one: neither process holds them twice."""
+    if (answer := worker.receive(LONGEST)) == _IMPRECISE:
+        raise Imprecise
+    part = msgspec.msgpack.decode(answer, type=Part)
+    for name, (dtype, _) in part.columns.items():
+        part.columns[name] = dtype, worker.receive(LONGEST)
+    return part
 
 
 def stretch(path: Path, begin: int, end: int, *, exact: bool) -> Part:
@@ -114,7 +121,11 @@ def _main() -> None:
     except Imprecise:
         channel.send(_IMPRECISE)
     else:  # whatever else it is, the file is read again in one go, and says there what is wrong
+        columns = part.columns
+        part.columns = {name: (dtype, b"") for name, (dtype, _) in columns.items()}
         channel.send(msgspec.msgpack.encode(part))
+        for name in part.columns:
+            channel.send(columns.pop(name)[1])
 
 
 if __name__ == "__main__":

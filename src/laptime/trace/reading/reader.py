@@ -75,11 +75,7 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
         if opener is None and rocprof_json.is_own(path):
             return rocprof_json.read(path)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read",
-            why=error.strerror or str(error),
-            next="name a .json or .json.gz file, or a folder of them",
-        ) from error
+        raise stream.unreadable(path, error, "name a .json or .json.gz file, or a folder of them") from error
     with _named(path), _no_collection():
         if opener:
             parts, broken = _exactly(lambda exact: _unpacked(path, opener, exact=exact))
@@ -128,7 +124,7 @@ def head(path: Path) -> dict[str, Any]:
             with path.open("rb") as file:
                 return _head(file.read)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next="") from error
+        raise stream.unreadable(path, error) from error
     ahead = stream.Ahead(path, opener)
     try:
         return _head(ahead.read)

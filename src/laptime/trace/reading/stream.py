@@ -213,6 +213,11 @@ def no_trace(
     return UsageError("this is not a PyTorch profiler trace", why=why, next=next)
 
 
+def unreadable(path: Path, error: OSError, next: str = "") -> UsageError:
+    """The error of a file that cannot be opened."""
+    return UsageError(f"{path} cannot be read", why=error.strerror or str(error), next=next)
+
+
 def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
     """The last corner that begins before `stop`: end of the event before it, start of the one after."""
     window = 1 << 14

@@ -329,7 +329,8 @@ class _Nodes:
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
         self._nodes, self._number = list[tuple[Ints, ...]](), 0
-        self._counted = list[list[Ints]]()
+        self._begun, self._kind = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._own = np.empty((3, 0))
 
     def add(self, parent: Index | int, label: Index | int) -> Index:
         """Per row a new node, the same for equal parents and labels; all texts from one on are roots."""
@@ -343,18 +344,20 @@ class _Nodes:
     def count(
         self, node: Index, category: Index, start: Ints, host_ns: Ints | int, device_ns: Ints | int
     ) -> None:
-        """Calls, with what they are, when they began, and their own times."""
-        self._counted.append([*np.broadcast_arrays(node, category, start, host_ns, device_ns)])
+        """Calls, with what they are, when they began, and their own times; summed here, they are many."""
+        new = self._number - len(self._begun)
+        self._begun = np.append(self._begun, np.full(new, np.iinfo(np.int64).max))
+        self._kind = np.append(self._kind, np.full(new, CATEGORIES.index("thread")))
+        np.minimum.at(self._begun, node, start)
+        self._kind[node] = category
+        sums = [np.bincount(node, np.broadcast_to(ns, node.shape)) for ns in (1, host_ns, device_ns)]
+        self._own = np.pad(self._own, ((0, 0), (0, new)))
+        self._own[:, : len(sums[0])] += sums
 
     def tree(self, first: int, most: int) -> CallTree:
         """Depth first, callees by their first call; what is too little to be kept counts for its caller."""
         parent, label = (np.concatenate(side) for side in zip(*self._nodes, strict=True))
-        node, kind, start, *spent = (np.concatenate(side) for side in zip(*self._counted, strict=True))
-        number, above = self._number, parent.tolist()
-        category, begun = np.full(number, CATEGORIES.index("thread")), np.full(number, np.iinfo(np.int64).max)
-        category[node] = kind
-        np.minimum.at(begun, node, start)
-        own = [np.bincount(node, ns, number) for ns in (np.ones(len(node)), *spent)]
+        number, above, own = self._number, parent.tolist(), [*self._own]
         both = [ns.tolist() for ns in own[1:]]
         for total, at in itertools.product(both, range(number - 1, -1, -1)):
             if above[at] >= 0:
@@ -370,7 +373,7 @@ class _Nodes:
             into[at] = into[parent[at]] if parent[at] >= 0 else first
         key = np.where(parent < 0, -share - 2 * (np.arange(number) == first), 0.0)
         below: dict[int, list[int]] = {}
-        for at in np.lexsort((begun, key)).tolist()[::-1]:
+        for at in np.lexsort((self._begun, key)).tolist()[::-1]:
             if kept[at]:
                 below.setdefault(above[at], []).append(at)
         order, todo = list[int](), below.get(NONE, [])
@@ -386,7 +389,7 @@ class _Nodes:
             categories=CATEGORIES,
             parent=[place[above[at]] for at in order],
             name_index=[used[text] for text in label[order].tolist()],
-            category=category[order].tolist(),
+            category=self._kind[order].tolist(),
             calls=calls,
             host_ns=host_ns,
             device_ns=device_ns,

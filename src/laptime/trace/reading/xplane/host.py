@@ -79,8 +79,9 @@ def sort(kind: Kind, facts: Mapping[str, Fact], launched: Container[object] = ()
     return Sort(HostKind.ANNOTATION if _NAMED.match(name) else HostKind.OTHER, name)
 
 
-_FUNCTION = re.compile(r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$")
-_FUNCTION = re.compile(rf"{_FUNCTION.pattern}|^EagerLocalExecute: (?!__|IteratorGetNext)")
+_FUNCTION = re.compile(
+    r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$|^EagerLocalExecute: (?!__|IteratorGetNext)"
+)
 _WAITS = re.compile(r"^(MultiDevice)?IteratorGetNext\w*::DoCompute$|^EagerLocalExecute: IteratorGetNext")
 
 OWN = "laptime::step"

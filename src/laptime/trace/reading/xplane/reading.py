@@ -13,6 +13,7 @@ from laptime.kit.text import count
 from laptime.trace.columns import NONE, HostKind, Trace
 from laptime.trace.reading import assemble
 from laptime.trace.reading.gather import Part
+from laptime.trace.reading.stream import unreadable
 from laptime.trace.reading.xplane import host, space
 from laptime.trace.reading.xplane.space import Line, Plane
 
@@ -27,11 +28,7 @@ def read(path: Path) -> Trace:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read",
-            why=error.strerror or str(error),
-            next=f"name a file that ends in {SUFFIX}, or a folder",
-        ) from error
+        raise unreadable(path, error, f"name a file that ends in {SUFFIX}, or a folder") from error
     return parse(data, name=str(path))
 
 
@@ -50,7 +47,7 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
     devices = [(plane, number) for plane in planes if (number := host.device_of(plane)) is not None]
     rows.add_hosts(hosts, [plane for plane, _ in devices])
     for plane, number in devices:
-        rows.add_device(plane, number)
+        rows.device += host.rows(plane, number)
     if not rows.host and not rows.device:
         raise UsageError(
             f"{name} has no events",
@@ -108,10 +105,6 @@ class _Rows(assemble.Rows):
         row = {"start": start, "end": end, "kind": sort.kind, "thread": thread, "name": sort.name}
         correlation = call if isinstance(call, int) else NONE
         self.host.append({**row, "stack": sort.place, "correlation": correlation})
-
-    def add_device(self, plane: Plane, device: int) -> None:
-        """The activities of a GPU."""
-        self.device += host.rows(plane, device)
 
     def _of(self, line: str) -> int:
         """A number for this line; several lines may have one name."""

@@ -56,12 +56,9 @@ def planes(data: bytes) -> list[Plane]:
     """All planes of a file.
     Raises Damaged: the bytes are no XSpace.
     """
-    return [_plane(data, at, end) for field, at, end in fields(data, 0, len(data)) if _whole(field, 1, end)]
-
-
-def _whole(field: int, wanted: int, end: int) -> bool:
-    """Whether this is the wanted field; one of another type is unknown, as protobuf has it."""
-    return field == wanted and end != NUMBER
+    return [
+        _plane(data, at, end) for field, at, end in fields(data, 0, len(data)) if field == 1 and end != NUMBER
+    ]
 
 
 def _plane(data: bytes, at: int, end: int) -> Plane:
@@ -96,7 +93,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
     for field, value, stop in fields(data, at, end):
         if field == 1 and stop == NUMBER:
             number = signed(value)
-        elif _whole(field, 2, stop):
+        elif field == 2 and stop != NUMBER:
             texts = _texts(data, value, stop, (2, 4))
     return number, Kind(texts.get(2, ""), texts.get(4, ""))
 
@@ -112,7 +109,7 @@ def _line(data: bytes, at: int, end: int, words: Words) -> Line:
     for field, value, stop in fields(data, at, end):
         if field == 3 and stop == NUMBER:
             began = signed(value)
-        elif _whole(field, 4, stop):
+        elif field == 4 and stop != NUMBER:
             events.append((value, stop))
     name = texts.get(11) or texts.get(2, "")
     return Line(name, [_event(data, *each, began, words) for each in events])
