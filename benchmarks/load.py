@@ -18,7 +18,7 @@ from pathlib import Path
 
 from _harness import Figures, run, table
 from laptime.kit.clock import SystemClock
-from laptime.launch.sender_process import Senders
+from laptime.launch.sender import Senders
 from laptime.loadgen.messages import Answers, Endpoint, Level, LevelDone
 from laptime.testing import http_server
 

@@ -215,6 +215,15 @@ def seed_all(seed: int) -> None:
         numpy.random.seed(seed % 2**32)
 
 
+def no_device(name: str, framework: str, there: Sequence[str]) -> Unavailable:
+    """The error for a device that a framework of some version does not see."""
+    return Unavailable(
+        f"there is no device {name!r}",
+        why=f"{framework} sees {', '.join(there)}",
+        next=f"--device {closest(name, [*there, 'auto']) or there[0]}",
+    )
+
+
 def unknown_dtype(dtype: str, known: Sequence[str]) -> UsageError:
     """The error for a dtype that a backend does not have."""
     return UsageError(

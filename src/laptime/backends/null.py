@@ -56,11 +56,8 @@ def open(variant: Variant) -> NullModel:
 def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> NullModel:
     """A callable of this process; `inputs` may be a function of the batch size."""
     _check(variant)
-    if callable(inputs):
-        program = Program(call=subject, make=inputs, origin="given")
-    else:
-        program = Program(call=subject, inputs=() if inputs is None else inputs, origin="given")
-    return NullModel(variant, program, rebuild=None)
+    made = {"make": inputs} if callable(inputs) else {"inputs": () if inputs is None else inputs}
+    return NullModel(variant, Program(call=subject, origin="given", **made), rebuild=None)
 
 
 def explain(error: BaseException, what: str) -> LaptimeError:
@@ -125,14 +122,12 @@ class NullModel(ProgramModel[NullWorkload]):
         )
 
     def watch(self, batch: int) -> None:
-        """See `measure.protocol.Settles`."""
         call = self.workload(batch).call
         given = (call.args, call.keywords) if isinstance(call, partial) else ()
         with suppress(Exception):  # what cannot be copied stays as it is
             self._kept = copy.deepcopy(given)
 
     def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
-        """See `measure.protocol.Settles`."""
         work, (kept, self._kept) = self.workload(batch), (self._kept, None)
         call, whole = work.call, whole or self._whole
         if not (kept and isinstance(call, partial) and has_changed(kept, (call.args, call.keywords))):
@@ -151,20 +146,16 @@ class NullModel(ProgramModel[NullWorkload]):
         return 1
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """Whether a call changes them."""
         return {"changed": True} if self._changed else {}
 
     def facts(self) -> dict[str, Any]:
-        """Where the inputs come from."""
         program = self._program
         return {"target": self._variant.target, "inputs": {"origin": program.origin}, **program.facts}
 
     def devices(self) -> list[Device]:
-        """The CPU."""
         return [_CPU]
 
     def libraries(self) -> dict[str, str]:
-        """None."""
         return {}
 
     def knobs(self) -> dict[str, Any]:
@@ -172,7 +163,6 @@ class NullModel(ProgramModel[NullWorkload]):
         return {"python.optimize": sys.flags.optimize}
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
-        """FLOPs as planted, else none."""
         per_item = self._program.facts.get("flops_per_item")
         if per_item is None:
             return [], {"reason": "without a framework nothing is counted"}
@@ -180,10 +170,8 @@ class NullModel(ProgramModel[NullWorkload]):
         return [Series(metric=metric, samples=[per_item * batch], probe="null")], {"planted": per_item}
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
-        """Calls once: whether floats that come out are finite, and the type of what comes out."""
         output = self.workload(batch).call()
         return {"finite": finite(output), "shape": type(output).__name__}
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
-        """What a call raised, as one of laptime's errors."""
         return explain(error, f"{self._variant.target} failed at batch {batch}")

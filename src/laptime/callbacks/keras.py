@@ -37,18 +37,14 @@ class StepTimes(SharedStepTimes, Callback):
         self.clock.begin()
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """A step begins."""
         self.clock.mark("between")
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """A step is over."""
         self.clock.end("compute", self._samples)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """The numbers join the epoch's logs."""
         if logs is not None:
             logs.update(self._send())
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """The loop is over."""
         self._end_loop()

@@ -26,7 +26,6 @@ class StepTimes(SharedStepTimes, Callback):
     """Logs through the trainer's loggers, as often as they log; arguments: `SharedStepTimes`."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """The loop begins."""
         self._begin_loop()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -34,33 +33,27 @@ class StepTimes(SharedStepTimes, Callback):
         self.clock.begin()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """The batch is there."""
         self._batch = _items(batch)
         self.clock.mark("data")
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
-        """The loss is there."""
         self.clock.mark("forward")
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        """The gradients are there."""
         self.clock.mark("backward")
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """The step is over."""
         self.clock.end("optimizer", self._batch)
         if self.clock.steps % trainer.log_every_n_steps == 0 and (numbers := self._send()):
             for logger in trainer.loggers:
                 logger.log_metrics(numbers, step=trainer.global_step)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Validation was no step."""
         self.clock.begin()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """The loop is over."""
         self._end_loop()
 
 

@@ -23,7 +23,6 @@ class StepTimes(SharedStepTimes, TrainerCallback):
     """Numbers join what the trainer logs, and go where its loss goes; arguments: `SharedStepTimes`."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The loop begins."""
         self._samples = args.train_batch_size * args.gradient_accumulation_steps
         self._begin_loop()
 
@@ -32,19 +31,15 @@ class StepTimes(SharedStepTimes, TrainerCallback):
         self.clock.begin()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The batches of a step are there."""
         self.clock.mark("data")
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The gradients are there."""
         self.clock.mark("compute")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The step is over."""
         self.clock.end("optimizer", self._samples)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Evaluation was no step."""
         self.clock.begin()
 
     def on_log(
@@ -55,5 +50,4 @@ class StepTimes(SharedStepTimes, TrainerCallback):
             logs.update(self._send())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The loop is over."""
         self._end_loop()

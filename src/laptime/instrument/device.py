@@ -26,7 +26,6 @@ class Device:
 
     @property
     def clock(self) -> str:
-        """What `mark` reads."""
         return "host" if self.name == "cpu" else f"{self.name} events"
 
     def mark(self) -> Any:

@@ -113,7 +113,6 @@ class Hooks:
     # What a subclass that stands in between may do otherwise.
 
     def _hook_steps(self) -> None:
-        """Be told of every optimizer's steps."""
         from torch.optim import optimizer
 
         self._handles = [
@@ -285,8 +284,6 @@ def wrap(function: Any, *rest: Any) -> None:
 
 
 class _Observed:
-    """A function that runs under hooks."""
-
     def __init__(self, function: Any, settings: Settings) -> None:
         self._function = function
         self._settings = settings

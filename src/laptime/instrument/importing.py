@@ -25,7 +25,6 @@ class WhenImported(importlib.abc.MetaPathFinder):
         self._then = then
 
     def install(self) -> None:
-        """Begin to watch."""
         if self._name in sys.modules:
             self._then()
         else:

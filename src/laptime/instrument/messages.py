@@ -50,7 +50,6 @@ class Settings:
     sources: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        """The value of the environment variable."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -71,7 +71,6 @@ class _Script(SourceFileLoader):
     """Compiles the script anew, as Python does: no file is left in `__pycache__`."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """The script's code."""
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
         return code
 

@@ -42,7 +42,6 @@ class Recorder:
 
     @property
     def is_active(self) -> bool:
-        """Whether the step that runs now is recorded."""
         return self._profiler is not None and self._position >= self._warmup
 
     @property
@@ -55,7 +54,6 @@ class Recorder:
         return self._number % (self._warmup + self._steps)
 
     def start(self) -> None:
-        """Begin with the first warm-up step."""
         from torch import profiler
 
         settings = self._settings

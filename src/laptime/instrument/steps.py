@@ -79,7 +79,6 @@ class Steps:
         self._has_optimizer = True
 
     def fetch(self, loader: int) -> int:
-        """A batch is about to be fetched from this loader."""
         self.seen["fetch"] += 1
         if self._forward_since and not self._backward_since and not self._stepped and self._last_loader:
             # The batch before went forward and not backward: evaluation.
@@ -147,7 +146,6 @@ class Steps:
         self._is_apart = True
 
     def optimizer(self, optimizer: int) -> int:
-        """An optimizer has stepped."""
         self.seen["optimizer"] += 1
         self._has_optimizer = True
         if not self._take("optimizer"):
@@ -261,7 +259,6 @@ class PhaseClock:
         return True
 
     def leave(self) -> None:
-        """The running phase ends."""
         now = perf_counter_ns()
         if self.current == NONE:
             return
@@ -301,19 +298,15 @@ class StepFinder:
         self.on_close: Callable[[], None] = lambda: None
 
     def fetch(self, loader: int) -> None:
-        """A batch is about to be fetched."""
         self._cut(self.steps.fetch(loader))
 
     def exhausted(self, loader: int) -> None:
-        """A loader has no more batches."""
         self._cut(self.steps.exhausted(loader))
 
     def forward(self, module: int, *, graded: bool = True) -> None:
-        """An outermost module is about to be called."""
         self._cut(self.steps.forward(module, graded=graded))
 
     def optimizer(self, optimizer: int) -> None:
-        """An optimizer has stepped."""
         self._cut(self.steps.optimizer(optimizer))
 
     def _cut(self, cut: int) -> None:

@@ -49,7 +49,6 @@ class Hooks:
         self.is_used = False
 
     def install(self) -> None:
-        """Wrap; TensorFlow is imported already."""
         import tensorflow as tf
 
         self._owner = type(tf.function(lambda: None))
@@ -76,7 +75,6 @@ class Hooks:
         self._owner.__call__ = __call__
 
     def undo(self) -> None:
-        """Give it back. Safe to call twice."""
         if self._original is not None:
             self._owner.__call__, self._original = self._original, None
 
@@ -97,21 +95,17 @@ class Recorder:
 
     @property
     def is_active(self) -> bool:
-        """Whether the step that runs now is recorded."""
         return self._range is not None
 
     @property
     def active(self) -> int:
-        """Complete steps that were recorded by now."""
         return max(0, self._number - self._warmup) if self.is_active else 0
 
     def start(self) -> None:
-        """Begin with the first warm-up step."""
         if not self._warmup:
             self._record()
 
     def step(self) -> bool:
-        """A step has ended; whether all are recorded."""
         self._number += 1
         if self._number < self._warmup:
             return False
@@ -126,14 +120,12 @@ class Recorder:
         return True
 
     def end(self) -> bool:
-        """A step has ended and the window with it; whether any step was recorded."""
         self._number += 1
         was_active = self.is_active
         self.stop()
         return was_active
 
     def stop(self) -> None:
-        """End now."""
         if self.is_active:
             self._close()
             self._write()

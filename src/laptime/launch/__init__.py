@@ -1,7 +1,7 @@
 """Where work runs: in fresh processes on this machine (`laptime.process`), or in this one.
 
 worker          measures one variant; instances: several at once, on CPUs of their own
-sender_process  sends requests; sender: the program that it runs
+sender          sends requests, from processes of their own
 script          a user's script under laptime's hooks; target_loop: the script behind `laptime profile TARGET`
 fresh_call      one call of a function of laptime in a fresh process
 interpreter     another Python for workers

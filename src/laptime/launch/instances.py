@@ -66,7 +66,6 @@ class Instances:
 
     @property
     def alive(self) -> bool:
-        """Whether all of them can still be asked."""
         return all(worker.alive for worker in self._workers)
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
@@ -107,7 +106,6 @@ class Instances:
         return structs.replace(message, facts={**message.facts, "instance_cpus": self._cpus})
 
     def close(self) -> None:
-        """End all of them."""
         for worker in self._workers:
             worker.close()
 

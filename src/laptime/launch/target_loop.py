@@ -11,7 +11,6 @@ from laptime.records.plan import Variant
 
 
 def main() -> None:
-    """Open the target of the command line, and call it for ever."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target")
     parser.add_argument("--batch", type=int)

@@ -43,16 +43,13 @@ class Worker(Protocol):
             CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds.
                 After the last two the worker is closed.
         """
-        ...
 
     @property
     def alive(self) -> bool:
         """Whether the worker can still be asked."""
-        ...
 
     def close(self) -> None:
         """End the worker. Safe to call twice."""
-        ...
 
 
 class CommandFailed(Exception):
@@ -81,7 +78,6 @@ class InProcessWorker:
         return answer
 
     def close(self) -> None:
-        """Give back what the engine holds."""
         if self.alive:
             self.alive = False
             self._engine.close()
@@ -120,12 +116,10 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
         return self._peer.is_alive
 
     @property
     def pid(self) -> int:
-        """Process id of the worker."""
         return self._peer.pid
 
     def start(self, command: Command) -> None:
@@ -149,7 +143,6 @@ class WorkerProcess:
         return answer
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Worker."""
         self.start(command)
         return self.finish(timeout=timeout)
 

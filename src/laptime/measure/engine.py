@@ -17,36 +17,9 @@ import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
-from laptime.measure import first_call, loop, passes
+from laptime.measure import first_call, loop, passes, protocol
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
-from laptime.measure.protocol import (
-    Block,
-    Close,
-    Closes,
-    Command,
-    Compiles,
-    Done,
-    Explains,
-    Exports,
-    Facts,
-    Failed,
-    Load,
-    Loaded,
-    MeasuresPeak,
-    Message,
-    Model,
-    Pass,
-    Prepare,
-    Prepared,
-    Samples,
-    Scoped,
-    Settles,
-    TellsInputs,
-    TimesCompilation,
-    TimesDevice,
-    Workload,
-)
 from laptime.probes import TimedBlock, Watch, scheduler, watches
 from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.ruler import RULER, Ruler, open_ruler
@@ -61,7 +34,7 @@ MAY_BE_SHORT = 1e-3
 LATE = 1e-3
 """Seconds behind its schedule from which a paced call is labelled late."""
 
-OpenModel = Callable[[Variant], Model]
+OpenModel = Callable[[Variant], protocol.Model]
 
 
 class Engine:
@@ -88,42 +61,42 @@ class Engine:
         self._import = import_framework
         self._clock = clock
         self._open_evidence, self._open_ruler = open_evidence, open_ruler
-        self._model: Model | None = None
+        self._model: protocol.Model | None = None
         self._scope: AbstractContextManager[Any] = nullcontext()
-        self._workloads: dict[int, Workload] = {}
+        self._workloads: dict[int, protocol.Workload] = {}
         self._own_batch: int | None = 1
         self._evidence: Evidence | None = None
         self._ruler: Ruler | None = None
         self._watches: list[Watch] = []
         self._inside: dict[int, int] = {}
 
-    def answer(self, command: Command) -> Iterator[Message]:
+    def answer(self, command: protocol.Command) -> Iterator[protocol.Message]:
         try:
             match command:
-                case Load():
+                case protocol.Load():
                     yield self._load(command)
-                case Prepare(batch, asked):
+                case protocol.Prepare(batch, asked):
                     if asked and self._own_batch is None:
                         raise _unknown_batch(batch, self._loaded.facts())
                     yield self._prepare(batch)
-                case Block():
+                case protocol.Block():
                     yield self._block(command)
-                case Pass(kind=passes.PEAK):
+                case protocol.Pass(kind=passes.PEAK):
                     yield self._peak(command.batch)
-                case Pass():
+                case protocol.Pass():
                     workload = self._workload(command.batch)
                     yield passes.run(command, self._loaded, workload)
-                case Close():
+                case protocol.Close():
                     self.close()
-            yield Done()
+            yield protocol.Done()
         except Exception as error:  # whatever user code raises is an answer, not our end
-            yield Failed(self._failure(error, getattr(command, "batch", 0)))
+            yield protocol.Failed(self._failure(error, getattr(command, "batch", 0)))
 
     def close(self) -> None:
         self._scope.__exit__(None, None, None)
         self._scope = nullcontext()
         model: object = self._model
-        if isinstance(model, Closes):
+        if isinstance(model, protocol.Closes):
             model.close()
         if self._evidence is not None:
             self._evidence.close()
@@ -133,17 +106,17 @@ class Engine:
         self._workloads.clear()
 
     @property
-    def _loaded(self) -> Model:
+    def _loaded(self) -> protocol.Model:
         if self._model is None:
             raise LaptimeError("a command came before the model was loaded")
         return self._model
 
-    def _workload(self, batch: int) -> Workload:
+    def _workload(self, batch: int) -> protocol.Workload:
         if batch not in self._workloads:
             raise LaptimeError(f"batch {batch} was not prepared")
         return self._workloads[batch]
 
-    def _load(self, command: Load) -> Loaded:
+    def _load(self, command: protocol.Load) -> protocol.Loaded:
         now = self._clock.now
         started = now()
         self._import(command.variant)
@@ -158,12 +131,12 @@ class Engine:
         if limit is not None and all(device.name == "cpu" for device in devices):
             limit_private_memory(limit)
         self._model = model
-        if isinstance(model, Scoped):
+        if isinstance(model, protocol.Scoped):
             self._scope = model.scope()
         self._scope.__enter__()
-        self._own_batch = model.own_batch() if isinstance(model, TellsInputs) else 1
-        exported = model.exported() if isinstance(model, Exports) else None
-        return Loaded(
+        self._own_batch = model.own_batch() if isinstance(model, protocol.TellsInputs) else 1
+        exported = model.exported() if isinstance(model, protocol.Exports) else None
+        return protocol.Loaded(
             imported=imported - started,
             loaded=loaded - imported - (exported or 0.0),
             exported=exported,
@@ -176,14 +149,14 @@ class Engine:
             batch=self._own_batch,
         )
 
-    def _prepare(self, batch: int) -> Prepared:
+    def _prepare(self, batch: int) -> protocol.Prepared:
         workload, model = self._loaded.workload(batch), self._model
         settles: object = model
-        if isinstance(settles, Settles):
+        if isinstance(settles, protocol.Settles):
             settles.watch(batch)
         outcome, seconds = self._first_call(workload)
         kind = first_call.kind(outcome)
-        if isinstance(settles, Settles):
+        if isinstance(settles, protocol.Settles):
             if settles.settle(batch, first_call.whole(outcome), first_call.whole if kind else None):
                 outcome, seconds = self._first_call(workload)
         elif kind:
@@ -198,21 +171,21 @@ class Engine:
             self._evidence = self._open_evidence()
             self._ruler = self._open_ruler(device, self._clock)
             self._watches = watches(device, self._clock)
-        compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
-        return Prepared(
+        compiled = model.compile_seconds(batch) if isinstance(model, protocol.TimesCompilation) else None
+        return protocol.Prepared(
             batch=batch,
             first_call=seconds,
             compiles=self._compiles(),
             compile=compiled,
             synchronous=workload.synchronous,
             inputs={
-                **(model.inputs_of(batch) if isinstance(model, TellsInputs) else {}),
+                **(model.inputs_of(batch) if isinstance(model, protocol.TellsInputs) else {}),
                 **({"lazy": kind} if kind else {}),
                 **({"finite": True} if first_call.finite(outcome) else {}),
             },
         )
 
-    def _first_call(self, workload: Workload) -> tuple[Any, float]:
+    def _first_call(self, workload: protocol.Workload) -> tuple[Any, float]:
         workload.sync()
         started = self._clock.now()
         try:
@@ -223,9 +196,9 @@ class Engine:
         return outcome, self._clock.now() - started
 
     def _compiles(self) -> int:
-        return self._model.compiles() if isinstance(self._model, Compiles) else 0
+        return self._model.compiles() if isinstance(self._model, protocol.Compiles) else 0
 
-    def _block(self, command: Block) -> Samples:
+    def _block(self, command: protocol.Block) -> protocol.Samples:
         workload = self._workload(command.batch)
         compiled = self._compiles()
         tape = loop.Tape()  # stays empty when a call fails: every watch that was begun is also ended
@@ -240,18 +213,22 @@ class Engine:
         label = [int(bits | extra) for bits in block.label]
         for index, late in enumerate(tape.late):
             label[index] |= Label.LATE if late > LATE else 0
-        return Samples(batch=command.batch, series=[*_as_series(tape, command.regime, label), *watched])
+        return protocol.Samples(
+            batch=command.batch, series=[*_as_series(tape, command.regime, label), *watched]
+        )
 
-    def _peak(self, batch: int) -> Facts:
+    def _peak(self, batch: int) -> protocol.Facts:
         """A block of the device's peak; nothing where the model cannot show it."""
         model: object = self._model
-        work = model.peak_work() if isinstance(model, MeasuresPeak) else None
+        work = model.peak_work() if isinstance(model, protocol.MeasuresPeak) else None
         if work is None:
-            return Facts(batch=batch)
+            return protocol.Facts(batch=batch)
         series = passes.peak_block(work, evidence=self._evidence, clock=self._clock)
-        return Facts(batch=batch, series=[series], details=Details(peak=msgspec.convert(work.facts, Peak)))
+        return protocol.Facts(
+            batch=batch, series=[series], details=Details(peak=msgspec.convert(work.facts, Peak))
+        )
 
-    def _record(self, command: Block, workload: Workload) -> loop.Tape:
+    def _record(self, command: protocol.Block, workload: protocol.Workload) -> loop.Tape:
         length: dict[str, Any] = {
             "seconds": command.seconds,
             "min_calls": command.min_calls,
@@ -271,16 +248,16 @@ class Engine:
             return loop.saturated(workload, estimate=command.estimate, **length)
         return loop.isolated(workload, inside=self._inside_of(command, workload), **length)
 
-    def _inside_of(self, command: Block, workload: Workload) -> int:
+    def _inside_of(self, command: protocol.Block, workload: protocol.Workload) -> int:
         """Calls in a sample; asked once, of calls that may be short."""
         may_be_short = command.estimate is not None and command.estimate < MAY_BE_SHORT
         if command.batch not in self._inside and may_be_short:
             self._inside[command.batch] = loop.calls_inside(workload, self._clock)
         return self._inside.get(command.batch, 1)
 
-    def _record_on_device(self, batch: int, workload: Workload, length: dict[str, Any]) -> loop.Tape:
+    def _record_on_device(self, batch: int, workload: protocol.Workload, length: dict[str, Any]) -> loop.Tape:
         model: object = self._model
-        if not isinstance(model, TimesDevice):
+        if not isinstance(model, protocol.TimesDevice):
             raise Unavailable(
                 "this device keeps no times of its own",
                 why="the device regime reads event timers on an accelerator's stream",
@@ -290,7 +267,7 @@ class Engine:
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model
-        if not isinstance(error, LaptimeError) and isinstance(model, Explains):
+        if not isinstance(error, LaptimeError) and isinstance(model, protocol.Explains):
             explained = model.explain(error, batch)
             if explained is not error:
                 explained.__cause__ = error
@@ -336,8 +313,4 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
     return [latency, *(column(metric, values) for metric, values in evidence if values)]
 
 
-def decode_command(line: bytes) -> Command:
-    return _COMMANDS.decode(line)
-
-
-_COMMANDS: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+decode_command = msgspec.json.Decoder(protocol.Command).decode

@@ -160,7 +160,7 @@ def isolated(
     """Time every call on its own: sync, call, sync. inside: calls in a sample, where one is too short for
     the clock; the sample is their mean, as in `timeit`."""
     tape = Tape()
-    (lay, call), now = _call(work), clock.now
+    (lay, call), now = call_of(work), clock.now
     start, took = tape.start.append, tape.seconds.append
     work.sync()
     meter = _Meter(tape, evidence, clock, ruler)
@@ -202,6 +202,14 @@ def calls_inside(work: Workload, clock: Clock = SystemClock) -> int:
     return 1 if quickest > REPEATED * CLOCK_COST else math.ceil(LONG_ENOUGH / quickest)
 
 
+def seconds_of(work: Workload, clock: Clock = SystemClock) -> float:
+    """Seconds of one call until it is done."""
+    began = clock.now()
+    work.call()
+    work.sync()
+    return clock.now() - began
+
+
 def saturated(
     work: Workload,
     *,
@@ -226,10 +234,7 @@ def saturated(
     lay, call = getattr(work, "apart", None) or (None, work.call)
     sync()
     if estimate is None:
-        t0 = now()
-        work.call()
-        sync()
-        estimate = now() - t0
+        estimate = seconds_of(work, clock)
     fewest = 1 if work.synchronous else 3
     size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls))) if lay is None else 1
     meter = _Meter(tape, evidence, clock, ruler)
@@ -275,7 +280,7 @@ def paced(
     are given up after twice the time: how fast they are served is known by then.
     """
     tape = Tape()
-    (lay, call), now = _call(work), clock.now
+    (lay, call), now = call_of(work), clock.now
     work.sync()
     meter = _Meter(tape, evidence, clock, ruler)
     period = 1.0 / rate
@@ -322,10 +327,7 @@ def on_device(
     """Let the device time calls on its own stream. device_times: makes so many calls and returns the seconds
     of each. A stream's queue is finite, so it is asked for portions that the queue can hold."""
     tape = Tape()
-    started = clock.now()
-    work.call()
-    work.sync()
-    one = max(clock.now() - started, 1e-7)
+    one = max(seconds_of(work, clock), 1e-7)
     calls = max(min_calls, min(max_calls, int(seconds / one)))
     while len(tape.seconds) < calls:
         began = clock.now()
@@ -343,7 +345,7 @@ def _wait_until(due: float, clock: Clock) -> None:
             clock.sleep(left - spin)
 
 
-def _call(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:
+def call_of(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:
     """What has to be done before each call outside its time, if anything; the call until it is done."""
     lay, run = getattr(work, "apart", None) or (None, work.call)
     if work.synchronous:

@@ -11,20 +11,9 @@ import msgspec
 
 from laptime.kit.clock import Clock
 from laptime.kit.errors import LaptimeError
-from laptime.measure import loop
+from laptime.measure import loop, protocol
 from laptime.measure.metrics import PAGE_FAULTS
-from laptime.measure.protocol import (
-    ChecksOutputs,
-    CountsWork,
-    Facts,
-    GivesOutputs,
-    MeasuresMemory,
-    Model,
-    Pass,
-    PeakWork,
-    TimesCopies,
-    Workload,
-)
+from laptime.measure.protocol import Facts, Model, Pass, PeakWork, Workload
 from laptime.probes import energy, host_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.details import Details, HostMemory, Memory, Outputs
@@ -54,17 +43,14 @@ _Result = tuple[list[Series], Details]
 
 
 def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
-    facts = model.check_outputs(command.batch) if isinstance(model, ChecksOutputs) else {}
-    if any(_is_pending_after_a_call(workload) for _ in range(_LOOKS)):
-        facts = {**facts, "pending": True}
+    facts = model.check_outputs(command.batch) if isinstance(model, protocol.ChecksOutputs) else {}
+    for _ in range(_LOOKS):
+        output = workload.call()
+        workload.sync()
+        if is_pending(output):
+            facts = {**facts, "pending": True}
+            break
     return [], Details(outputs=msgspec.convert(facts, Outputs) if facts else None)
-
-
-def _is_pending_after_a_call(workload: Workload) -> bool:
-    """Whether the result was still being computed after the call and the wait for it had returned."""
-    output = workload.call()
-    workload.sync()
-    return is_pending(output)
 
 
 def is_pending(output: Any) -> bool:
@@ -80,7 +66,7 @@ def is_pending(output: Any) -> bool:
 
 
 def _count(command: Pass, model: Model, workload: Workload) -> _Result:
-    if not isinstance(model, CountsWork):
+    if not isinstance(model, protocol.CountsWork):
         return [], Details()
     series, receipt = model.count(command.batch)
     return series, Details(count=receipt)
@@ -106,14 +92,14 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
         )
     ]
     split: dict[str, Any] = {}
-    if isinstance(model, MeasuresMemory):
+    if isinstance(model, protocol.MeasuresMemory):
         more, split = model.device_memory(command.batch)
         series += more
     return series, Details(memory=Memory(host=HostMemory(**host._asdict()), device=split))
 
 
 def _copies(command: Pass, model: Model, workload: Workload) -> _Result:
-    return (model.copies(command.batch, 20) if isinstance(model, TimesCopies) else []), Details()
+    return (model.copies(command.batch, 20) if isinstance(model, protocol.TimesCopies) else []), Details()
 
 
 def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
@@ -122,7 +108,7 @@ def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
 
 
 def _record(command: Pass, model: Model, workload: Workload) -> _Result:
-    if isinstance(model, GivesOutputs):
+    if isinstance(model, protocol.GivesOutputs):
         # A worker in a user's environment starts without numpy; a model that gives arrays has it.
         from laptime.measure import recorded_calls
 
@@ -134,7 +120,7 @@ def _record(command: Pass, model: Model, workload: Workload) -> _Result:
 
 
 def _compare(command: Pass, model: Model, workload: Workload) -> _Result:
-    if not isinstance(model, GivesOutputs) or not Path(command.path).is_file():
+    if not isinstance(model, protocol.GivesOutputs) or not Path(command.path).is_file():
         return [], Details()
     from laptime.measure import recorded_calls
 
@@ -179,11 +165,8 @@ PEAK_RATE = Metric(
 
 def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Series:
     """One sample of the peak in FLOP/s, labelled with what disturbed it."""
-    for _ in range(2):
-        began = clock.now()
-        work.call()
-        work.sync()
-        once = max(clock.now() - began, 1e-7)
+    _, last = loop.seconds_of(work, clock), loop.seconds_of(work, clock)
+    once = max(last, 1e-7)
     calls = max(1, int(SECONDS / once))
     if evidence is not None:
         evidence.refresh_threads()

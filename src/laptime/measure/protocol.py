@@ -58,23 +58,18 @@ class Model(Protocol):
         """Inputs of this batch size bound to the model. Calls nothing yet.
         Raises UsageError: these inputs cannot be made with this batch size.
         """
-        ...
 
     def facts(self) -> dict[str, Any]:
         """What is known about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
-        ...
 
     def devices(self) -> list[Device]:
         """Devices it runs on, as the framework names them."""
-        ...
 
     def libraries(self) -> dict[str, str]:
         """Versions of the framework and of what it brings."""
-        ...
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings of the framework that change speed or results."""
-        ...
 
 
 # Abilities that a Model may have besides; a missing one is not offered.
@@ -89,12 +84,10 @@ class Settles(Protocol):
 
     def watch(self, batch: int) -> None:
         """The first call comes now: keep what it may change."""
-        ...
 
     def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
         """Whether calls are made in another way from now on. `outcome`: what the first returned, or raised;
         `whole`: computes the rest of an output that is lazy, as a part of each call."""
-        ...
 
 
 @runtime_checkable
@@ -103,7 +96,6 @@ class CountsWork(Protocol):
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Series params/all, params/trainable, buffers/all, macs, flops; the receipt goes to `details`."""
-        ...
 
 
 @runtime_checkable
@@ -116,11 +108,9 @@ class TellsInputs(Protocol):
         `workload` of this batch size has exactly those inputs. None where nothing tells: `workload(1)` has
         them, and no other size is possible. 1 where inputs are made for each batch size.
         """
-        ...
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """What a call with this batch size gets: `shapes` in words, `batch_is`: how the batch is known ..."""
-        ...
 
 
 @runtime_checkable
@@ -129,7 +119,6 @@ class MeasuresMemory(Protocol):
 
     def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Series memory/device/{weights,activations,reserved,peak}; empty on the CPU."""
-        ...
 
 
 @runtime_checkable
@@ -138,7 +127,6 @@ class TimesDevice(Protocol):
 
     def device_times(self, batch: int, calls: int) -> list[float]:
         """Seconds between events recorded around each of `calls` calls on the device's stream."""
-        ...
 
 
 @runtime_checkable
@@ -147,7 +135,6 @@ class TimesCopies(Protocol):
 
     def copies(self, batch: int, repeats: int) -> list[Series]:
         """Series copy/{h2d,d2h}/{pageable,pinned} in seconds; empty where there is no device memory."""
-        ...
 
 
 @runtime_checkable
@@ -156,7 +143,6 @@ class ChecksOutputs(Protocol):
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """`finite`: bool or None when there are no floats; `shape`: what came out, in words."""
-        ...
 
 
 @runtime_checkable
@@ -165,7 +151,6 @@ class GivesOutputs(Protocol):
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
         """The tensors among its inputs of this batch size, in the order of `outputs`; bfloat16 as float32."""
-        ...
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The model's outputs for these inputs, floats as float32 (float64 stays).
@@ -174,7 +159,6 @@ class GivesOutputs(Protocol):
             inputs: its tensors in the order in which the model takes them, nested ones flattened; floats are
                 cast to the model's dtype. They are not changed.
         """
-        ...
 
 
 @runtime_checkable
@@ -183,7 +167,6 @@ class Exports(Protocol):
 
     def exported(self) -> float | None:
         """Seconds of `open` that went into exporting, or finding an earlier export; None: there was none."""
-        ...
 
 
 @dataclass
@@ -212,7 +195,6 @@ class MeasuresPeak(Protocol):
     def peak_work(self) -> PeakWork | None:
         """Made anew for every block and dropped after it, so that none of its memory is the model's; None
         where there is no peak to measure. May spend a tenth of a second on finding its size, once."""
-        ...
 
 
 @runtime_checkable
@@ -221,7 +203,6 @@ class Compiles(Protocol):
 
     def compiles(self) -> int:
         """Graphs compiled so far in this process."""
-        ...
 
 
 @runtime_checkable
@@ -230,7 +211,6 @@ class TimesCompilation(Protocol):
 
     def compile_seconds(self, batch: int) -> float | None:
         """Seconds of tracing and compiling for this batch size, once it was called; None when none was."""
-        ...
 
 
 @runtime_checkable
@@ -239,7 +219,6 @@ class Scoped(Protocol):
 
     def scope(self) -> AbstractContextManager[None]:
         """Entered in the calling thread. Calls outside give the same results, 1 to 2 us slower."""
-        ...
 
 
 @runtime_checkable
@@ -248,7 +227,6 @@ class Explains(Protocol):
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """OutOfMemory for exhausted memory and nothing else; any other error is a UserCodeError."""
-        ...
 
 
 @runtime_checkable
@@ -257,7 +235,6 @@ class Closes(Protocol):
 
     def close(self) -> None:
         """Undo every change. The model is not called again."""
-        ...
 
 
 # Commands: parent to worker.

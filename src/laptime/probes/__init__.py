@@ -43,7 +43,6 @@ class Watch(Protocol):
 
     def begin(self) -> None:
         """A block begins now."""
-        ...
 
     def end(self, block: TimedBlock) -> list[Series]:
         """The block has ended: series to store, [] when nothing could be read (never a 0 instead).
@@ -51,7 +50,6 @@ class Watch(Protocol):
         A column has as many samples as the block (`TimedBlock.beside`); a series without a regime may have
         fewer, with the time of each in `at`. A block whose calls failed is empty, and its series are dropped.
         """
-        ...
 
 
 class EndWatch:

@@ -90,11 +90,9 @@ class Meter(Protocol):
 
     def start(self) -> None:
         """Begin a window."""
-        ...
 
     def stop(self) -> float | None:
         """Joules since `start`; None when the source gave no usable reading."""
-        ...
 
 
 class Energy(Struct, frozen=True, kw_only=True):
@@ -116,7 +114,6 @@ class Energy(Struct, frozen=True, kw_only=True):
 
     @property
     def watts(self) -> float | None:
-        """Mean power."""
         return None if self.joules is None or self.seconds <= 0 else self.joules / self.seconds
 
 
@@ -219,7 +216,6 @@ class CounterMeter:
         self._begun = 0.0
 
     def start(self) -> None:
-        """Read the counter."""
         self._begin = self._read()
         self._begun = SystemClock.now()
 
@@ -258,7 +254,6 @@ class PowerMeter:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to sample, once in half an update period."""
         self._samples = []
         self._ended.clear()
         self._sample()

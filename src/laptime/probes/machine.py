@@ -98,7 +98,6 @@ def operating_system(root: str = "/") -> str:
 
 
 def memory_total(root: str = "/") -> int:
-    """Bytes of RAM in the machine."""
     if (total := system_files.size(Path(root) / "proc/meminfo", "MemTotal")) is not None:
         return total
     import psutil

@@ -115,7 +115,6 @@ class Nvml:
         return int(getattr(self._library, name, value))
 
     def gpus(self, environ: Mapping[str, str] | None = None) -> list[Gpu]:
-        """All GPUs of the machine as they are now."""
         uuids = [str(self.ask("nvmlDeviceGetUUID", handle) or "") for handle in self.handles]
         names = device_names(uuids, os.environ if environ is None else environ)
         driver = self.ask("nvmlSystemGetDriverVersion")
@@ -160,7 +159,6 @@ class Nvml:
         return _scaled(self.ask("nvmlDeviceGetClockInfo", handle, clock), 1e6)
 
     def watts(self, handle: Any) -> float | None:
-        """Power now; None when it is not told."""
         return _scaled(self.ask("nvmlDeviceGetPowerUsage", handle), 1e-3)
 
     def joules(self, handle: Any) -> float | None:

@@ -66,17 +66,13 @@ class OthersMeter:
 
 
 class OthersWatch:
-    """CPUs that others use during each block."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def begin(self) -> None:
-        """Read the counters."""
         self._meter = OthersMeter(self._clock)
 
     def end(self, block: TimedBlock) -> list[Series]:
-        """Their mean number."""
         cpus = self._meter.cpus()
         return [] if cpus is None else [block.beside(OTHERS, round(cpus, 4))]
 

@@ -112,7 +112,6 @@ class Ruler:
         return usual if is_own else seconds
 
     def close(self) -> None:
-        """End the threads."""
         for gauge in self._gauges:
             gauge.close()
 
@@ -136,13 +135,11 @@ class _Gauge:
         os.sched_setaffinity(self.thread_id, {cpu})
 
     def read(self) -> float:
-        """Seconds of the best of some tries, on this CPU."""
         self._go.release()
         self._done.acquire()
         return self._seconds
 
     def close(self) -> None:
-        """End the thread."""
         self._closing = True
         self._go.release()
 

@@ -112,7 +112,6 @@ class Evidence:
 
     @property
     def threads(self) -> int:
-        """Threads watched since the last `refresh_threads`."""
         return len(self._threads)
 
     def refresh_threads(self, apart: frozenset[str] = frozenset()) -> None:
@@ -138,7 +137,6 @@ class Evidence:
                 self._last[name] = 0
 
     def read(self) -> Reading:
-        """The totals now."""
         waited = self._read_waited()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         return Reading(waited, self._read_stolen(), self._read_throttled(), switches, self._read_missing())

@@ -46,7 +46,6 @@ class Frames:
         self._length = -1
 
     def add(self, chunk: bytes) -> None:
-        """Take what came."""
         self._bytes += chunk
 
     @property

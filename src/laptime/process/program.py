@@ -46,7 +46,6 @@ class Process(subprocess.Popen[bytes]):
 
     @property
     def seconds(self) -> float:
-        """Seconds since it was started."""
         return time.monotonic() - self._began
 
     def ends_within(self, seconds: float, watch: FileWatch | None = None) -> bool:

@@ -44,13 +44,11 @@ class LiveRun:
         self(RunStarted(run))
 
     def __call__(self, event: Event) -> None:
-        """Take one event, and hand it on."""
         self._builder(event)
         self._emit(event)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
         return time.perf_counter() - self._began
 
     def say(self, text: str, done: float = 0.0, remaining: float = 0.0) -> None:
@@ -58,11 +56,9 @@ class LiveRun:
         self(Progress(done=done, remaining=remaining, text=text))
 
     def case(self, key: str) -> Case:
-        """The case as it stands now."""
         return self._builder.case(key)
 
     def run(self) -> Run:
-        """The run as it stands now."""
         return self._builder.run()
 
     def finish(self, status: str = "complete", seconds: float | None = None) -> Run:

@@ -132,7 +132,6 @@ def version_of(head: Head, path: Path) -> int:
 
 
 def damaged(path: Path, error: Exception | str) -> UsageError:
-    """The error for a damaged file."""
     why = str(error) or type(error).__name__
     return UsageError(f"{path} is damaged", why=why, next="laptime list   (the other runs are whole)")
 

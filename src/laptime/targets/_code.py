@@ -107,7 +107,6 @@ def check_name(path: Path, dotted: str, *, target: str) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hash of a file's bytes."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -19,7 +19,6 @@ _OPEN_SIZE = 224
 
 
 def matches(text: str) -> bool:
-    """Anything behind `keras:`."""
     return text.startswith("keras:")
 
 

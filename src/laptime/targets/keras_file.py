@@ -11,7 +11,6 @@ FORM = "FILE.keras"
 
 
 def matches(text: str) -> bool:
-    """A path that ends in `.keras`."""
     return text.endswith(".keras")
 
 

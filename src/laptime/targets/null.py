@@ -67,12 +67,10 @@ class Spec:
 
 
 def matches(text: str) -> bool:
-    """Anything behind `null:`."""
     return text.startswith("null:")
 
 
 def resolve(text: str) -> Recipe:
-    """The recipe of a planted program."""
     spec = parse_spec(text.partition(":")[2])
 
     @cache

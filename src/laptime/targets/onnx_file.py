@@ -8,7 +8,6 @@ FORM = "FILE.onnx"
 
 
 def matches(text: str) -> bool:
-    """A path ends in `.onnx`."""
     return text.endswith(".onnx")
 
 

@@ -8,12 +8,10 @@ FORM = "FILE.xml"
 
 
 def matches(text: str) -> bool:
-    """A path ends in `.xml`."""
     return text.endswith(".xml")
 
 
 def resolve(text: str) -> Recipe:
-    """The recipe of an OpenVINO model and its weights."""
     return _shared.resolve_file(text, kind="openvino_file", backend="openvino", parts=(".bin",))
 
 

@@ -25,7 +25,6 @@ def matches(text: str) -> bool:
 
 
 def is_one(folder: Path) -> bool:
-    """Whether a folder holds a SavedModel."""
     try:
         return (folder / _GRAPH).is_file()
     except (OSError, ValueError):  # a name that no file can have
@@ -66,7 +65,6 @@ class Served:
         self.signature = loaded.signatures[name]
 
     def __call__(self, **inputs: Any) -> Any:
-        """The outputs by name."""
         return self.signature(**inputs)
 
 

@@ -10,7 +10,6 @@ FORM = "timm:NAME"
 
 
 def matches(text: str) -> bool:
-    """Anything behind `timm:`."""
     return text.startswith("timm:")
 
 
@@ -20,7 +19,6 @@ def resolve(text: str) -> Recipe:
 
 
 def names() -> list[str]:
-    """All architectures of the installed timm."""
     import timm
 
     return [f"timm:{name}" for name in timm.list_models()]

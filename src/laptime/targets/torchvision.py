@@ -24,7 +24,6 @@ _IMAGE_SIZE = 224
 
 
 def matches(text: str) -> bool:
-    """Anything behind `torchvision:`."""
     return text.startswith("torchvision:")
 
 
@@ -34,7 +33,6 @@ def resolve(text: str) -> Recipe:
 
 
 def names() -> list[str]:
-    """All models of the installed torchvision."""
     from torchvision.models import list_models
 
     return [f"torchvision:{name}" for name in list_models()]

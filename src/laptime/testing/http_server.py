@@ -75,11 +75,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class ServerProcess(server_process.ServerProcess):
-    """A running scripted HTTP server."""
-
     @property
     def url(self) -> str:
-        """Where requests go."""
         return f"{self.origin}/predict"
 
     def truth(self) -> list[Job]:
@@ -95,8 +92,6 @@ def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
 
 
 class ScriptedApp:
-    """Answers as the script says."""
-
     def __init__(self, script: Script) -> None:
         self._script = script
         self._free = [0.0] * script.slots
@@ -104,7 +99,6 @@ class ScriptedApp:
         self._random = random.Random(script.seed)  # noqa: S311 - service times, no secret
 
     def application(self) -> web.Application:
-        """What aiohttp serves."""
         app = web.Application()
         app.router.add_get("/truth", self._truth)
         app.router.add_route("*", "/{path:.*}", self._serve)

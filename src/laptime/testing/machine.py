@@ -13,20 +13,9 @@ import random
 from dataclasses import dataclass, field
 
 from laptime.launch.worker import CommandFailed
+from laptime.measure import protocol
 from laptime.measure.metrics import CPU_TIME, LATENCY
 from laptime.measure.passes import PEAK_RATE
-from laptime.measure.protocol import (
-    Block,
-    Command,
-    Facts,
-    Load,
-    Loaded,
-    Message,
-    Pass,
-    Prepare,
-    Prepared,
-    Samples,
-)
 from laptime.probes import scheduler
 from laptime.records.case import Failure
 from laptime.records.details import Details, Peak
@@ -84,7 +73,6 @@ class ScriptedMachine:
             self._quiet_until = self.random.uniform(0.2, 2.0)
 
     def now(self) -> float:
-        """The machine's time in seconds."""
         return self._time
 
     def cpu(self) -> float:
@@ -92,7 +80,6 @@ class ScriptedMachine:
         return self._time
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
         self._time += seconds
         # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
         pull = seconds / 20.0
@@ -104,7 +91,6 @@ class ScriptedMachine:
             self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
     def open_session(self, variant: Variant) -> ScriptedSession:
-        """A fresh process for a variant."""
         return ScriptedSession(self, variant)
 
     def speed(self) -> float:
@@ -123,8 +109,6 @@ class ScriptedMachine:
 
 
 class ScriptedSession:
-    """One process on a scripted machine."""
-
     def __init__(self, machine: ScriptedMachine, variant: Variant) -> None:
         self._machine = machine
         self._seconds = machine.seconds[variant.target]
@@ -132,37 +116,38 @@ class ScriptedSession:
         self._calls = 0
         self.alive = True
 
-    def ask(self, command: Command, *, timeout: float) -> list[Message]:
+    def ask(self, command: protocol.Command, *, timeout: float) -> list[protocol.Message]:
         """Answer from the script; only what does not fit fails."""
         match command:
-            case Load():
+            case protocol.Load():
                 self._machine.sleep(1.0)
                 device = Device(name="cpu", model="scripted CPU")
-                return [Loaded(imported=0.8, loaded=0.2, pid=1, devices=[device])]
-            case Prepare(batch) if 0 < self._machine.fits < batch:
+                return [protocol.Loaded(imported=0.8, loaded=0.2, pid=1, devices=[device])]
+            case protocol.Prepare(batch) if 0 < self._machine.fits < batch:
                 raise CommandFailed(Failure(kind="out_of_memory", what=f"batch {batch} does not fit"))
-            case Prepare(batch):
+            case protocol.Prepare(batch):
                 first = self._call(batch)[0] * 3
                 self._machine.sleep(first)
-                return [Prepared(batch=batch, first_call=first)]
-            case Block():
-                return [Samples(batch=command.batch, series=self._block(command))]
-            case Pass("peak", batch) if self._machine.peak:
+                return [protocol.Prepared(batch=batch, first_call=first)]
+            case protocol.Block():
+                return [protocol.Samples(batch=command.batch, series=self._block(command))]
+            case protocol.Pass("peak", batch) if self._machine.peak:
                 return [self._peak(batch)]
-            case Pass("count", batch) if self._machine.flops:
+            case protocol.Pass("count", batch) if self._machine.flops:
                 return [
-                    Facts(batch=batch, series=[Series(metric=_FLOPS, samples=[self._machine.flops * batch])])
+                    protocol.Facts(
+                        batch=batch, series=[Series(metric=_FLOPS, samples=[self._machine.flops * batch])]
+                    )
                 ]
-            case Pass(batch=batch):
-                return [Facts(batch=batch)]
+            case protocol.Pass(batch=batch):
+                return [protocol.Facts(batch=batch)]
             case _:
                 return []
 
     def close(self) -> None:
-        """End of the process."""
         self.alive = False
 
-    def _peak(self, batch: int) -> Facts:
+    def _peak(self, batch: int) -> protocol.Facts:
         """A block of 40 ms; what a neighbour takes away is labelled."""
         machine = self._machine
         lost = machine.waited()
@@ -173,7 +158,9 @@ class ScriptedSession:
             label=[int(Label.WAITED) if lost else 0],
         )
         machine.sleep(0.04)
-        return Facts(batch=batch, series=[series], details=Details(peak=Peak(source="of the scripted peak")))
+        return protocol.Facts(
+            batch=batch, series=[series], details=Details(peak=Peak(source="of the scripted peak"))
+        )
 
     def _call(self, batch: int) -> tuple[float, float]:
         """Seconds of a call that starts now, and seconds of it that its threads waited."""
@@ -190,7 +177,7 @@ class ScriptedSession:
             seconds /= 1 - share * machine.random.uniform(0.6, 1.0)
         return seconds, share * seconds
 
-    def _block(self, command: Block) -> list[Series]:
+    def _block(self, command: protocol.Block) -> list[Series]:
         machine = self._machine
         once = machine.fixed + self._seconds * command.batch
         size = max(1, int(0.03 / once)) if command.regime == "saturated" else 1

@@ -67,34 +67,29 @@ class FakeLoop(Loop):
         return call
 
     def convert(self, batch: Any) -> Any:
-        """A batch on its way to the script."""
         for convert in self.callbacks["batch"]:
             batch = convert(batch)
         return batch
 
     @contextmanager
     def in_forward(self) -> Iterator[None]:
-        """The forward part of a step."""
         with ExitStack() as stack:
             for context in self.callbacks["forward"]:
                 stack.enter_context(context())
             yield
 
     def scaled(self, loss: Any) -> Any:
-        """What a backward pass starts from."""
         for scale in self.callbacks["backward"]:
             loss = scale(loss)
         return loss
 
     def stepped(self, optimizer: Any) -> Any:
-        """One step of an optimizer."""
         run: Callable[[], Any] = optimizer.step
         for around in self.callbacks["step"]:
             run = partial(around, optimizer, run)
         return run()
 
     def zeroing(self, **arguments: Any) -> dict[str, Any]:
-        """Keyword arguments of zero_grad."""
         for rewrite in self.callbacks["zero_grad"]:
             rewrite(arguments)
         return arguments
@@ -196,7 +191,6 @@ class _Loop(FakeLoop):
     done = 0
 
     def process(self, do: Callable[[], Undo | None]) -> None:
-        """A switch of the process."""
         self.done += 1
         super().process(do)
 
@@ -261,7 +255,6 @@ class FakeEditor:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def has_site(self, kind: str) -> bool:
-        """Whether the script has it."""
         return self.kinds is None or kind in self.kinds
 
     def argument(self, kind: str, name: str) -> str | None:

@@ -13,7 +13,7 @@ from fixtures.older_load import as_series
 from fixtures.virtual_load import exponential, level
 from laptime.analysis.load import LevelStats, level_stats, rows_of
 from laptime.analysis.promises import promises
-from laptime.launch.sender_process import _share
+from laptime.launch.sender import _share
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput
 from laptime.records.case import Case

@@ -82,8 +82,8 @@ def parameters(model: Any) -> int:
 PARAMETERS = "all weights of the graph, running statistics among them"
 
 
-def flops(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[int | None, dict[str, Any]]:
-    """FLOPs of one call with inputs of these shapes, and the receipt; None where none could be counted."""
+def counts(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, float], dict[str, Any]]:
+    """Values by tag of a metric for one call with inputs of these shapes, and the receipt."""
     shapes = _shapes(model, sizes)
     counted: Counter[str] = Counter()
     uncounted: Counter[str] = Counter()
@@ -97,19 +97,26 @@ def flops(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[int | None,
         counts = {*_CONVOLUTIONS, *_PRODUCTS, *_RECURRENT, "ConvTranspose"}
         if node.op_type in counts or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
             doubtful.add(node.op_type)
+    nothing = "no matrix product or convolution of known shape is in the graph"
+    values, receipt = told("shapes of the ONNX graph", counted, uncounted, doubtful, nothing)
+    return {"params/all": float(parameters(model)), **values}, {**receipt, "parameters": PARAMETERS}
+
+
+def told(
+    counter: str, counted: Counter[str], uncounted: Counter[str], doubtful: set[str], nothing: str
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """FLOPs and MACs, and the receipt, of FLOPs by kind of node. nothing: the reason where there are none."""
     receipt: dict[str, Any] = {
-        "counter": "shapes of the ONNX graph",
+        "counter": counter,
         "convention": "matrix products, convolutions, recurrent layers; MACs = FLOPs / 2",
         "counted": dict(counted.most_common()),
         "uncounted": dict(uncounted.most_common()),
         "doubtful": sorted(doubtful),
         "complete": not doubtful,
     }
-    total = sum(counted.values())
-    if not total:
-        receipt["reason"] = "no matrix product or convolution of known shape is in the graph"
-        return None, receipt
-    return total, receipt
+    if total := sum(counted.values()):
+        return {"macs": total / 2, "flops": float(total)}, receipt
+    return {}, {**receipt, "reason": nothing}
 
 
 def _work(node: Any, shapes: Shapes) -> int | None:

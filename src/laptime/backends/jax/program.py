@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from laptime.backends._shared import no_batch, versions
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
-from laptime.kit.text import closest
+from laptime.backends._shared import no_batch, no_device, versions
+from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.targets import Program
 from laptime.targets._code import line_of, needed
 
@@ -224,11 +223,7 @@ def resolve(name: str) -> Any:
         return next(iter(there.values()))
     full = name if ":" in name or name == "cpu" else f"{name}:0"
     if full not in there:
-        raise Unavailable(
-            f"there is no device {name!r}",
-            why=f"jax {jax.__version__} sees {', '.join(there)}",
-            next=f"--device {closest(name, [*there]) or next(iter(there))}",
-        )
+        raise no_device(name, f"jax {jax.__version__}", [*there])
     return there[full]
 
 

@@ -96,12 +96,7 @@ class Session:
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         if self._graph is None:
             return {}, {"reason": "counting reads the graph with the package onnx: pip install onnx"}
-        flops, receipt = graph.flops(self._graph, sizes)
-        values = {"params/all": float(graph.parameters(self._graph))}
-        if flops is not None:
-            values |= {"macs": flops / 2, "flops": float(flops)}
-        receipt["parameters"] = graph.PARAMETERS
-        return values, receipt
+        return graph.counts(self._graph, sizes)
 
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"providers": self._session.get_providers()}

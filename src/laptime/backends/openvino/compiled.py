@@ -239,22 +239,11 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
             counted[kind] += formula(node)
         elif kind not in ("Parameter", "Result"):
             uncounted[kind] += 1
-    doubtful = sorted({*uncounted} & _HEAVY)
-    receipt: dict[str, Any] = {
-        "counter": "shapes of OpenVINO's graph",
-        "convention": "matrix products, convolutions, recurrent layers; MACs = FLOPs / 2",
-        "counted": dict(counted.most_common()),
-        "uncounted": dict(uncounted.most_common()),
-        "doubtful": doubtful,
-        "complete": not doubtful,
-        "parameters": "all floating-point constants with dimensions, running statistics among them",
-    }
-    values = {"params/all": float(weights)}
-    if total := sum(counted.values()):
-        values |= {"macs": total / 2, "flops": float(total)}
-    else:
-        receipt["reason"] = "no matrix product or convolution is in the graph"
-    return values, receipt
+    nothing = "no matrix product or convolution is in the graph"
+    doubtful = {*uncounted} & _HEAVY
+    values, receipt = graph.told("shapes of OpenVINO's graph", counted, uncounted, doubtful, nothing)
+    receipt["parameters"] = "all floating-point constants with dimensions, running statistics among them"
+    return {"params/all": float(weights), **values}, receipt
 
 
 def _convolution(node: Any, *, leading: int = 1, is_backwards: bool = False) -> int:

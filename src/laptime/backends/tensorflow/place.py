@@ -6,10 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from laptime.backends._shared import environment, nothing
+from laptime.backends._shared import environment, no_device, nothing
 from laptime.backends.tensorflow import available
-from laptime.kit.errors import Unavailable, UsageError
-from laptime.kit.text import closest
+from laptime.kit.errors import UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
@@ -37,11 +36,7 @@ def claim(variant: Variant) -> str:
     name = there[0] if variant.device == "auto" else variant.device
     name = {"cuda": "cuda:0", "cpu:0": "cpu"}.get(name, name)
     if name not in there:
-        raise Unavailable(
-            f"there is no device {variant.device!r}",
-            why=f"tensorflow {tf.__version__} sees {', '.join(there)}",
-            next=f"--device {closest(name, [*there, 'auto']) or there[0]}",
-        )
+        raise no_device(variant.device, f"tensorflow {tf.__version__}", there)
     visible = [] if name == "cpu" else [gpus[int(name.partition(":")[2])]]
     if tf.config.get_visible_devices("GPU") != visible:
         try:

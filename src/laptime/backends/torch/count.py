@@ -271,14 +271,6 @@ def _mm(args: Any, output: Any) -> tuple[list[Any], int]:
     return [left, right], 2 * output.numel() * left.shape[-1]
 
 
-def _addmm(args: Any, output: Any) -> tuple[list[Any], int]:
-    return _mm(args[1:], output)
-
-
-def _linear(args: Any, output: Any) -> tuple[list[Any], int]:
-    return _mm(args, output)
-
-
 def _convolution(args: Any, output: Any) -> tuple[list[Any], int]:
     inputs, weight, transposed = args[0], args[1], args[6]
     places = inputs if transposed else output
@@ -291,10 +283,10 @@ def _convolution_backward(args: Any, output: Any) -> tuple[list[Any], int]:
     return [gradient, inputs, weight], 2 * places.numel() * weight.shape[1] * (bool(mask[0]) + bool(mask[1]))
 
 
-_FORMULAS = {
+_FORMULAS: dict[str, Callable[[Any, Any], tuple[list[Any], int]]] = {
     "aten.mm": _mm,
-    "aten.addmm": _addmm,
-    "aten.linear": _linear,
+    "aten.addmm": lambda args, output: _mm(args[1:], output),
+    "aten.linear": _mm,
     "aten.convolution": _convolution,
     "aten.convolution_backward": _convolution_backward,
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from laptime.backends.torch import tensors
+from laptime.backends.torch.setup import held_by
 from laptime.records.series import Metric, Series
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ class Clock(Protocol):
 
     def hold(self, seconds: float) -> None:
         """Keep the device busy for about so long, so that what follows is queued before it can start."""
-        ...
 
     def wait(self) -> None: ...
 
@@ -78,29 +78,22 @@ def event_times(call: Callable[[], Any], calls: int, *, clock: Clock) -> list[fl
     return [start.elapsed_time(end) * 1e-3 for start, end in marks]
 
 
-def _memory_metric(part: str, title: str, meaning: str) -> Metric:
-    return Metric(tag=f"memory/device/{part}", unit="B", title=title, better="lower", meaning=meaning)
-
-
-PEAK = _memory_metric("peak", "device memory, peak", "Most bytes in use by tensors during a warm call.")
-WEIGHTS = _memory_metric("weights", "device memory, weights", "Parameters and buffers, each storage once.")
-ACTIVATIONS = _memory_metric(
-    "activations",
-    "device memory, activations",
-    "What a warm call needs at its peak above what lies there before it.",
-)
-RESERVED = _memory_metric(
-    "reserved", "device memory, reserved", "What the allocator holds of the device at most."
-)
-FIRST_PEAK = _memory_metric(
-    "first_peak",
-    "device memory, first call",
-    "Peak of the first call, with autotuning and compilation in it.",
-)
-CONTEXT = _memory_metric(
-    "context",
-    "device memory, context",
-    "In use outside torch's allocator: context, libraries, other processes.",
+PEAK, WEIGHTS, ACTIVATIONS, RESERVED, FIRST_PEAK, CONTEXT = (
+    Metric(
+        tag=f"memory/device/{part}",
+        unit="B",
+        title=f"device memory, {title or part}",
+        better="lower",
+        meaning=meaning,
+    )
+    for part, title, meaning in (
+        ("peak", "", "Most bytes in use by tensors during a warm call."),
+        ("weights", "", "Parameters and buffers, each storage once."),
+        ("activations", "", "What a warm call needs at its peak above what lies there before it."),
+        ("reserved", "", "What the allocator holds of the device at most."),
+        ("first_peak", "first call", "Peak of the first call, with autotuning and compilation in it."),
+        ("context", "", "In use outside torch's allocator: context, libraries, other processes."),
+    )
 )
 
 
@@ -143,8 +136,7 @@ def memory(
     peak = torch.cuda.max_memory_allocated(device)
     reserved = torch.cuda.max_memory_reserved(device)
     free, total = torch.cuda.mem_get_info(device)
-    every = (t for module in modules for t in (*module.parameters(), *module.buffers()))
-    storages = (t.untyped_storage() for t in every if t.device == device)
+    storages = (t.untyped_storage() for t in held_by(modules) if t.device == device)
     held = {storage.data_ptr(): storage.nbytes() for storage in storages}
     values: list[tuple[Metric, int | None]] = [
         (PEAK, peak),

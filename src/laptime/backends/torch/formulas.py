@@ -129,15 +129,25 @@ def _added(formula: Callable[..., int]) -> Callable[..., int]:
     return lambda added, *args, **named: formula(*args, **named)
 
 
-_QUANTIZED = ("", "_relu")
+_ONE_FORMULA: dict[Callable[..., int], str] = {
+    _rnn: "aten._cudnn_rnn aten.miopen_rnn",
+    _twice(_rnn): "aten._cudnn_rnn_backward aten.miopen_rnn_backward",
+    products.attention: "aten._scaled_dot_product_flash_attention_for_cpu"
+    " aten._scaled_dot_product_fused_attention_overrideable aten._scaled_dot_product_attention_math_for_mps",
+    products.matrix_vector: "aten.mv aten.dot aten.vdot",
+    _added(products.matrix_vector): "aten.addmv aten.addmv_",
+    products.matrix_product: "aten._int_mm quantized.matmul",
+    _added(products.matrix_product): "aten.addbmm aten._addmm_activation aten.addmm_ aten.baddbmm_",
+    _packed_linear: "aten._weight_int8pack_mm aten._weight_int4pack_mm aten._weight_int4pack_mm_for_cpu"
+    " aten._dyn_quant_matmul_4bit mkldnn._linear_pointwise quantized.linear quantized.linear_relu"
+    " quantized.linear_dynamic quantized.linear_relu_dynamic quantized.linear_dynamic_fp16"
+    " quantized.linear_relu_dynamic_fp16 quantized.linear_leaky_relu quantized.linear_tanh",
+}
+"""Formulas of several operators."""
 _FORMULAS: dict[str, Callable[..., int]] = {
     "aten.convolution_backward": _convolution_backward,
     "aten.mkldnn_rnn_layer": products.recurrent_layer,
     "aten.mkldnn_rnn_layer_backward": _twice(products.recurrent_layer),
-    "aten._cudnn_rnn": _rnn,
-    "aten._cudnn_rnn_backward": _twice(_rnn),
-    "aten.miopen_rnn": _rnn,
-    "aten.miopen_rnn_backward": _twice(_rnn),
     "aten._lstm_mps": _mps_lstm,
     "aten.quantized_lstm": _quantized_rnn(4),
     "aten.quantized_gru": _quantized_rnn(3),
@@ -145,35 +155,16 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "aten._fft_c2c": _fft(5.0),
     "aten._fft_r2c": _fft(2.5),
     "aten._fft_c2r": _fft(2.5, of_result=True),
-    "aten._scaled_dot_product_flash_attention_for_cpu": products.attention,
-    "aten._scaled_dot_product_fused_attention_overrideable": products.attention,
-    "aten._scaled_dot_product_attention_math_for_mps": products.attention,
-    "aten.mv": products.matrix_vector,
-    "aten.dot": products.matrix_vector,
-    "aten.vdot": products.matrix_vector,
-    "aten.addmv": _added(products.matrix_vector),
-    "aten.addmv_": _added(products.matrix_vector),
-    "aten.addbmm": _added(products.matrix_product),
-    "aten._addmm_activation": _added(products.matrix_product),
-    "aten.addmm_": _added(products.matrix_product),
-    "aten.baddbmm_": _added(products.matrix_product),
-    "aten._int_mm": products.matrix_product,
-    "aten._weight_int8pack_mm": _packed_linear,
-    "aten._weight_int4pack_mm": _packed_linear,
-    "aten._weight_int4pack_mm_for_cpu": _packed_linear,
-    "aten._dyn_quant_matmul_4bit": _packed_linear,
-    "mkldnn._linear_pointwise": _packed_linear,
-    "quantized.linear_relu_dynamic": _packed_linear,
-    "quantized.linear_dynamic": _packed_linear,
-    "quantized.linear_dynamic_fp16": _packed_linear,
-    "quantized.linear_relu_dynamic_fp16": _packed_linear,
-    "quantized.linear_leaky_relu": _packed_linear,
-    "quantized.linear_tanh": _packed_linear,
-    "quantized.matmul": products.matrix_product,
-    **{f"quantized.linear{then}": _packed_linear for then in _QUANTIZED},
-    **{f"quantized.conv{n}d{then}": _packed_convolution for n in (1, 2, 3) for then in _QUANTIZED},
-    **{f"quantized.conv{n}d_dynamic": _packed_convolution for n in (1, 2, 3)},
-    **{f"quantized.conv_transpose{n}d": _packed_transposed for n in (1, 2, 3)},
-    **{f"quantized.conv_transpose{n}d_dynamic": _packed_transposed for n in (1, 2, 3)},
     "torchvision.deform_conv2d": _deformable,
+    **{name: formula for formula, names in _ONE_FORMULA.items() for name in names.split()},
+    **{
+        f"quantized.conv{n}d{how}": _packed_convolution
+        for n in (1, 2, 3)
+        for how in ("", "_relu", "_dynamic")
+    },
+    **{
+        f"quantized.conv_transpose{n}d{how}": _packed_transposed
+        for n in (1, 2, 3)
+        for how in ("", "_dynamic")
+    },
 }

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import not_a_model, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
-from laptime.backends.torch.setup import Setup, modules_in, seed_all
+from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
 from laptime.kit.errors import UsageError, UserCodeError
 from laptime.kit.text import closest
@@ -124,12 +125,8 @@ def _check(variant: Variant) -> None:
 def home_of(subject: Any, inputs: Any) -> torch.device:
     import torch
 
-    for module in modules_in(subject):
-        for tensor in (*module.parameters(), *module.buffers()):
-            return tensor.device
-    for tensor in tensors.tensors(inputs):
-        return tensor.device
-    return torch.device("cpu")
+    first = next(chain(held_by(modules_in(subject)), tensors.tensors(inputs)), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 # Language models.
@@ -238,11 +235,8 @@ def _phase_module() -> type[Any]:
             return sum(t.numel() * t.element_size() for t in _tensors(self.caches[batch], set()))
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            if self.phase == "prefill":
-                logits: torch.Tensor = self.model(input_ids=ids, past_key_values=None, use_cache=True).logits
-                return logits
-            cache = self.caches[ids.shape[0]]
-            logits = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
+            cache = None if self.phase == "prefill" else self.caches[ids.shape[0]]
+            logits: torch.Tensor = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
             if hasattr(cache, "crop"):
                 cache.crop(self.length)
             return logits

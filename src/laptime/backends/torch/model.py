@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -13,7 +14,7 @@ from laptime.backends._shared import ByBatch, FreshInputs
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate
-from laptime.backends.torch.setup import Setup, modules_in, seed_all
+from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, Unavailable
 from laptime.measure.first_call import finite, has_changed
@@ -306,7 +307,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         return translate(error, doing=f"{target} failed at batch {batch}", inputs=shapes)
 
     def close(self) -> None:
-        self._workloads.clear()
+        super().close()
         self._setup.undo()
 
 
@@ -339,12 +340,7 @@ class CudaModel(TorchModel):
 
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for module in modules:
-        for tensor in (*module.parameters(), *module.buffers()):
-            name = str(tensor.dtype).removeprefix("torch.")
-            counts[name] = counts.get(name, 0) + 1
-    return counts
+    return dict(Counter(str(tensor.dtype).removeprefix("torch.") for tensor in held_by(modules)))
 
 
 def _shapes_hash(modules: list[torch.nn.Module]) -> str:

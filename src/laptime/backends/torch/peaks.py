@@ -25,6 +25,7 @@ import msgspec
 from laptime.backends.torch import place
 from laptime.backends.torch.errors import memory_exhausted
 from laptime.kit.clock import SystemClock
+from laptime.measure.loop import seconds_of
 from laptime.measure.protocol import PeakWork
 from laptime.probes import peaks as ceilings
 
@@ -85,7 +86,7 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
             dtypes.append("tf32")
     for rows in _SIZES if size is None else (size,):
         work = _product(device, dtypes[-1], rows)
-        if size is None and _seconds_of(work) >= _LONG_CALL:
+        if size is None and min(seconds_of(work), seconds_of(work)) >= _LONG_CALL:
             break
     limit = ceilings.on_paper(place.describe(device)[0], dtypes)
     return replace(work, facts={**work.facts, "limit": limit})
@@ -129,16 +130,6 @@ def _matrix(device: torch.device, kind: torch.dtype, size: int) -> torch.Tensor:
         return torch.empty(size, size, device=device, dtype=kind)
     memory = mmap.mmap(-1, size * size * kind.itemsize)
     return torch.frombuffer(memory, dtype=kind).view(size, size)
-
-
-def _seconds_of(work: PeakWork) -> float:
-    timed = []
-    for _ in range(2):
-        began = SystemClock.now()
-        work.call()
-        work.sync()
-        timed.append(SystemClock.now() - began)
-    return min(timed)
 
 
 def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import environment
-from laptime.kit.errors import Unavailable
-from laptime.kit.text import closest
+from laptime.backends._shared import environment, no_device
 from laptime.records.environment import Device
 
 if TYPE_CHECKING:
@@ -54,12 +52,7 @@ def resolve(name: str) -> torch.device:
     full = full.removesuffix(":0") if full.startswith(("cpu", "mps")) else full
     if full in there:
         return torch.device(full)
-    near = closest(name, [*there, "auto"])
-    raise Unavailable(
-        f"there is no device {name!r}",
-        why=f"torch {torch.__version__} sees {', '.join(there)}",
-        next=f"--device {near or there[0]}",
-    )
+    raise no_device(name, f"torch {torch.__version__}", there)
 
 
 def waiter(device: torch.device) -> Callable[[], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -83,7 +83,7 @@ class Setup:
         return ready if program.origin != "none" else with_guess(ready)
 
     def _changes(self, module: torch.nn.Module) -> bool:
-        held = [*module.parameters(), *module.buffers()]
+        held = list(held_by([module]))
         wrong_dtype = self.dtype is not None and any(
             t.is_floating_point() and t.dtype != self.dtype for t in held
         )
@@ -198,11 +198,12 @@ def modules_in(call: Any) -> list[torch.nn.Module]:
         held = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
     else:
         held = list(getattr(call, "__dict__", {}).values())
-    modules: dict[int, torch.nn.Module] = {}
-    for part in held:
-        if isinstance(part, torch.nn.Module):
-            modules.setdefault(id(part), part)
-    return list(modules.values())
+    return list({id(part): part for part in held if isinstance(part, torch.nn.Module)}.values())
+
+
+def held_by(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
+    """Parameters and buffers of these modules."""
+    return (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _is_filled(cell: Any) -> bool:
@@ -271,10 +272,9 @@ def seeded(seed: int) -> Iterator[None]:
 # Guessed inputs.
 
 
-_IMAGE = 224
 _TOKENS = 128
-_SIGNAL = 1024
-_VOLUME = (16, 112, 112)
+_SIZES = {1: (1024,), 2: (224, 224), 3: (16, 112, 112)}
+"""Of signals, images and videos, by the dimensions of a convolution."""
 
 
 def guess(model: torch.nn.Module) -> tuple[Callable[[int], Any], str] | None:
@@ -299,12 +299,8 @@ def guess(model: torch.nn.Module) -> tuple[Callable[[int], Any], str] | None:
 def _for_layer(layer: Any, torch: Any) -> Callable[[int], Any] | None:
     nn = torch.nn
     match layer:
-        case nn.Conv1d():
-            return _floats((layer.in_channels, _SIGNAL))
-        case nn.Conv2d():
-            return _floats((layer.in_channels, _IMAGE, _IMAGE))
-        case nn.Conv3d():
-            return _floats((layer.in_channels, *_VOLUME))
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            return _floats((layer.in_channels, *_SIZES[len(layer.kernel_size)]))
         case nn.Linear():
             return _floats((layer.in_features,))
         case nn.RNNBase():

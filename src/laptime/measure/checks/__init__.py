@@ -1,7 +1,8 @@
 """Is this number valid? One file a check.
 
 Each file has `check(case, environment, plan) -> Check | None`, a pure function on records: `case` with its
-labels, `plan` the run's effective settings. None means: nothing to say about this case.
+labels, `plan` the run's effective settings. None means: nothing to say about this case. The words of this
+contract can be imported from here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
+
+__all__ = ["Case", "Check", "Environment", "Setting", "run_all"]
 
 
 def run_all(case: Case, environment: Environment, plan: dict[str, Setting]) -> list[Check]:

@@ -8,10 +8,8 @@ Lies when: the inputs exercise only part of the model.
 from __future__ import annotations
 
 from laptime.analysis.agreement import Judgement, Word, judged, precision_of
-from laptime.records.case import Case
-from laptime.records.check import Check, Outcome
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
+from laptime.records.check import Outcome
 
 _OUTCOMES: dict[Word, Outcome] = {
     "different": "fail",

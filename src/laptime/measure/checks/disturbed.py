@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from laptime.analysis.evidence import select, unexplained
 from laptime.analysis.summary import headline, main_throughput
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
 
 MANY = 0.5

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from laptime.analysis.achieved import TAG as PEAK
 from laptime.analysis.summary import summarize
-from laptime.records.case import Case
-from laptime.records.check import Check
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.details import Peak
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 from laptime.records.series import Regime
 
 HEADROOM = 1.2

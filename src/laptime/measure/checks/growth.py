@@ -7,11 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.kit.units import show
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.probes.host_memory import OVER_TIME
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 from laptime.records.series import Series
 
 LEAST = 16 * 2**20

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 from laptime.analysis.evidence import MIN_SAMPLES
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.schedule import printed, reached
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 
 TOLERATED = 0.05
 """Half-width up to which a number is not noisy although it missed the preset's precision."""

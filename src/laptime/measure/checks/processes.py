@@ -7,10 +7,7 @@ import numpy as np
 from laptime.analysis.evidence import select
 from laptime.analysis.steady import timed_calls
 from laptime.kit.units import show
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
 
 FAST = 0.6

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.labels import WAITED_SHARE, uses_up_quota
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Label
 
 

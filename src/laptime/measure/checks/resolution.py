@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from laptime.analysis.summary import headline
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.loop import CLOCK_COST, CLOCKS
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

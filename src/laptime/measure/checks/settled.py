@@ -5,10 +5,7 @@ from __future__ import annotations
 from laptime.analysis.evidence import select
 from laptime.analysis.steady import late_step, levels, timed_calls
 from laptime.kit.units import percent
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
 
 _LONGER = "--budget 60s   or --preset strict: it needs more time"
 

@@ -5,10 +5,7 @@ Lies when: the framework's outputs do not tell (JAX's and PyTorch's do), or a sh
 
 from __future__ import annotations
 
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
+from laptime.measure.checks import Case, Check, Environment, Setting
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.labels import WAITED_SHARE
-from laptime.records.case import Case
-from laptime.records.check import Check
-from laptime.records.environment import Environment
-from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
 
 

@@ -44,8 +44,6 @@ from laptime.testing.llm_server.engine import tokens_per_second as tokens_per_se
 
 
 class ServerProcess(server_process.ServerProcess):
-    """A running scripted LLM server."""
-
     @property
     def url(self) -> str:
         """What an OpenAI client takes as the base URL."""
@@ -56,7 +54,6 @@ class ServerProcess(server_process.ServerProcess):
         return msgspec.json.decode(self.get("/truth"), type=list[Job])
 
     def metrics(self) -> str:
-        """What `/metrics` says."""
         return self.get("/metrics").decode()
 
 

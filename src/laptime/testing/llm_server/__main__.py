@@ -39,7 +39,6 @@ class ScriptedApp:
         self._arrived: dict[int, asyncio.Semaphore] = {}
 
     def application(self) -> web.Application:
-        """The application, ready for `web.AppRunner`."""
         app = web.Application(client_max_size=1 << 26)
         app.add_routes([
             web.post("/v1/completions", self._generate),

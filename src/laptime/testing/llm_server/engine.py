@@ -152,7 +152,6 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether there is a job that is not done."""
         return bool(self.waiting or self.running)
 
     def submit(self, job: Job) -> None:

@@ -27,7 +27,6 @@ class BadRequest(Exception):
         self.kind = kind
 
     def body(self) -> dict[str, Any]:
-        """The error in vLLM's shape."""
         return {"error": {"message": str(self), "type": self.kind, "param": None, "code": self.status}}
 
 
@@ -79,8 +78,6 @@ def _tokens(prompt: Any) -> int:
 
 
 class Writer:
-    """Writes the answer to one request."""
-
     def __init__(self, request: Request, answer: Answer, number: int, model: str) -> None:
         self._request = request
         self._answer = answer
@@ -93,7 +90,6 @@ class Writer:
 
     @property
     def has_role_chunk(self) -> bool:
-        """Whether a chunk with a role comes first."""
         return self._request.chat and self._answer.role_chunk
 
     def role(self) -> bytes:
@@ -135,7 +131,6 @@ class Writer:
         return usage + DONE
 
     def whole(self, tokens: int, finish: str) -> dict[str, Any]:
-        """The answer in one piece, for a request without a stream."""
         self._sent = tokens
         text = "".join(f" w{at}" for at in range(tokens))
         said = {"message": {"role": "assistant", "content": text}} if self._request.chat else {"text": text}
@@ -175,7 +170,6 @@ class _Histogram:
 
     @property
     def number(self) -> int:
-        """Values that were added."""
         return sum(self.counts)
 
     def lines(self, labels: str) -> list[str]:

@@ -23,7 +23,7 @@ from msgspec import structs
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.kit.units import show
-from laptime.launch.sender_process import Senders
+from laptime.launch.sender import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.probes import machine

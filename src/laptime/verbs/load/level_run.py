@@ -10,7 +10,7 @@ from msgspec import structs
 from laptime.analysis.load import level_stats
 from laptime.analysis.promises import level_judged, promises
 from laptime.kit.clock import SystemClock
-from laptime.launch.sender_process import Senders
+from laptime.launch.sender import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen import checks
 from laptime.loadgen.checks import WIDEST, enough

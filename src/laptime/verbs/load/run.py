@@ -14,7 +14,7 @@ from msgspec import structs
 from laptime.analysis.promises import promises
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError, UserCodeError
-from laptime.launch.sender_process import Senders
+from laptime.launch.sender import Senders
 from laptime.launch.worker import CommandFailed
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order

@@ -18,7 +18,7 @@ from laptime.kit import redaction
 from laptime.kit.errors import Unavailable
 from laptime.kit.extras import install
 from laptime.kit.system_files import cpu_quota
-from laptime.launch.sender_process import Senders
+from laptime.launch.sender import Senders
 from laptime.loadgen.checks import BUSIEST
 from laptime.loadgen.messages import Endpoint, Program, SelfTest
 from laptime.records.load import Alone
