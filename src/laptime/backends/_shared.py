@@ -77,10 +77,7 @@ class ByBatch(ABC, Generic[Workload]):
 
     def workload(self, batch: int) -> Workload:
         """The model with inputs of this batch size, on its device. Calls nothing yet.
-
-        Raises:
-            UsageError: inputs of this batch size cannot be made.
-            UserCodeError, OutOfMemory: making them failed.
+        Raises UsageError: such inputs cannot be made. UserCodeError, OutOfMemory: making them failed.
         """
         if batch < 1:
             raise UsageError(
@@ -101,11 +98,8 @@ class ByBatch(ABC, Generic[Workload]):
 
 
 class FreshInputs:
-    """Inputs of a workload whose calls change them: each call gets a copy of what they were.
-
-    Args:
-        copied: copies them, as positional and keyword arguments.
-    """
+    """Inputs of a workload whose calls change them: each call gets a copy of what they were. copied: copies
+    them, as positional and keyword arguments."""
 
     def __init__(self, copied: Callable[[], tuple[Sequence[Any], Mapping[str, Any]]]) -> None:
         self._copied = copied
@@ -140,16 +134,9 @@ def _refuse_torch_module(call: object, target: str) -> None:
 
 
 class ProgramModel(ByBatch[Workload]):
-    """A program on one device: what JAX, TensorFlow and no framework share.
-
-    Args:
-        program: built for batch 1.
-        device: as the framework has it.
-        facts: where the program comes from.
-        rebuild: builds it for another batch size; None where inputs are re-batched.
-
-    Raises:
-        TargetError: the program is a module of PyTorch, which none of these frameworks runs.
+    """A program, built for batch 1, on one device: what JAX, TensorFlow and no framework share. rebuild:
+    builds it for another batch size; None where inputs are re-batched.
+    Raises TargetError: the program is a module of PyTorch, which none of these frameworks runs.
     """
 
     def __init__(

@@ -84,14 +84,9 @@ def checked_out(revision: str) -> Iterator[Revision]:
 
 
 def git(*arguments: str, what: str, advice: str = "", timeout: float | None = None) -> str:
-    """The output of git; no shell, no hooks, no questions for a password.
-
-    Args:
-        what: the error if git fails; the last line that git wrote says why.
-
-    Raises:
-        Unavailable: git is not installed.
-        UsageError: git failed, or gave no answer in time.
+    """The output of git; no shell, no hooks, no questions for a password. what: the error if git fails; the
+    last line that git wrote says why.
+    Raises Unavailable: git is not installed. UsageError: it failed, or gave no answer in time.
     """
     command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(_TO_SERVERS)}

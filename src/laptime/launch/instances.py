@@ -45,12 +45,8 @@ def placed(instances: int, threads: int, cpus: Sequence[int], root: str = "/") -
 
 
 class Instances:
-    """A worker that is several processes (`launch.worker.Worker`).
-
-    Args:
-        start: makes the process of one instance, on these CPUs.
-        cpus: of each instance.
-    """
+    """A worker that is several processes (`launch.worker.Worker`). start: makes that of one instance, on its
+    CPUs."""
 
     def __init__(
         self, start: Callable[[Sequence[int]], WorkerProcess], cpus: Sequence[Sequence[int]]

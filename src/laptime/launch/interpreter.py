@@ -56,10 +56,7 @@ def path_of(python: str) -> str:
 @cache
 def environment(python: str) -> dict[str, str]:
     """Environment variables with which an interpreter finds laptime and what a worker needs.
-
-    Raises:
-        UsageError: there is no such program, or it is no Python.
-        Unavailable: it is too old, or lacks a library that cannot be lent.
+    Raises UsageError: it is no Python. Unavailable: it is too old, or lacks a library that cannot be lent.
     """
     program = path_of(python)
     answer = _probed(program)

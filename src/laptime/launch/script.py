@@ -75,14 +75,9 @@ def resolve(
     python: str = "",
     target_loop: Sequence[str] = (),
 ) -> Program:
-    """What a name means: a module, a script, a command written in Python, or a target.
-
-    Args:
-        python: interpreter to run it with; "" is laptime's own.
-        target_loop: options of `launch.target_loop`, which calls a target again and again.
-
-    Raises:
-        UsageError: none of them.
+    """What a name means: a module, a script, a command written in Python, or a target. python: "" is
+    laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again.
+    Raises UsageError: none of them.
     """
     python = python or sys.executable
     if shutil.which(python) is None:
@@ -207,13 +202,8 @@ def start(
     module: str, words: list[str], *, python: str, folder: Path, variables: dict[str, str], **options: Any
 ) -> Process:
     """Start `python -m MODULE WORDS`; the module stands in for the interpreter's own way to run a script.
-
-    Args:
-        python: the script's interpreter.
-        folder: for the files that this takes.
-        variables: of its environment, beside laptime's own.
-        options: as for `subprocess.Popen`.
-    """
+    folder: for the files that this takes. variables: of its environment, beside laptime's own. options: as
+    for `Popen`."""
     environ = environment(folder, python, module, variables)
     return Process([python, "-m", module, *words], keeps_terminal=True, env=environ, **options)
 

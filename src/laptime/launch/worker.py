@@ -38,10 +38,8 @@ class Worker(Protocol):
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
         """Send a command and wait for its whole answer, without the closing Done.
-
-        Raises:
-            CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds.
-                After the last two the worker is closed.
+        Raises CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds;
+        after the last two it is closed.
         """
 
     @property
@@ -88,7 +86,6 @@ class WorkerProcess:
 
     Args:
         name: of the target, for messages.
-        python: interpreter to run it with; another one may have another framework.
         folder: to start in; None is the current one.
         environ: environment variables beside laptime's own, or instead of them.
         cpus: on which it runs; none: on all.

@@ -111,13 +111,11 @@ def uses_up_quota(case: Case, series: Series) -> bool:
 
 def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
     """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
+    others: CPUs that others used during the block of each sample; None when unknown.
 
     Nobody knows who had the CPU during a single sample, but each block knows how long others ran. Threads
-    that waited for at least four times as long waited for each other. Chores of a quiet machine add up over
-    a block in which the program rarely waits, so the blocks without neighbours are also taken together.
-
-    Args:
-        others: CPUs that others used during the block of each sample; None when unknown.
+    that waited for at least four times as long waited for each other. Chores of a quiet machine add up over a
+    block in which the program rarely waits, so the blocks without neighbours are also taken together.
     """
     late = waited > WAITED_SHARE * seconds
     if others is None:

@@ -70,13 +70,10 @@ class Tape:
         self.late: list[float] = []
 
     def charge(self, before: Reading, after: Reading, *, cpu: float, span: float) -> None:
-        """Spread what was used and lost over the samples since the last charge.
+        """Spread the CPU seconds and what was lost in a span of the wall clock over the samples since the
+        last charge.
 
         Each sample gets a share proportional to its duration: only the sum is known.
-
-        Args:
-            cpu: CPU seconds used between the two readings.
-            span: wall seconds between them.
         """
         fresh = self.seconds[len(self.cpu) :]
         use = cpu / span if span > 0 else 0.0
@@ -221,13 +218,11 @@ def saturated(
     estimate: float | None = None,
     ruler: Ruler | None = None,
 ) -> Tape:
-    """Time blocks of calls made back to back, synchronised once at the end of each block.
+    """Time blocks of calls made back to back, synchronised once at the end of each block. estimate: seconds
+    of one call; measured by one more call when unknown.
 
     A block lasts about `BLOCK` seconds. On a device it has at least three calls, so that the host can run
     ahead; where a call returns with its result there is nothing to run ahead of, and one is enough.
-
-    Args:
-        estimate: seconds of one call; measured by one more call when unknown.
     """
     tape = Tape()
     sync, now = work.sync, clock.now

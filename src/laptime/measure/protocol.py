@@ -153,12 +153,9 @@ class GivesOutputs(Protocol):
         """The tensors among its inputs of this batch size, in the order of `outputs`; bfloat16 as float32."""
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """The model's outputs for these inputs, floats as float32 (float64 stays).
-
-        Args:
-            inputs: its tensors in the order in which the model takes them, nested ones flattened; floats are
-                cast to the model's dtype. They are not changed.
-        """
+        """The model's outputs for these inputs, floats as float32 (float64 stays). inputs: its tensors in the
+        order in which the model takes them, nested ones flattened; floats are cast to the model's dtype. They
+        are not changed."""
 
 
 @runtime_checkable

@@ -96,15 +96,8 @@ def record(
     tables: Sequence[Sequence[int]] = (),
 ) -> RecordedCalls:
     """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
-
-    Args:
-        run: the reference.
-        inputs_of: its inputs, by batch size.
-        batches: the size that is measured, and more where the model takes any.
-        tables: see `beyond`.
-
-    Raises:
-        Exception: whatever the first call raises.
+    batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
+    Raises Exception: whatever the first call raises.
     """
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
@@ -119,14 +112,11 @@ def record_calls(
     """What `run` makes of inputs, of as many as there is time and memory for.
 
     Args:
-        run: the reference.
         drawn: items in a call and what makes its inputs, the first of several that the reference takes; those
             of the measurement first.
-        strict: the reference takes all of them. Otherwise inputs after the first that it refuses, or makes no
-            finite numbers of, are left out: they need not be possible ones.
-
-    Raises:
-        Exception: whatever the first call raises; if `strict`, whatever any call raises.
+        strict: the reference takes all of them, and what a call raises is raised. Otherwise inputs after the
+            first that it refuses, or makes no finite numbers of, are left out: they need not be possible
+            ones.
     """
     began, size = time.perf_counter(), 0
     calls: list[RecordedCall] = []
@@ -195,12 +185,9 @@ def _varied(array: Array, generator: np.random.Generator, axis: int | None) -> A
 def beyond(
     given: Callable[[], list[Array]], batch: int, tables: Sequence[Sequence[int]] = ()
 ) -> Iterator[tuple[int, list[Callable[[], list[Array]]]]]:
-    """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement.
-
-    Args:
-        given: makes the inputs of the measurement. tables: by input, sizes of tables that its whole numbers
-            may be places in, largest first.
-    """
+    """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement,
+    whose inputs are `given`. tables: by input, sizes of tables that its whole numbers may be places in,
+    largest first."""
     arrays, generator = given(), np.random.default_rng(3)
     for at, array in enumerate(arrays[:MOST_BEYOND]):
         if others := list(_beyond(array, tables[at] if tables else (), generator)) if array.size else []:
@@ -253,14 +240,8 @@ def other_batch(batch: int) -> int:
 def compared(
     run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False
 ) -> Agreement:
-    """How far what `run` makes of the recorded inputs is from the recorded outputs.
-
-    Args:
-        run: the implementation that is looked at.
-        against: name of the reference.
-        dtype: its precision.
-        fixed: it need not take other batch sizes than the first.
-    """
+    """How far what `run` makes of the recorded inputs is from the recorded outputs of the reference
+    `against`, in its dtype. fixed: `run` need not take other batch sizes than the first."""
     calls: list[Call] = []
     if recorded.undetermined:
         return Agreement(against=against, dtype=dtype, undetermined=recorded.undetermined)

@@ -36,12 +36,8 @@ def watch(device: str, clock: Clock) -> EndWatch | None:
 
 
 def reader(device: str, root: str = "/", library: Any | None = None) -> Read | None:
-    """A function that reads the clock of a device in Hz; None when it cannot be read here.
-
-    Args:
-        device: as frameworks name it, "cpu", "cuda:0".
-        library: stands in for pynvml in tests.
-    """
+    """A function that reads the clock of a device ("cpu", "cuda:0") in Hz; None when it cannot be read here.
+    library: stands in for pynvml in tests."""
     if device.startswith("cuda"):
         return _gpu_reader(device, library)
     return _cpu_reader(Path(root)) if device == "cpu" else None

@@ -190,12 +190,9 @@ def _energy(meter: Meter, joules: float | None, seconds: float) -> Energy:
 
 
 class CounterMeter:
-    """Energy as the difference of two readings of a counter.
-
-    Args:
-        read: joules since some fixed time, or None when it cannot be read now.
-        wraps_at: joules at which the counter starts again from 0; a window must not hold two wraps.
-    """
+    """Energy as the difference of two readings of a counter. read: joules since some fixed time, or None when
+    it cannot be read now. wraps_at: joules at which the counter starts again from 0; a window must not hold
+    two wraps."""
 
     method: Method = "counter"
 
@@ -295,12 +292,8 @@ def integrate(samples: Sequence[tuple[float, float]]) -> float | None:
 
 def energy_of(workload: Any, *, devices: list[str], seconds: float) -> tuple[list[Series], Details]:
     """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
-
-    Args:
-        workload: has `call`, `sync` and `batch`, as in `measure.protocol`.
-        devices: names of the devices the model runs on; only meters of these enter the series.
-        seconds: length of the window at least; a slow meter asks for more.
-    """
+    workload: as in `measure.protocol`. devices: that the model runs on; only their meters enter the series.
+    seconds: length of the window at least; a slow meter asks for more."""
     meters, absent = survey()
     covering = [meter for meter in meters if meter.device in devices]
     if not covering:

@@ -141,15 +141,13 @@ def available_bytes(root: str = "/") -> int:
 
 
 def limit_private_memory(limit: int, root: str = "/") -> bool:
-    """Let this process map at most `limit` bytes of private writable memory in all (RLIMIT_DATA).
+    """Let this process map at most `limit` bytes of private writable memory in all (RLIMIT_DATA); whether the
+    system enforces it (Linux does).
 
-    A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would
-    have granted it and killed a process when it was used. Should the kernel still run out, this process
-    is the one it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for
-    processes that use CUDA, whose driver maps far more than it uses.
-
-    Returns:
-        Whether the system enforces it (Linux does).
+    A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would have
+    granted it and killed a process when it was used. Should the kernel still run out, this process is the one
+    it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for processes that use
+    CUDA, whose driver maps far more than it uses.
     """
     process = Path(root) / "proc/self"
     with suppress(OSError):  # a container may forbid it; the limit below is what matters

@@ -47,14 +47,8 @@ _CLOCK_GUESTS = {"kvm": "kvm", "hyperv": "hyper-v", "xen": "xen"}
 
 
 def environment(root: str = "/", *, folder: str | Path | None = None) -> Environment:
-    """This machine and this process, in about 20 ms. Never raises.
-
-    Accelerators and frameworks are added by those who load them.
-
-    Args:
-        root: where /proc and /sys are, for tests.
-        folder: whose git state is told; None for the working directory.
-    """
+    """This machine and this process, in about 20 ms. Never raises. folder: whose git state is told; None for
+    the working directory. Accelerators and frameworks are added by those who load them."""
     processor = cpu(root)
     quota = system_files.cpu_quota(root)
     usable = float(len(processor.affinity) or processor.vcpus)
@@ -213,10 +207,8 @@ def installed(package: str) -> str | None:
 def packages_sha256(path: Sequence[str] | None = None) -> str:
     """Hash over the sorted `name==version` lines of all installed packages, in less than a millisecond.
 
-    Names and versions are those of the folders that installers write beside a package; none is opened.
-
-    Args:
-        path: folders to look in; None for those that this interpreter imports from.
+    Names and versions are those of the folders that installers write beside a package; none is opened. path:
+    folders to look in; None for those that this interpreter imports from.
     """
     lines = set()
     for folder in sys.path if path is None else path:

@@ -81,13 +81,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
 
 class Nvml:
-    """An open connection to the driver.
-
-    Args:
-        library: the module pynvml, or a fake of it.
-
-    Raises:
-        OSError: there is no package, no driver or no permission; the message says which.
+    """An open connection to the driver. library: the module pynvml, or a fake of it.
+    Raises OSError: there is no package, no driver or no permission; the message says which.
     """
 
     def __init__(self, library: ModuleType | Any | None = None) -> None:

@@ -112,12 +112,9 @@ def device_peak(
 
 
 def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = None) -> Peak | None:
-    """The peak of the CPUs that may be used; None when neither the core nor its clock is known.
-
-    Args:
-        usable: CPUs that affinity and quota leave (`Environment.usable_cpus`); None takes all.
-        hz: clock, where it is known better than from cpufreq and the table.
-    """
+    """The peak of the CPUs that may be used; None when neither the core nor its clock is known. usable: CPUs
+    that affinity and quota leave; None takes all. hz: clock, where it is known better than from cpufreq and
+    the table."""
     row = _core(processor)
     if row is None:
         return None

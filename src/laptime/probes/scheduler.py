@@ -115,12 +115,9 @@ class Evidence:
         return len(self._threads)
 
     def refresh_threads(self, apart: frozenset[str] = frozenset()) -> None:
-        """Find threads that were born or have ended since. Call it between blocks, not between samples:
-        the waiting time of a new thread enters the next reading as a whole.
-
-        Args:
-            apart: ids of threads that are not the program's.
-        """
+        """Find threads that were born or have ended since, but those `apart`, which are not the program's.
+        Call it between blocks, not between samples: the waiting time of a new thread enters the next reading
+        as a whole."""
         if not self._waits:
             return
         tasks = self._base / "proc/self/task"

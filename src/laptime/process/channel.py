@@ -79,13 +79,9 @@ def framed(message: bytes) -> bytes:
 
 
 class Channel:
-    """One end.
+    """One end. Its descriptors, which may be the same, are made non-blocking.
 
-    Args:
-        incoming, outgoing: descriptors, which may be the same. They are made non-blocking.
-
-    Attributes:
-        is_open: the other end has not closed its stream. Messages may be left when it has.
+    is_open: the other end has not closed its stream. Messages may be left when it has.
     """
 
     def __init__(self, incoming: int, outgoing: int) -> None:
@@ -101,14 +97,9 @@ class Channel:
         return self._incoming
 
     def send(self, message: bytes, timeout: float | None = None) -> None:
-        """Send a message; returns once the stream has taken it.
-
-        Args:
-            timeout: seconds; None: any number.
-
-        Raises:
-            Closed: the other end is gone, or a message before was sent in part only.
-            Late: the stream did not take it in time.
+        """Send a message; returns once the stream has taken it. timeout: seconds; None: any number.
+        Raises Closed: the other end is gone, or a message before was sent in part only. Late: it took too
+        long.
         """
         until = None if timeout is None else monotonic() + timeout
         if self._is_cut:
@@ -125,13 +116,8 @@ class Channel:
         self._is_cut = False
 
     def receive(self, timeout: float | None = None) -> bytes:
-        """The next message.
-
-        Args:
-            timeout: seconds; None: any number.
-
-        Raises:
-            Closed: the other end is gone. Late: none came in time. Garbled: what came is none.
+        """The next message. timeout: seconds; None: any number.
+        Raises Closed: the other end is gone. Late: none came in time. Garbled: what came is none.
         """
         until = None if timeout is None else monotonic() + timeout
         while True:

@@ -40,12 +40,8 @@ class Gone(Exception):
 
 
 class Peer:
-    """The other end of a channel.
-
-    Args:
-        channel: to it. process: the program that is there; None: none that was started here.
-        log: what it prints.
-    """
+    """The other end of a channel. process: the program that is there; None: none that was started here. log:
+    what it prints."""
 
     def __init__(
         self, channel: Channel, process: Process | None = None, log: IO[bytes] | None = None
@@ -56,12 +52,9 @@ class Peer:
 
     @classmethod
     def start(cls, words: Sequence[str], *, cpus: Sequence[int] = (), **options: Any) -> Peer:
-        """Start a program that talks over its standard input and output (`channel.to_parent`).
-
-        Args:
-            words: the program and its arguments. cpus: on which it runs; none: on all.
-            options: as for `Process`. Without `stderr`, what it prints is kept for its last words.
-        """
+        """Start a program that talks over its standard input and output (`channel.to_parent`). cpus: on which
+        it runs; none: on all. options: as for `Process`. Without `stderr`, what it prints is kept for its
+        last words."""
         log = None if "stderr" in options else tempfile.TemporaryFile(prefix="laptime-log-")  # noqa: SIM115
         with deferred_signals() as release:
             process = Process(words, stdin=PIPE, stdout=PIPE, **{"stderr": log, **options})
@@ -166,14 +159,10 @@ class Peer:
 
 
 def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, bytes]]:
-    """Messages of many peers, as they come. It may be left at any message: no other is lost.
-
-    Args:
-        peers: looked at anew before each wait: whoever is removed is no longer listened to.
-        timeout: seconds for all of this.
-
-    Raises:
-        Gone: one of them ended; what it had sent was given. Silent: none came in what was left of `timeout`.
+    """Messages of many peers, as they come. It may be left at any message: no other is lost. peers: looked at
+    anew before each wait: whoever is removed is no longer listened to. timeout: seconds for all of this.
+    Raises Gone: one of them ended; what it had sent was given. Silent: none came in what was left of
+    `timeout`.
     """
     until = monotonic() + timeout
     while True:

@@ -23,14 +23,11 @@ TAIL = 4000
 
 
 class Process(subprocess.Popen[bytes]):
-    """A program in a process group of its own: Ctrl-C is for laptime, which ends its programs in order.
+    """A program in a process group of its own: Ctrl-C is for laptime, which ends its programs in order. No
+    shell reads its words; options are those of `subprocess.Popen`.
 
-    Args:
-        words: the program and its arguments; no shell reads them.
-        keeps_terminal: the program may use laptime's terminal; else it has none.
-        marked: what it starts ends with it even where it has left the group: all of them carry a mark in
-            their environment.
-        options: as for `subprocess.Popen`.
+    keeps_terminal: the program may use laptime's terminal; else it has none. marked: what it starts ends with
+    it even where it has left the group: all of them carry a mark in their environment.
     """
 
     def __init__(
@@ -82,11 +79,7 @@ class Process(subprocess.Popen[bytes]):
             os.killpg(self.pid, number)
 
     def pause(self) -> list[int]:
-        """Make it stand still with all that it has started, until `resume`.
-
-        Returns:
-            Those that have left its group.
-        """
+        """Make it stand still with all that it has started, until `resume`; those that left its group."""
         self.send(signal.SIGSTOP)
         for pid in children(self.pid):
             with suppress(ProcessLookupError, PermissionError):
@@ -109,12 +102,10 @@ class Process(subprocess.Popen[bytes]):
         self._left.clear()
 
     def end(self, *, grace: float = 0.0, first: int = signal.SIGTERM) -> int:
-        """Kill the whole group; the exit status. Safe to call twice.
+        """Kill the whole group; the exit status. Safe to call twice. grace: seconds that the program gets to
+        end by itself after the signal `first`.
 
         The group outlives the program that leads it: loaders and servers that it has left end here, too.
-
-        Args:
-            grace: seconds that the program gets to end by itself after the signal `first`.
         """
         try:
             if grace and self.poll() is None:

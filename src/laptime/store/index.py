@@ -259,11 +259,7 @@ def _opened(path: Path, *, damaged: bool = False) -> sqlite3.Connection | None:
 
 
 def _prepare(index: sqlite3.Connection) -> None:
-    """Make the tables of an empty file.
-
-    Raises:
-        sqlite3.DatabaseError: damaged, or made by another version.
-    """
+    """Make the tables of an empty file. Raises sqlite3.DatabaseError: damaged, or made by another version."""
     version = f"{_FORMAT}/{__version__}"
     index.execute("pragma synchronous = off")  # it can be made again
     tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}

@@ -22,14 +22,8 @@ from laptime.store.journal import Journal
 
 
 class LiveRun:
-    """Begins with the verb's work; `start` tells of the run as soon as enough is known of it.
-
-    Args:
-        emit: hears every event.
-
-    Attributes:
-        id: of the run; where files that belong to it are kept follows from it.
-    """
+    """Begins with the verb's work; `start` tells of the run as soon as enough is known of it. `emit` hears
+    every event. Where files that belong to the run are kept follows from its `id`."""
 
     def __init__(self, verb: str, emit: Listener) -> None:
         self.id = new_id()
@@ -73,13 +67,8 @@ Recorded = tuple[Run, UsageError | None]
 
 
 def recorded(work: Callable[[Listener], Run], *listeners: Listener, save: bool = True) -> Recorded:
-    """The run that some work comes to.
-
-    Args:
-        work: a verb; tells its events to the listener that it gets.
-        listeners: hear every event once it is on disk.
-        save: keep the run. One that is not kept has the setting `save` false.
-    """
+    """The run that some work, a verb, comes to. Listeners hear every event once it is on disk. save: keep the
+    run; one that is not kept has the setting `save` false."""
     with Journal() if save else nullcontext() as journal:
 
         def emit(event: Event) -> None:

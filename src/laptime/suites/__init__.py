@@ -119,14 +119,10 @@ QUICK_BUDGET = 10.0
 
 
 def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
-    """The suite with the benchmarks that any of the patterns matches; all without patterns.
-
-    Args:
-        match: found in the name (a regular expression), or equal to a tag.
-        quick: only the smallest batch size of each, with the preset `quick`, and none tagged `large`.
-
-    Raises:
-        UsageError: a pattern is not a regular expression.
+    """The suite with the benchmarks that any of the patterns matches; all without patterns. match: found in
+    the name (a regular expression), or equal to a tag. quick: only the smallest batch size of each, with the
+    preset `quick`, and none tagged `large`.
+    Raises UsageError: a pattern is not a regular expression.
     """
     patterns = [_compiled(text) for text in match]
     benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
@@ -161,14 +157,8 @@ def _small(benchmark: Benchmark) -> Benchmark:
 def request(
     suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
 ) -> BenchRequest:
-    """What `laptime bench` is asked for.
-
-    Args:
-        trials: fresh processes of each variant, whatever the suite says.
-        timeout: seconds that a step may take, whatever the suite says.
-
-    Raises:
-        UsageError: a quantity cannot be read; says of which benchmark.
+    """What `laptime bench` is asked for; trials and timeout, if given, whatever the suite says.
+    Raises UsageError: a quantity cannot be read; says of which benchmark.
     """
     try:
         _check_limits(benchmark)

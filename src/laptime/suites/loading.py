@@ -30,10 +30,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+=,-]*")
 
 def load(where: str) -> list[Suite]:
     """The suites that a path, or the name of a shipped one, means; every one has benchmarks and a name.
-
-    Raises:
-        UsageError: there is none, or a file says something that a suite cannot.
-        UserCodeError: a Python file raised.
+    Raises UsageError: there is none, or a file says something that a suite cannot. UserCodeError: a file
+    raised.
     """
     path = Path(where)
     if path.is_dir():

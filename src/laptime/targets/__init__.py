@@ -76,10 +76,8 @@ class Recipe:
 
 def parse(text: str) -> Recipe:
     """The recipe of a target, checked as far as possible without importing a framework.
-
-    Raises:
-        TargetError: no kind of target is written like this, or the thing named does not exist.
-        Unavailable: the library it needs is not installed.
+    Raises TargetError: it is written like no kind, or does not exist. Unavailable: its library is not
+    installed.
     """
     for kind in registry.names("targets"):
         module = registry.load("targets", kind)

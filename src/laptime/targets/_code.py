@@ -85,10 +85,7 @@ def _top_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
 
 def check_name(path: Path, dotted: str, *, target: str) -> None:
     """Make sure that a file has what a target names.
-
-    Raises:
-        TargetError: the file has no such function; the nearest name is suggested.
-        UserCodeError: the file is not valid Python.
+    Raises TargetError: it has no such function; the nearest is named. UserCodeError: it is not valid Python.
     """
     names = names_in(path)
     first = dotted.partition(".")[0]
@@ -197,10 +194,7 @@ def recipe(
 
 def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
     """Call the user's function (with `batch` if it takes that) and make a Program of what it returns.
-
-    Raises:
-        UserCodeError: the function raised.
-        TargetError: it needs arguments, or returned something that cannot be measured.
+    Raises UserCodeError: it raised. TargetError: it needs arguments, or returned what cannot be measured.
     """
     if is_model(function):
         return Program(call=function)

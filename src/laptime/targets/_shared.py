@@ -49,16 +49,9 @@ def source(kind: str) -> str:
 
 
 def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:
-    """The recipe of a model file; whether it is one is seen when a backend reads it.
-
-    Args:
-        text: the path, as the user wrote it.
-        kind: name of the target file.
-        backend: the backend that reads it unless another is asked for.
-        parts: suffixes of files that belong to it and must lie beside it (`.bin`).
-
-    Raises:
-        TargetError: it, or a file that belongs to it, does not exist or cannot be read.
+    """The recipe of a model file; whether it is one is seen when a backend reads it. backend: reads it unless
+    another is asked for. parts: suffixes of files that belong to it and must lie beside it (`.bin`).
+    Raises TargetError: it, or a file that belongs to it, does not exist or cannot be read.
     """
     path = Path(text).expanduser()
     files = [path, *(path.with_suffix(suffix) for suffix in parts)]

@@ -44,17 +44,9 @@ _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of thei
 
 
 def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
-    """The folder with the exported model; nothing is exported when the same one is there.
-
-    Args:
-        variant: the target, its dtype and seed.
-        opset: of the ONNX standard.
-        batch: the one batch size wanted; None wants any, if the model can be traced so.
-        root: folder to put it in.
-
-    Raises:
-        UserCodeError: PyTorch cannot export it.
-        LaptimeError: it cannot be loaded.
+    """The folder with the exported model; nothing is exported when the same one is there. batch: the one
+    batch size wanted; None wants any, if the model can be traced so. root: the folder to put it in.
+    Raises UserCodeError: PyTorch cannot export it. LaptimeError: it cannot be loaded.
     """
     import torch
 

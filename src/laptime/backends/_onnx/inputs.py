@@ -48,15 +48,8 @@ def sizes(
     inputs: Sequence[Input], batch: int, given: Mapping[str, Sequence[int]], *, target: str
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input. A leading dimension without size is the batch, and so is each of its name.
-
-    Args:
-        inputs: as the file tells them.
-        batch: items in a call.
-        given: by input, its sizes without the batch; by name of a dimension, its one size.
-        target: as the user wrote it, for messages.
-
-    Raises:
-        UsageError: a size stays open, one given contradicts the file, or the file has another batch.
+    given: by input, its sizes without the batch; by name of a dimension, its one size.
+    Raises UsageError: a size stays open, one given contradicts the file, or the file has another batch.
     """
     _check_names(inputs, given)
     leading = {each.dims[0] for each in inputs if each.dims and isinstance(each.dims[0], str)}

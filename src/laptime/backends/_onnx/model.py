@@ -93,14 +93,8 @@ class Runtime(Protocol):
 
 
 class FileModel(ByBatch[Bound]):
-    """A loaded model file.
-
-    Args:
-        variant: what was asked for.
-        source: the file.
-        start: loads a file.
-        given: inputs of the caller's, in the order of the model's; None takes the sample's, or random ones.
-    """
+    """A loaded model file. start: loads a file. given: inputs of the caller's, in the order of the model's;
+    None takes the sample's, or random ones."""
 
     def __init__(
         self,

@@ -38,10 +38,8 @@ def imports(variant: Variant) -> None:
 
 def open(variant: Variant) -> JaxModel:
     """The target of a variant, its parameters on the device in the dtype asked for. Compiles nothing yet.
-
-    Raises:
-        Unavailable: jax or the device is not there.
-        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
+    Raises Unavailable: jax or the device is not there. TargetError, UserCodeError, OutOfMemory: see
+    `targets`.
     """
     imports(variant)
     _check(variant)

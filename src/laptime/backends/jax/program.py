@@ -155,11 +155,9 @@ def example(program: Program, target: str) -> Any:
 def rebatched(given: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
 
-    The batch is the first dimension that all arrays passed directly as arguments share: parameters in
-    nested containers are no items. Without such arrays that of all arrays counts.
-
-    Raises:
-        UsageError: they share none, so nothing tells which part is the batch.
+    The batch is the first dimension that all arrays passed directly as arguments share: parameters in nested
+    containers are no items. Without such arrays that of all arrays counts.
+    Raises UsageError: they share none, so nothing tells which part is the batch.
     """
     import jax
     import numpy

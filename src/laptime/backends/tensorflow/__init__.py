@@ -63,11 +63,8 @@ def import_all(packages: tuple[str, ...] = ()) -> None:
 
 def imports(variant: Variant) -> None:
     """Import TensorFlow and the package of the target, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: one of them is not installed or does not import, or Keras runs on something else here.
-        TargetError: see `laptime.targets.parse`.
-        UsageError: the variant asks for what no model can do.
+    Raises Unavailable: one is not there, or Keras runs on something else. TargetError, UsageError: no such
+    target or mode.
     """
     from laptime.backends.tensorflow import prepare
     from laptime.targets import parse
@@ -95,9 +92,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
     """A model or function of this process; `inputs` as in `laptime.targets.Program`, or by batch size.
 
     The object is not changed. Threads and visible devices can be chosen only before TensorFlow has started.
-
-    Raises:
-        UsageError: no inputs are given and the model does not tell them, or it is too late to choose.
+    Raises UsageError: no inputs are given and the model does not tell them, or it is too late to choose.
     """
     import_all()
     from laptime.backends.tensorflow.model import adopt

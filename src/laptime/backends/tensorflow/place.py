@@ -23,10 +23,8 @@ _ENVIRONMENT = (
 
 def claim(variant: Variant) -> str:
     """Make the device of a variant the only one that TensorFlow sees, with its threads; returns its name.
-
-    Raises:
-        Unavailable: there is no such device.
-        UsageError: TensorFlow has started in this process already, with another device or thread count.
+    Raises Unavailable: there is none. UsageError: TensorFlow has started already, with another or other
+    threads.
     """
     import tensorflow as tf
 

@@ -148,15 +148,10 @@ def check_dtype(program: Program, variant: Variant) -> None:
 
 
 def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[[int], Any]:
-    """A maker of inputs for a batch size. Only the first dimension may stay open: it is the batch.
-
-    Args:
-        specs: nested structure of things with `shape` and `dtype`.
-        target: for messages.
-        shapes: sizes without the batch, by name of the input.
-
-    Raises:
-        TargetError: another dimension is open, or the dtype is none that numbers can be drawn for.
+    """A maker of inputs for a batch size. Only the first dimension may stay open: it is the batch. specs:
+    nested structure of things with `shape` and `dtype`. shapes: sizes without the batch, by name of the
+    input.
+    Raises TargetError: another dimension is open, or the dtype is none that numbers can be drawn for.
     """
     import tensorflow as tf
 

@@ -49,10 +49,7 @@ def available() -> dict[str, str]:
 
 def imports(variant: Variant) -> None:
     """Import torch and the package of the target, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: one of them is not installed or does not import.
-        TargetError: see `laptime.targets.parse`.
+    Raises Unavailable: one of them is not installed or does not import. TargetError: see `targets.parse`.
     """
     from laptime.targets import parse
 
@@ -79,9 +76,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
 
     The user's own object is never moved or cast: where device, dtype or memory format differ, a copy is.
     `device="auto"` and `dtype="auto"` take what it has. `close` gives back training flags and thread count.
-
-    Raises:
-        UsageError: it cannot be copied, or no inputs are given and none can be guessed.
+    Raises UsageError: it cannot be copied, or no inputs are given and none can be guessed.
     """
     from laptime.backends.torch.loading import adopt
 

@@ -45,12 +45,8 @@ class Batching:
 
 
 def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Batching:
-    """The batch of inputs.
-
-    Args:
-        call: one call with them; made at most once, and only if layers inside the model have to be asked.
-        modules: those in the model.
-    """
+    """The batch of inputs. call: one call with them; made at most once, and only if layers inside the model
+    have to be asked."""
     shapes = _shapes(inputs)
     if not shapes:
         return Batching(1, fixed="no tensor in the given inputs has a batch")

@@ -55,14 +55,9 @@ _CONVENTION = (
 def count(
     modules: list[torch.nn.Module], call: Callable[[], Any], *, batch: int, grad: bool = False
 ) -> tuple[list[Series], dict[str, Any]]:
-    """Series and receipt; without MACs and FLOPs, and with the reason, where counting fails.
-
-    Args:
-        modules: parts of the model, for parameters and buffers.
-        call: one eager call.
-        batch: items in that call.
-        grad: the call needs gradients: it is a training step.
-    """
+    """Series and receipt; without MACs and FLOPs, and with the reason, where counting fails. modules: for
+    parameters and buffers. call: one eager call, of `batch` items. grad: it needs gradients: it is a training
+    step."""
     series, receipt = _parameters(modules)
     flops, counted = _flops(call, grad=grad, parameters=[p for part in modules for p in part.parameters()])
     receipt.update(counted, batch=batch)

@@ -47,13 +47,9 @@ def memory_exhausted(error: BaseException | None) -> Literal["host", "device"] |
 
 
 def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeError:
-    """One of laptime's errors for whatever loading or calling a model raised.
-
-    Args:
-        error: what was raised; laptime's own errors come back as they are, unless memory is behind them.
-        doing: the first line, "model.py:build failed at batch 8".
-        inputs: in words, told when the model refuses them.
-    """
+    """One of laptime's errors for whatever loading or calling a model raised; laptime's own come back as they
+    are, unless memory is behind them. doing: the first line. inputs: in words, told when the model refuses
+    them."""
     behind = _behind(error)
     which = memory_exhausted(behind)
     if which is not None:

@@ -246,10 +246,7 @@ def _phase_module() -> type[Any]:
 
 def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
     """The model's own answer, checked once for what later calls rely on.
-
-    Raises:
-        UsageError: it is not called like this, or gives no logits or no cache.
-        UserCodeError: it fails.
+    Raises UsageError: it is not called like this, or gives no logits or no cache. UserCodeError: it fails.
     """
     try:
         result = model(input_ids=ids, past_key_values=cache, use_cache=True)

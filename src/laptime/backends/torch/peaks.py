@@ -44,20 +44,17 @@ _COPY_BYTES_ACCELERATOR = 2**30
 
 
 def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]]:
-    """Measured peaks of a device, in the order: each dtype, then copy.
+    """Measured peaks of a device, in the order: each dtype, then copy; every one gets an equal share of the
+    seconds.
 
     Args:
-        device: as frameworks name it, "cpu", "cuda:0"; "auto" takes the first accelerator.
+        device: as frameworks name it; "auto" takes the first accelerator.
         dtypes: "float32", "bfloat16", "float16", "float64"; "tf32" is float32 with TF32 allowed (CUDA).
-        seconds: about so long altogether; every figure gets an equal share.
 
     Returns:
         Dicts with kind ("gemm" or "copy"), device, dtype, value, unit ("FLOP/s" or "B/s"), size (rows of the
-        matrices, or bytes copied), seconds (of one call, the best), samples (the same, of each), formula.
-        A dtype that the device cannot multiply has value None and a reason.
-
-    Raises:
-        Unavailable: the device is not there.
+        matrices, or bytes copied), seconds (of one call, the best), samples (the same, of each), formula. A
+        dtype that the device cannot multiply has value None and a reason.
     """
     where = place.resolve(device)
     share = seconds / (len(dtypes) + 1)
@@ -66,16 +63,12 @@ def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]
 
 
 def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) -> PeakWork:
-    """The product that shows what a model in this dtype could reach at best here.
+    """The product that shows what a model in this dtype could reach at best here. size: rows of the matrices;
+    None finds those whose product takes `_LONG_CALL` seconds.
 
-    Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is
-    then that of TF32, or a healthy model would look faster than its hardware.
-
-    Args:
-        size: rows of the matrices; None finds those whose product takes `_LONG_CALL` seconds.
-
-    Raises:
-        RuntimeError: the device cannot multiply in this dtype, or has no memory for it.
+    Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is then
+    that of TF32, or a healthy model would look faster than its hardware.
+    Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it.
     """
     import torch
 
@@ -241,14 +234,9 @@ _WAITS = 200
 
 
 def survey(*, seconds: float = 0.0) -> dict[str, Any]:
-    """Everything in one process, because importing torch takes longer than the rest.
-
-    Args:
-        seconds: time for the measured peaks of each device; 0 leaves them out.
-
-    Returns:
-        `devices` (as records), `libraries`, `knobs`, `sync` (seconds by device), `rates` (see `peaks`).
-    """
+    """Everything in one process, because importing torch takes longer than the rest: `devices` (as records),
+    `libraries`, `knobs`, `sync` (seconds by device), `rates` (see `peaks`). seconds: time for the measured
+    peaks of each device; 0 leaves them out."""
     names = place.present()
     devices, libraries, sync = [], {}, {}
     knobs: dict[str, Any] = {}

@@ -79,11 +79,8 @@ def thrown(again: tuple[Any, Any]) -> Iterator[None]:
 
 
 def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome: Any) -> tuple[str, str]:
-    """The mode that gives what a plain call gives, and why it is not inference mode; "" if it is.
-
-    Args:
-        call: the program. lay: gives its inputs as they were before the first call; `then`: its dice.
-        outcome: what that gave, or raised, in inference mode.
+    """The mode that gives what a plain call gives, and why it is not inference mode; "" if it is. lay: gives
+    the inputs as they were before the first call; `then`: its dice. outcome: what that call gave, or raised.
     """
     import torch
 
@@ -148,11 +145,8 @@ MOST, SECONDS = 9, 1.0
 
 
 def share_of_eval(modules: Iterable[Any], call: Callable[[], Any]) -> float | None:
-    """Time of a call in eval mode as a share of one in training mode, call by call in turns.
-
-    Args:
-        modules: all of them, down to the last; their flags are given back. None where none is in training.
-    """
+    """Time of a call in eval mode as a share of one in training mode, call by call in turns; None where no
+    module is in training. modules: all of them, down to the last; their flags are given back."""
     parts = [module for module in modules if module.training]
     shares: list[float] = []
     began = time.perf_counter()
