@@ -13,7 +13,8 @@ def failure_of(error: BaseException) -> Failure:
     root = error.__cause__ or error
     trace = "".join(traceback.format_exception(root))
     if isinstance(error, LaptimeError):
-        return Failure(kind=_kind(error), what=error.what, why=error.why, next=error.next, traceback=trace)
+        kind = next((kind for cls, kind in _KINDS.items() if isinstance(error, cls)), "bug")
+        return Failure(kind=kind, what=error.what, why=error.why, next=error.next, traceback=trace)
     if isinstance(error, MemoryError):
         return Failure(kind="out_of_memory", what="the machine has no memory left for this", traceback=trace)
     return Failure(
@@ -28,7 +29,3 @@ _KINDS: dict[type[LaptimeError], str] = {  # the most special first
     Unavailable: "unavailable",
     UsageError: "usage",
 }
-
-
-def _kind(error: LaptimeError) -> str:
-    return next((kind for cls, kind in _KINDS.items() if isinstance(error, cls)), "bug")

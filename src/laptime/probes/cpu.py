@@ -82,7 +82,8 @@ def cpu(root: str = "/") -> Cpu:
     is_x86 = "flags" in info
     vendor = info.get("vendor_id") or _ARM_IMPLEMENTERS.get(info.get("CPU implementer", ""), "")
     online = _online(base)
-    affinity = _affinity(base) or online
+    allowed = system_files.field(base / "proc/self/status", "Cpus_allowed_list")
+    affinity = cpu_list(allowed or "") or online
     guest = ("hypervisor" in flags) if is_x86 else None
     return Cpu(
         model=_model(info, vendor),
@@ -160,10 +161,6 @@ def _online(base: Path) -> list[int]:
         return listed
     lines = (system_files.text(base / "proc/cpuinfo") or "").splitlines()
     return list(range(sum(line.startswith("processor") for line in lines)))
-
-
-def _affinity(base: Path) -> list[int]:
-    return cpu_list(system_files.field(base / "proc/self/status", "Cpus_allowed_list") or "")
 
 
 def _kind(base: Path, affinity: list[int], online: list[int]) -> str:

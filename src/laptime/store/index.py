@@ -26,14 +26,11 @@ from laptime.store.schema import damaged
 
 NAME = "index.sqlite"
 _FORMAT = 3
-_FRESH = (
-    2.0  # seconds in which a changed file is not indexed: FAT counts in twos, another change would not show
-)
+_FRESH = 2.0
+"""Seconds in which a changed file is not indexed: FAT counts in twos, another change would not show."""
+_COLUMNS = "path text primary key, mtime integer, size integer, line blob"
 _TABLES = (
-    "create table if not exists lines"
-    " (path text primary key, mtime integer, size integer, line blob) without rowid",
-    "create table if not exists levels"
-    " (path text primary key, mtime integer, size integer, line blob) without rowid",
+    *(f"create table if not exists {name} ({_COLUMNS}) without rowid" for name in ("lines", "levels")),
     "create table if not exists made (version text primary key)",
 )
 

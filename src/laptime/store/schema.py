@@ -19,24 +19,10 @@ from msgspec import structs
 
 from laptime.kit.clock import moment
 from laptime.kit.errors import UsageError
+from laptime.records import requests
 from laptime.records.case import Case
 from laptime.records.load import Level
-from laptime.records.requests import (
-    FAILED,
-    FIRST,
-    GAP,
-    LATE,
-    LATENCY,
-    TAGS,
-    TOKENS_IN,
-    TOKENS_OUT,
-    TPOT,
-    TTFT,
-    TURN,
-    TURN_NUMBER,
-    Answer,
-    Requests,
-)
+from laptime.records.requests import Answer, Requests
 from laptime.records.run import SCHEMA, Run
 from laptime.records.series import SHORTEST
 
@@ -183,7 +169,7 @@ def _with_rows(case: Case) -> Case:
         return case
     rows = sorted([*_answered(case, facts), *_failed(case, facts)], key=lambda row: row.due)
     numbered = [structs.replace(row, number=number) for number, row in enumerate(rows)]
-    others = [series for series in case.series if series.metric.tag not in TAGS]
+    others = [series for series in case.series if series.metric.tag not in requests.TAGS]
     return structs.replace(case, series=others, requests=Requests.of(numbered, facts.regime))
 
 
@@ -192,7 +178,7 @@ def _answered(case: Case, facts: Level) -> Iterator[Answer]:
         series = case.find(tag, facts.regime)
         return series.samples if series else []
 
-    latency = case.find(LATENCY.tag, facts.regime)
+    latency = case.find(requests.LATENCY.tag, facts.regime)
     if latency is None or len(latency.at) != len(latency.samples):
         return
     count = len(latency.samples)
@@ -203,14 +189,18 @@ def _answered(case: Case, facts: Level) -> Iterator[Answer]:
         return found if len(found) == count else [nothing] * count
 
     ends = [due + took for due, took in zip(latency.at, latency.samples, strict=True)]
-    late, turn, turns = whole(LATE.tag, 0.0), whole(TURN.tag, 0.0), whole(TURN_NUMBER.tag, 1.0)
-    ttft = samples(TTFT.tag)
+    late, turn, turns = (
+        whole(requests.LATE.tag, 0.0),
+        whole(requests.TURN.tag, 0.0),
+        whole(requests.TURN_NUMBER.tag, 1.0),
+    )
+    ttft = samples(requests.TTFT.tag)
     streamed = len(ttft) == count
-    first = ttft if streamed else whole(FIRST.tag, math.nan)
+    first = ttft if streamed else whole(requests.FIRST.tag, math.nan)
     usage = _usage(case, facts, latency.at)
     sent = [due + waited + in_turn for due, waited, in_turn in zip(latency.at, late, turn, strict=True)]
     begun = [due + after for due, after in zip(latency.at, first, strict=True)]
-    chunks = _chunks(begun, ends, samples(GAP.tag)) if streamed else [[]] * count
+    chunks = _chunks(begun, ends, samples(requests.GAP.tag)) if streamed else [[]] * count
     for at, due in enumerate(latency.at):
         yield Answer(
             number=0,
@@ -227,14 +217,17 @@ def _answered(case: Case, facts: Level) -> Iterator[Answer]:
 
 def _failed(case: Case, facts: Level) -> Iterator[Answer]:
     kind = facts.errors[0].kind if len(facts.errors) == 1 else "failed"
-    failed = case.find(FAILED.tag, facts.regime)
+    failed = case.find(requests.FAILED.tag, facts.regime)
     for due, took in zip(failed.at, failed.samples, strict=False) if failed else ():
         yield Answer(0, due, math.nan, math.nan, 0.0, due + took, kind)
 
 
 def _usage(case: Case, facts: Level, due: Sequence[float]) -> list[list[int]]:
     """Tokens of each answer; [] of one whose tokens were not counted."""
-    prompt, output, tpot = (case.find(metric.tag, facts.regime) for metric in (TOKENS_IN, TOKENS_OUT, TPOT))
+    prompt, output, tpot = (
+        case.find(metric.tag, facts.regime)
+        for metric in (requests.TOKENS_IN, requests.TOKENS_OUT, requests.TPOT)
+    )
     if prompt is None or output is None:
         return [[] for _ in due]
     pairs = [[round(a), round(b), 0] for a, b in zip(prompt.samples, output.samples, strict=True)]

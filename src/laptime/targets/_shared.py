@@ -37,6 +37,11 @@ def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recip
     )
 
 
+def none_known() -> list[str]:
+    """None: such targets are the user's own."""
+    return []
+
+
 def source(kind: str) -> str:
     """Package and version, `torchvision 0.29.2`."""
     try:

@@ -8,9 +8,10 @@ from typing import Any
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import closest
-from laptime.targets import Recipe, _code, saved_model
+from laptime.targets import Recipe, _code, _shared, saved_model
 
 FORM = "file.py:FUNCTION"
+names = _shared.none_known
 
 
 def matches(text: str) -> bool:
@@ -44,11 +45,6 @@ def resolve(text: str) -> Recipe:
 
     digest = _code.sha256(path)
     return _code.recipe(text, load, kind="file", folder=path.parent, source=place, sha256=digest)
-
-
-def names() -> list[str]:
-    """None: files are the user's."""
-    return []
 
 
 def function(text: str) -> Any:

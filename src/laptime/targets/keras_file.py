@@ -8,6 +8,7 @@ from laptime.kit.errors import UserCodeError
 from laptime.targets import Program, Recipe, _shared
 
 FORM = "FILE.keras"
+names = _shared.none_known
 
 
 def matches(text: str) -> bool:
@@ -18,11 +19,6 @@ def resolve(text: str) -> Recipe:
     """The recipe of a saved model; the file is hashed, not read."""
     recipe = _shared.resolve_file(text, kind="keras_file", backend="tensorflow")
     return replace(recipe, build=lambda batch: _build(recipe.file, text), file="", packages=("keras",))
-
-
-def names() -> list[str]:
-    """None: files are the user's."""
-    return []
 
 
 def _build(path: str, text: str) -> Program:

@@ -11,9 +11,10 @@ from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import TargetError
-from laptime.targets import Recipe, _code, misspelt_prefix
+from laptime.targets import Recipe, _code, _shared, misspelt_prefix
 
 FORM = "pkg.mod:FUNCTION"
+names = _shared.none_known
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -50,11 +51,6 @@ def resolve(text: str) -> Recipe:
 
     digest = _code.sha256(path) if path is not None and is_source else ""
     return _code.recipe(text, load, kind="module", folder=folder, source=place, sha256=digest)
-
-
-def names() -> list[str]:
-    """None: modules are the user's."""
-    return []
 
 
 def _add_current_folder() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.targets import Recipe, _shared
 
 FORM = "FILE.onnx"
+names = _shared.none_known
 
 
 def matches(text: str) -> bool:
@@ -14,8 +15,3 @@ def matches(text: str) -> bool:
 def resolve(text: str) -> Recipe:
     """The recipe of an ONNX file, run by ONNX Runtime unless another backend is asked for."""
     return _shared.resolve_file(text, kind="onnx_file", backend="onnxruntime")
-
-
-def names() -> list[str]:
-    """None: files are the user's."""
-    return []

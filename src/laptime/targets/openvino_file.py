@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.targets import Recipe, _shared
 
 FORM = "FILE.xml"
+names = _shared.none_known
 
 
 def matches(text: str) -> bool:
@@ -13,8 +14,3 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     return _shared.resolve_file(text, kind="openvino_file", backend="openvino", parts=(".bin",))
-
-
-def names() -> list[str]:
-    """None: files are the user's."""
-    return []

@@ -11,9 +11,10 @@ from typing import Any
 
 from laptime.kit.errors import TargetError, UserCodeError
 from laptime.kit.text import closest
-from laptime.targets import Program, Recipe
+from laptime.targets import Program, Recipe, _shared
 
 FORM = "saved_model:FOLDER"
+names = _shared.none_known
 _PREFIX = "saved_model:"
 _GRAPH = "saved_model.pb"
 _DEFAULT = "serving_default"
@@ -50,11 +51,6 @@ def resolve(text: str) -> Recipe:
         source=place,
         sha256=hashlib.sha256((folder / _GRAPH).read_bytes()).hexdigest(),
     )
-
-
-def names() -> list[str]:
-    """None: folders are the user's."""
-    return []
 
 
 class Served:

@@ -22,8 +22,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Literal
 
 import msgspec
@@ -84,11 +83,9 @@ class ServerProcess(server_process.ServerProcess):
         return msgspec.json.decode(self.get("/truth"), type=list[Job])
 
 
-@contextmanager
-def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
+def serving(script: Script, *, port: int = 0) -> AbstractContextManager[ServerProcess]:
     """A server in a process of its own, ended with the block; see `server_process.started`."""
-    with server_process.started(NAME, script, port=port) as server:
-        yield ServerProcess(server.origin, server.process)
+    return server_process.started(ServerProcess, NAME, script, port=port)
 
 
 class ScriptedApp:
@@ -141,13 +138,6 @@ class ScriptedApp:
         return reply
 
 
-async def _serve(port: int, script: Script) -> None:
-    runner = web.AppRunner(ScriptedApp(script).application(), access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
-    os.write(1, f"http://127.0.0.1:{runner.addresses[0][1]}\n".encode())
-    await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
-    asyncio.run(_serve(*server_process.arguments(sys.argv[1:], Script)))
+    port, script = server_process.arguments(sys.argv[1:], Script)
+    asyncio.run(server_process.serve(ScriptedApp(script).application(), port))

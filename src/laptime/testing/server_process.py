@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,11 +11,14 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from laptime.process.program import Process
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class ServerProcess:
 
 
 S = TypeVar("S", bound=msgspec.Struct)
+P = TypeVar("P", bound=ServerProcess)
 
 
 def arguments(words: Sequence[str], script: type[S]) -> tuple[int, S]:
@@ -66,7 +71,7 @@ def arguments(words: Sequence[str], script: type[S]) -> tuple[int, S]:
 
 
 @contextmanager
-def started(module: str, script: msgspec.Struct, *, port: int) -> Iterator[ServerProcess]:
+def started(kind: type[P], module: str, script: msgspec.Struct, *, port: int) -> Iterator[P]:
     """`python -m MODULE PORT SCRIPT`, which prints its address and serves until the block ends.
 
     Args:
@@ -82,8 +87,19 @@ def started(module: str, script: msgspec.Struct, *, port: int) -> Iterator[Serve
         line = process.stdout.readline().decode().strip()
         if not line:
             raise RuntimeError(f"the scripted server ended with {process.wait()} before it listened")
-        yield ServerProcess(line, process)
+        yield kind(line, process)
     finally:
         process.end(first=signal.SIGKILL)
         if process.stdout is not None:
             process.stdout.close()
+
+
+async def serve(application: web.Application, port: int, **options: bool) -> None:
+    """Serve on 127.0.0.1 for ever; the address is printed. options: as for `aiohttp.web.AppRunner`."""
+    from aiohttp import web
+
+    runner = web.AppRunner(application, access_log=None, **options)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
+    os.write(1, f"http://127.0.0.1:{runner.addresses[0][1]}\n".encode())
+    await asyncio.Event().wait()

@@ -28,8 +28,7 @@ Needs aiohttp.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -57,8 +56,6 @@ class ServerProcess(server_process.ServerProcess):
         return self.get("/metrics").decode()
 
 
-@contextmanager
-def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
+def serving(script: Script, *, port: int = 0) -> AbstractContextManager[ServerProcess]:
     """A server in a process of its own, ended with the block; see `server_process.started`."""
-    with server_process.started(__name__, script, port=port) as server:
-        yield ServerProcess(server.origin, server.process)
+    return server_process.started(ServerProcess, __name__, script, port=port)

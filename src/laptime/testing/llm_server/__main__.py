@@ -17,7 +17,7 @@ from aiohttp import web
 
 from laptime.testing.llm_server.engine import Answer, Engine, Job, Script
 from laptime.testing.llm_server.wire import DONE, BadRequest, Request, ServerMetrics, Writer, read_request
-from laptime.testing.server_process import arguments
+from laptime.testing.server_process import arguments, serve
 
 _FAREWELL = {
     "error": b'data: {"error": {"message": "EngineCore died", "type": "InternalServerError", "code": 500}}'
@@ -181,13 +181,6 @@ class ScriptedApp:
         return web.Response(body=msgspec.json.encode(self.jobs), content_type="application/json")
 
 
-async def _serve(port: int, script: Script) -> None:
-    runner = web.AppRunner(ScriptedApp(script).application(), access_log=None, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
-    print(f"http://127.0.0.1:{runner.addresses[0][1]}")  # noqa: T201 - its address is what it is asked for
-    await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
-    asyncio.run(_serve(*arguments(sys.argv[1:], Script)))
+    port, script = arguments(sys.argv[1:], Script)
+    asyncio.run(serve(ScriptedApp(script).application(), port, handler_cancellation=True))
