@@ -9,6 +9,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Generic, TypeVar
@@ -56,6 +57,17 @@ def environment(beginnings: tuple[str, ...]) -> dict[str, str]:
 
 
 # Loaded models.
+
+
+@dataclass(kw_only=True, slots=True)
+class BoundWorkload:
+    """A `measure.protocol.Workload`. apart: see `Settles`."""
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    batch: int = 0
+    synchronous: bool = True
+    apart: tuple[Callable[[], None], Callable[[], Any]] | None = None
 
 
 Workload = TypeVar("Workload")

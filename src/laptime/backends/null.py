@@ -10,11 +10,17 @@ import platform
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from laptime.backends._shared import FreshInputs, ProgramModel, no_batch, nothing, refuse_options
+from laptime.backends._shared import (
+    BoundWorkload,
+    FreshInputs,
+    ProgramModel,
+    no_batch,
+    nothing,
+    refuse_options,
+)
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.measure.first_call import finite, has_changed
 from laptime.records.environment import Device
@@ -85,30 +91,18 @@ def _check(variant: Variant) -> None:
     refuse_options(options, "the null backend", why="it has no framework that would do it")
 
 
-@dataclass
-class NullWorkload:
-    """A call bound to its inputs."""
-
-    call: Callable[[], Any]
-    sync: Callable[[], None]
-    batch: int
-    synchronous: bool = True
-    apart: tuple[Callable[[], None], Callable[[], Any]] | None = None
-
-
-class NullModel(ProgramModel[NullWorkload]):
+class NullModel(ProgramModel[BoundWorkload]):
     """A program and its inputs, with no framework around them."""
 
     _kept: Any = None
     _changed = False
     _whole: Callable[[Any], Any] = staticmethod(lambda output: output)
 
-    def _bind(self, batch: int) -> NullWorkload:
+    def _bind(self, batch: int) -> BoundWorkload:
         program, inputs = self._of(batch)
         args, kwargs = arguments(inputs)
-        return NullWorkload(
-            partial(program.call, *args, **kwargs) if args or kwargs else program.call, nothing, batch
-        )
+        call = partial(program.call, *args, **kwargs) if args or kwargs else program.call
+        return BoundWorkload(call=call, sync=nothing, batch=batch)
 
     def _of(self, batch: int) -> tuple[Program, Any]:
         """The program of a batch size, and its inputs."""

@@ -1,15 +1,11 @@
-"""Records as JSON, and run files of every version so far.
-
-`UPGRADES[n]` turns a document of version n into one of version n + 1: reading a file that is older than
-`NATIVE` walks the chain.
-"""
+"""Records as JSON, and run files of every version so far: what an older run lacks is made (`current`)."""
 
 from __future__ import annotations
 
 import codecs
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,16 +23,11 @@ from laptime.records.run import SCHEMA, Run
 from laptime.records.series import SHORTEST
 
 Record = TypeVar("Record")
-Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
-
-UPGRADES: Mapping[int, Upgrade] = {}
 DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding a damaged file raises."""
 
 _NAME, _, _version = SCHEMA.rpartition("/")
 CURRENT = int(_version)
-NATIVE = 1
-"""From this version on a document is read as it is; what its run lacks is made of it (`current`)."""
 
 
 class Head(msgspec.Struct):
@@ -53,7 +44,7 @@ class Opening(msgspec.Struct):
     run: Head
 
 
-def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Run:
+def read_run(data: bytes, path: Path) -> Run:
     """The run in a file's bytes.
     Raises UsageError: the file is damaged, is no run, or comes from a newer laptime.
     """
@@ -64,13 +55,8 @@ def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRA
             data = bytes(head.run)
             head = decode(data, Head)
         version = version_of(head, path)
-        if version >= NATIVE:
-            return current(decode(data, Run), version)
-        document = msgspec.json.decode(data)
-        for step in range(version, NATIVE):
-            document = upgrades[step](document)
-        return current(msgspec.convert(document, Run, strict=False), NATIVE)
-    except (*DAMAGE, LookupError, TypeError) as error:  # the last two: an upgrade met damage
+        return current(decode(data, Run), version)
+    except DAMAGE as error:
         raise damaged(path, error) from error
 
 
@@ -97,7 +83,7 @@ def version_of(head: Head, path: Path) -> int:
     """The version that a file says it has.
     Raises UsageError: it is no run, or its version is newer than this program.
     """
-    match = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
+    match = re.fullmatch(re.escape(_NAME) + r"/([1-9]\d*)(?:\.\d+)?", head.schema, re.ASCII)
     if match is None:
         why = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
         report = head.schema.startswith("laptime.")

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from laptime.backends.torch.errors import memory_exhausted, translate  # noqa: E402
+from laptime.backends.torch.place import memory_exhausted, translate  # noqa: E402
 from laptime.kit.errors import OutOfMemory, TargetError, Unavailable, UserCodeError  # noqa: E402
 
 CUDA_TEXT = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB"

@@ -24,7 +24,7 @@ from fixtures import runs  # noqa: E402
 from laptime.backends import null  # noqa: E402
 from laptime.backends import torch as backend  # noqa: E402
 from laptime.backends.torch import workload  # noqa: E402
-from laptime.backends.torch.errors import translate  # noqa: E402
+from laptime.backends.torch.place import translate  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
 from laptime.measure import first_call  # noqa: E402
 from laptime.measure.checks import finite  # noqa: E402

@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +14,6 @@ from laptime.records.event import Event, RunStarted
 from laptime.records.run import Run
 from laptime.store import files, folder, lookup, schema
 from laptime.store.journal import Journal
-from laptime.store.schema import read_run
 
 Make = Callable[..., Run]
 
@@ -194,25 +192,12 @@ def test_minor_version_of_a_known_schema_reads(three: list[Path]) -> None:
     assert files.read(three[0]).schema == "laptime.run/2.7"
 
 
-@pytest.mark.parametrize("schema", ["", "other/1", "laptime.run/x", "laptime.run/-1"])
+@pytest.mark.parametrize("schema", ["", "other/1", "laptime.run/x", "laptime.run/0", "laptime.run/-1"])
 def test_document_of_another_kind_is_no_run(tmp_path: Path, schema: str) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(msgspec.json.encode({"schema": schema}))
     with pytest.raises(UsageError, match="not a laptime run"):
         files.read(path)
-
-
-def test_older_version_walks_the_chain_of_upgrades(make_run: Make, tmp_path: Path) -> None:
-    def from_zero(document: dict[str, Any]) -> dict[str, Any]:
-        return {**document, "id": document["number"], "schema": "laptime.run/1"}
-
-    old = msgspec.to_builtins(make_run())
-    old["number"] = old.pop("id")
-    old["schema"] = "laptime.run/0"
-    data = msgspec.json.encode(old)
-    assert read_run(data, tmp_path, upgrades={0: from_zero}) == make_run()
-    with pytest.raises(UsageError, match="damaged"):
-        read_run(data, tmp_path, upgrades={})
 
 
 def test_folder_keeps_results_out_of_git_only_where_it_made_the_folder(

@@ -16,7 +16,7 @@ from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
-from laptime.backends._shared import ByBatch, no_batch
+from laptime.backends._shared import BoundWorkload, ByBatch, no_batch
 from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
 from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
@@ -37,24 +37,19 @@ _MEMORY = (
 Sizes = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(slots=True)
-class Bound:
+@dataclass(kw_only=True, slots=True)
+class Bound(BoundWorkload):
     """Inputs bound to a loaded model: a workload, and a way to see what comes out.
 
     Attributes:
-        call, sync, synchronous, batch: see `measure.protocol.Workload`.
         feeds: inputs by name.
         run: runs once with other inputs of the same shapes and returns the outputs.
         compiled: seconds of compiling, once it was called; None where nothing is compiled by shape.
     """
 
-    call: Callable[[], Any]
-    sync: Callable[[], None]
-    synchronous: bool
     feeds: Mapping[str, Array]
     run: Callable[[Mapping[str, Array]], list[Array]]
     compiled: Callable[[], float | None] = lambda: None
-    batch: int = 0
 
     def results(self) -> list[Array]:
         return self.run(self.feeds)

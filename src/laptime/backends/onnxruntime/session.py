@@ -69,7 +69,7 @@ class Session:
         session, feeds = self._session, dict(feeds)
         if not self._is_bound:
             plain = partial(session.run, None)
-            return Bound(call=partial(plain, feeds), sync=nothing, synchronous=True, feeds=feeds, run=plain)
+            return Bound(call=partial(plain, feeds), sync=nothing, feeds=feeds, run=plain)
         import onnxruntime
 
         where = "cuda" if self._provider in ON_CUDA else "cpu"

@@ -3,11 +3,10 @@
 Nothing here imports tensorflow before `open`, `open_object` or `imports` is called.
 
     modes       tf.function, XLA, eager, predict: the call that is made of a model; nested inputs and outputs
-    place       devices, threads, versions and knobs; how to wait
+    place       devices, threads, versions and knobs; how to wait; what TensorFlow raises
     prepare     settings, dtype, inputs (told by the model, too) and running statistics of a program
     model       a loaded target and its workloads
     count       parameters, MACs and FLOPs with receipt
-    errors      what TensorFlow raises, as laptime's errors
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import ProgramModel, not_a_model, refuse_kind
-from laptime.backends.tensorflow import TARGETS, count, errors, modes, place, prepare
+from laptime.backends._shared import BoundWorkload, ProgramModel, not_a_model, refuse_kind
+from laptime.backends.tensorflow import TARGETS, count, modes, place, prepare
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -19,14 +18,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(slots=True)
-class TensorflowWorkload:
+@dataclass(kw_only=True, slots=True)
+class TensorflowWorkload(BoundWorkload):
     """Inputs of one batch size bound to the model; the first call traces."""
 
-    call: Callable[[], Any]
-    sync: Callable[[], None]
-    batch: int
-    synchronous: bool
     inputs: Any
     bound: modes.Bound
     program: Program
@@ -49,7 +44,7 @@ def load(variant: Variant) -> TensorflowModel:
         facts = {"source": recipe.source, "sha256": recipe.sha256}
         return TensorflowModel(variant, build(1), device=device, facts=facts, rebuild=rebuild)
     except Exception as error:
-        raise errors.translate(error, doing=f"{variant.target} could not be loaded") from error
+        raise place.translate(error, doing=f"{variant.target} could not be loaded") from error
 
 
 def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
@@ -64,7 +59,7 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
         program = prepare.with_inputs(program, variant)
         return TensorflowModel(variant, program, device=device, facts={"source": "in memory"}, rebuild=None)
     except Exception as error:
-        raise errors.translate(error, doing=f"{variant.target} could not be made ready") from error
+        raise place.translate(error, doing=f"{variant.target} could not be made ready") from error
 
 
 class TensorflowModel(ProgramModel[TensorflowWorkload]):
@@ -76,7 +71,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         prepare.check_dtype(program, variant)
 
     def _unbound(self, error: Exception, batch: int) -> Exception:
-        return errors.translate(error, doing=f"{self._variant.target}: no inputs of batch {batch}")
+        return place.translate(error, doing=f"{self._variant.target}: no inputs of batch {batch}")
 
     def _bind(self, batch: int) -> TensorflowWorkload:
         program = self._rebuild(batch) if self._rebuild is not None and batch != 1 else self._program
@@ -146,7 +141,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
             held = held or list(getattr(graph, "variables", ()))
             series, receipt = count.work(graph)
         except Exception as error:
-            if errors.memory_exhausted(error):
+            if place.memory_exhausted(error):
                 raise
             reason = f"counting failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             series, receipt = [], {"reason": reason}
@@ -199,7 +194,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         work = self._workloads.get(batch)
         shapes = modes.words(work.inputs) if work else ""
-        return errors.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)
+        return place.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)
 
     def _weights(self) -> list[Any]:
         """The variables that the model itself tells; a tf.function tells its own only when traced."""

@@ -4,7 +4,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
 
     tensors     nested inputs and outputs: walk, move, describe
     batching    which dimension of given inputs is the batch, and how that is known
-    place       devices, how to wait for them, versions and knobs
+    place       devices, how to wait for them, versions and knobs; what torch raises, as laptime's errors
     setup       a program made ready as the variant asks, and the way back; guessed inputs
     loading     a target, or an object of this process, as a model; prefill and decode of a language model
     model       a loaded target; workload: its inputs of one batch size, the mode of its calls
@@ -12,7 +12,6 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     count       parameters, MACs and FLOPs with receipt; which operators are no work; least work
     formulas    FLOPs of operators that torch's counter leaves out
     cuda        event times, device memory, copies
-    errors      what torch raises, as laptime's errors
     peaks       measured GEMM and copy rates of a device; what torch sees of the machine
 """
 

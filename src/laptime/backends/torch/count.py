@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch import tensors
-from laptime.backends.torch.errors import memory_exhausted
 from laptime.backends.torch.formulas import formulas
+from laptime.backends.torch.place import memory_exhausted
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
 

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import not_a_model, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
-from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
+from laptime.backends.torch.place import translate
 from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
 from laptime.kit.errors import UsageError, UserCodeError

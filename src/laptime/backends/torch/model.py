@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends._shared import ByBatch, FreshInputs
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
-from laptime.backends.torch.errors import memory_exhausted, translate
+from laptime.backends.torch.place import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, Unavailable

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from laptime.backends.torch import place
-from laptime.backends.torch.errors import memory_exhausted
+from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.clock import SystemClock
 from laptime.measure.loop import seconds_of
 from laptime.measure.protocol import PeakWork

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends import _shared
 from laptime.backends.torch import tensors
-from laptime.backends.torch.errors import memory_exhausted
+from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, arguments

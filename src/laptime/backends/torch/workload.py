@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from laptime.backends._shared import BoundWorkload
 from laptime.backends.torch import tensors
 from laptime.targets import arguments
 
@@ -26,17 +27,12 @@ CLOSE = 0.01
 """Root mean square of a difference, as a share of the output's. Other kernels differ by 1e-6."""
 
 
-@dataclass(slots=True)
-class TorchWorkload:
-    """See `measure.protocol`. `call` enters its mode itself; `apart`: see `Settles`; `changed`: by calls."""
+@dataclass(kw_only=True, slots=True)
+class TorchWorkload(BoundWorkload):
+    """`call` enters its mode itself; `changed`: the inputs, by calls."""
 
-    call: Callable[[], Any]
-    sync: Callable[[], None]
-    batch: int
-    synchronous: bool
     inputs: Any
     eager: Callable[[], Any]
-    apart: tuple[Callable[[], None], Callable[[], Any]] | None = None
     changed: bool = False
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -121,14 +120,7 @@ class Writer:
 
     def end(self) -> bytes:
         """What follows the last chunk."""
-        usage = b""
-        if self._request.usage and self._answer.usage:
-            usage = (
-                b"data: "
-                + json.dumps({**self._head, "choices": [], "usage": self._usage()}).encode()
-                + b"\n\n"
-            )
-        return usage + DONE
+        return (self._event([], usage=True) if self._request.usage and self._answer.usage else b"") + DONE
 
     def whole(self, tokens: int, finish: str) -> dict[str, Any]:
         self._sent = tokens
@@ -137,9 +129,9 @@ class Writer:
         usage = {"usage": self._usage()} if self._answer.usage else {}
         return {**self._head, "choices": [{"index": 0, "finish_reason": finish, **said}], **usage}
 
-    def _event(self, choices: list[dict[str, Any]]) -> bytes:
+    def _event(self, choices: list[dict[str, Any]], *, usage: bool = False) -> bytes:
         document: dict[str, Any] = {**self._head, "choices": choices}
-        if self._request.usage_in_every_chunk and self._answer.usage:
+        if usage or (self._request.usage_in_every_chunk and self._answer.usage):
             document["usage"] = self._usage()
         return b"data: " + msgspec.json.encode(document) + b"\n\n"
 
