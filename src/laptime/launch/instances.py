@@ -74,7 +74,7 @@ class Instances:
             command = Load(variant=structs.replace(command.variant, options=options), memory_limit=limit)
         answers = self._all(self._workers, command, timeout)
         if isinstance(command, Block):
-            return together([_samples(answer) for answer in answers])
+            return together([[each for each in answer if isinstance(each, Samples)] for answer in answers])
         return [self._with_place(message) for message in answers[0]]
 
     def _pass(self, command: Pass, timeout: float) -> list[Message]:
@@ -104,10 +104,6 @@ class Instances:
     def close(self) -> None:
         for worker in self._workers:
             worker.close()
-
-
-def _samples(answer: Sequence[Message]) -> list[Samples]:
-    return [message for message in answer if isinstance(message, Samples)]
 
 
 def together(answers: Sequence[Sequence[Samples]]) -> list[Message]:

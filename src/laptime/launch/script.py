@@ -177,16 +177,13 @@ def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
     while not process.ends_within(_LOOK):
         if observed_at is None and any(folder.glob("observed-*.json")):
             observed_at = process.seconds
-        if observed_at is not None and process.seconds > observed_at + GRACE and _is_all_observed(folder):
-            break
+        if observed_at is not None and process.seconds > observed_at + GRACE:
+            processes = _observed(folder)
+            if sum(each.complete for each in processes) >= processes[0].world:
+                break
         if process.seconds > timeout:
             return Outcome(hung=timeout)
     return Outcome()
-
-
-def _is_all_observed(folder: Path) -> bool:
-    processes = _observed(folder)
-    return sum(process.complete for process in processes) >= processes[0].world
 
 
 def _observed(folder: Path) -> list[Observed]:

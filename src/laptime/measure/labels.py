@@ -57,18 +57,13 @@ def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]
         if series.metric.tag != "latency":
             changed.append(series)
             continue
-        label = _own_labels(series) | disturbances(case, series, virtual=virtual)
+        label = np.asarray(series.label or [0] * len(series.samples), dtype=int)
+        label = label & ~int(DISTURBED | Label.WARM_UP) | disturbances(case, series, virtual=virtual)
         settled, warm = _warm_up(series, label)
         label |= warm
         steady[series.regime or ""] = settled
         changed.append(structs.replace(series, label=[int(bits) for bits in label]))
     return structs.replace(case, series=changed), steady
-
-
-def _own_labels(series: Series) -> np.ndarray:
-    made_here = int(DISTURBED | Label.WARM_UP)
-    label = np.asarray(series.label or [0] * len(series.samples), dtype=int)
-    return label & ~made_here
 
 
 def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,7 +87,7 @@ class Nvml:
     """
 
     def __init__(self, library: ModuleType | Any | None = None) -> None:
-        self._library = library or _import()
+        self._library = library or import_module("pynvml")
         try:
             self._library.nvmlInit()
             count = int(self._library.nvmlDeviceGetCount())
@@ -233,12 +234,6 @@ def _index(word: str, uuids: list[str]) -> int | None:
         return int(word) if int(word) < len(uuids) else None
     matches = [index for index, uuid in enumerate(uuids) if word and uuid.startswith(word)]
     return matches[0] if len(matches) == 1 else None
-
-
-def _import() -> Any:
-    import pynvml
-
-    return pynvml
 
 
 def has_hardware(root: str = "/") -> bool:

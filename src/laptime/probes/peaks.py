@@ -115,7 +115,8 @@ def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = 
     """The peak of the CPUs that may be used; None when neither the core nor its clock is known. usable: CPUs
     that affinity and quota leave; None takes all. hz: clock, where it is known better than from cpufreq and
     the table."""
-    row = _core(processor)
+    # Known microarchitectures come first in the table, then instruction sets alone.
+    row = next((row for row in _table("cpus.csv") if _is_core(processor, row)), None)
     if row is None:
         return None
     typical = float(row["ghz"]) * 1e9 if row["ghz"] else None
@@ -276,11 +277,6 @@ def _estimate(model: str, details: Mapping[str, Any]) -> Peak | None:
             flops["tf32"] = flops["float16"] / 2
     note = f"{count} multiprocessors x FLOP per clock x {float(clock) / 1e9:.2f} GHz"
     return Peak(name=model, flops=flops, source="estimated", note=note)
-
-
-def _core(processor: Cpu) -> dict[str, str] | None:
-    """The first row whose conditions hold: known microarchitectures first, then instruction sets alone."""
-    return next((row for row in _table("cpus.csv") if _is_core(processor, row)), None)
 
 
 def _is_core(processor: Cpu, row: dict[str, str]) -> bool:

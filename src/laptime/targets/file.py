@@ -17,12 +17,10 @@ names = _shared.none_known
 def matches(text: str) -> bool:
     """A path ends in `.py`, or has a slash in it and is of no other kind."""
     place = _split(text)[0]
-    return place.endswith(".py") or ("/" in place and not _is_of_another_kind(text))
-
-
-def _is_of_another_kind(text: str) -> bool:
     others = (kind for kind in registry.names("targets") if kind != "file")
-    return any(registry.load("targets", kind).matches(text) for kind in others)
+    return place.endswith(".py") or (
+        "/" in place and not any(registry.load("targets", kind).matches(text) for kind in others)
+    )
 
 
 def resolve(text: str) -> Recipe:

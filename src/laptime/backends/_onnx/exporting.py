@@ -77,6 +77,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
         any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
         batches = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
         _recorded(model, module, (args, kwargs), batches).save(draft / "calls.npz")
+        series, receipt = model.count(work.batch)
         about = {
             "batch": None if any_batch and any_wanted else work.batch,
             "traced": work.batch,
@@ -86,7 +87,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             "versions": versions(),
             "seconds": time.perf_counter() - started,
             "inputs": [each.name for each in takes],
-            "counts": _counts(model, work.batch),
+            "counts": {"series": {one.metric.tag: one.samples[0] for one in series}, "receipt": receipt},
             "origin": model.facts()["inputs"]["origin"],
         }
         (draft / "about.json").write_text(json.dumps(about, default=str), encoding="utf-8")
@@ -208,11 +209,6 @@ def _check(inputs: list[torch.Tensor], takes: Any) -> None:
             why=f"{len(inputs)} tensors went in, it takes {', '.join(e.name for e in takes) or 'none'}",
             next="pass tensors only, as arguments of forward",
         )
-
-
-def _counts(model: TorchModel, batch: int) -> dict[str, Any]:
-    series, receipt = model.count(batch)
-    return {"series": {each.metric.tag: each.samples[0] for each in series}, "receipt": receipt}
 
 
 def main() -> None:

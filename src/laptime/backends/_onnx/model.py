@@ -243,7 +243,8 @@ class FileModel(ByBatch[Bound]):
             work = self._workloads.get(batch)
             is_ready = work is not None and work.shapes == key[1:]
             self._ready[key] = work if work is not None and is_ready else runtime.bind(feeds)
-        return _plain(self._ready[key].run(feeds))
+        outputs = self._ready[key].run(feeds)
+        return [array.astype(np.float32) if array.dtype == np.float16 else array for array in outputs]
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         return explained(error, f"{self._variant.target} failed at batch {batch}")
@@ -316,7 +317,3 @@ def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
     return {
         each.name: np.ascontiguousarray(array, each.dtype) for each, array in zip(takes, given, strict=True)
     }
-
-
-def _plain(outputs: Sequence[Array]) -> list[Array]:
-    return [array.astype(np.float32) if array.dtype == np.float16 else array for array in outputs]

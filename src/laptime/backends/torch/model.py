@@ -252,17 +252,15 @@ class TorchModel(ByBatch[TorchWorkload]):
             "finite": finite(tensors.tensors(output)),
             "shape": tensors.words(output),
             "threads": torch.get_num_threads(),
-            "in_eval": self._share_of_eval(work),
         }
+        if not self._setup.variant.train:
+            parts = (part for module in self.modules() for part in module.modules())
+            call = workload.inside(self._mode or "inference", work.eager)
+            told["in_eval"] = workload.share_of_eval(parts, call)
         is_first = self._batching is not None and self._batching.is_first
         if is_first and batch > 1 and not tensors.has_length(output, batch):
             told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
         return told
-
-    def _share_of_eval(self, work: TorchWorkload) -> float | None:
-        parts = (part for module in self.modules() for part in module.modules())
-        call = workload.inside(self._mode or "inference", work.eager)
-        return None if self._setup.variant.train else workload.share_of_eval(parts, call)
 
     def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
         return tensors.arrays(self.workload(batch).inputs)

@@ -214,10 +214,7 @@ def words(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {words(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list | tuple):
         opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
-        return opening + ", ".join(_runs([words(part) for part in value])) + closing
+        runs = [(part, len(list(same))) for part, same in groupby(map(words, value))]
+        told = (part if times == 1 else f"{times} x {part}" for part, times in runs)
+        return opening + ", ".join(told) + closing
     return type(value).__name__
-
-
-def _runs(parts: list[str]) -> list[str]:
-    runs = [(part, len(list(same))) for part, same in groupby(parts)]
-    return [part if times == 1 else f"{times} x {part}" for part, times in runs]

@@ -76,7 +76,9 @@ class ScriptedApp:
         answer = self.script.answers[number % len(self.script.answers)]
         chat = "chat" in http.path
         try:
-            self._check_key(http)
+            key = self.script.api_key
+            if key and http.headers.get("authorization") != f"Bearer {key}":
+                raise BadRequest(401, "Unauthorized", "Unauthorized")
             request = read_request(await http.json(), self.script, chat=chat)
         except BadRequest as error:
             return web.json_response(error.body(), status=error.status)
@@ -91,11 +93,6 @@ class ScriptedApp:
         finish = "length" if output == request.output else "stop"
         job = Job(number, arrival, request.prompt, output, finish)
         return await self._answer(http, request, answer, job)
-
-    def _check_key(self, http: web.Request) -> None:
-        key = self.script.api_key
-        if key and http.headers.get("authorization") != f"Bearer {key}":
-            raise BadRequest(401, "Unauthorized", "Unauthorized")
 
     async def _answer(
         self, http: web.Request, request: Request, answer: Answer, job: Job
