@@ -229,24 +229,28 @@ class Engine:
         )
 
     def _record(self, command: protocol.Block, workload: protocol.Workload) -> loop.Tape:
-        length: dict[str, Any] = {
-            "seconds": command.seconds,
-            "min_calls": command.min_calls,
-            "max_calls": command.max_calls,
-            "clock": self._clock,
-        }
+        evidence = ruler = None
+        if command.regime != Regime.DEVICE:
+            evidence, ruler = self._evidence, self._ruler
+            assert evidence is not None
+            evidence.refresh_threads(ruler.threads if ruler else frozenset())
+        terms = loop.Terms(
+            seconds=command.seconds,
+            min_calls=command.min_calls,
+            max_calls=command.max_calls,
+            evidence=evidence,
+            clock=self._clock,
+            ruler=ruler,
+        )
         if command.regime == Regime.DEVICE:
-            return self._record_on_device(command.batch, workload, length)
-        assert self._evidence is not None
-        self._evidence.refresh_threads(self._ruler.threads if self._ruler else frozenset())
-        length |= {"evidence": self._evidence, "ruler": self._ruler}
+            return self._record_on_device(command.batch, workload, terms)
         if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
-            return loop.paced(workload, rate=command.rate, **length)
+            return loop.paced(workload, terms, rate=command.rate)
         if command.regime == Regime.SATURATED:
-            return loop.saturated(workload, estimate=command.estimate, **length)
-        return loop.isolated(workload, inside=self._inside_of(command, workload), **length)
+            return loop.saturated(workload, terms, estimate=command.estimate)
+        return loop.isolated(workload, terms, inside=self._inside_of(command, workload))
 
     def _inside_of(self, command: protocol.Block, workload: protocol.Workload) -> int:
         """Calls in a sample; asked once, of calls that may be short."""
@@ -255,7 +259,7 @@ class Engine:
             self._inside[command.batch] = loop.calls_inside(workload, self._clock)
         return self._inside.get(command.batch, 1)
 
-    def _record_on_device(self, batch: int, workload: protocol.Workload, length: dict[str, Any]) -> loop.Tape:
+    def _record_on_device(self, batch: int, workload: protocol.Workload, terms: loop.Terms) -> loop.Tape:
         model: object = self._model
         if not isinstance(model, protocol.TimesDevice):
             raise Unavailable(
@@ -263,7 +267,7 @@ class Engine:
                 why="the device regime reads event timers on an accelerator's stream",
                 next=f"--regime {Regime.ISOLATED}",
             )
-        return loop.on_device(workload, partial(model.device_times, batch), **length)
+        return loop.on_device(workload, terms, partial(model.device_times, batch))
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -42,6 +43,22 @@ LONG_ENOUGH = 60e-6
 WARM = 1e-3  # seconds of calls, after which one of them shows how short they are
 
 MAX_OVERHEAD = 0.01  # share of the measured time that reading the disturbance counters may take
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How long a loop runs: about so many seconds, so many calls at least and at most; what is read beside."""
+
+    seconds: float
+    min_calls: int
+    max_calls: int
+    evidence: Evidence | None = None
+    clock: Clock = SystemClock
+    ruler: Ruler | None = None
+
+    def ends(self, begun: float) -> tuple[float, float]:
+        """When a loop that begins now has had its time, and when even one with too few calls is given up."""
+        return begun + self.seconds, begun + max(1.0, PATIENCE * self.seconds)
 
 
 class Tape:
@@ -99,8 +116,9 @@ class _Meter:
         cost: seconds that the end of a stretch takes at most.
     """
 
-    def __init__(self, tape: Tape, evidence: Evidence | None, clock: Clock, ruler: Ruler | None) -> None:
-        self._tape, self._now, self._cpu = tape, clock.now, clock.cpu
+    def __init__(self, tape: Tape, terms: Terms) -> None:
+        evidence, ruler = terms.evidence, terms.ruler
+        self._tape, self._now, self._cpu = tape, terms.clock.now, terms.clock.cpu
         nothing = Reading(None, None, None, None)
         self._read: Read = (lambda: nothing) if evidence is None else evidence.read
         self.stretch = float("inf") if evidence is None else evidence.cost / MAX_OVERHEAD
@@ -143,30 +161,19 @@ class _Meter:
         self._next_rule = self._now() + self._ruler.cost / MAX_OVERHEAD
 
 
-def isolated(
-    work: Workload,
-    *,
-    seconds: float,
-    min_calls: int,
-    max_calls: int,
-    evidence: Evidence | None = None,
-    clock: Clock = SystemClock,
-    ruler: Ruler | None = None,
-    inside: int = 1,
-) -> Tape:
+def isolated(work: Workload, terms: Terms, *, inside: int = 1) -> Tape:
     """Time every call on its own: sync, call, sync. inside: calls in a sample, where one is too short for
     the clock; the sample is their mean, as in `timeit`."""
     tape = Tape()
-    (lay, call), now = call_of(work), clock.now
+    (lay, call), now = call_of(work), terms.clock.now
     start, took = tape.start.append, tape.seconds.append
     work.sync()
-    meter = _Meter(tape, evidence, clock, ruler)
+    meter = _Meter(tape, terms)
     next_read = meter.begin()
     t1 = now()
-    end = t1 + seconds
-    patience = t1 + max(1.0, PATIENCE * seconds)
+    end, patience = terms.ends(t1)
     done = 0
-    while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
+    while done < terms.max_calls and (t1 < end or (done < terms.min_calls and t1 < patience)):
         if lay is not None:
             lay()
         t0 = now()
@@ -207,17 +214,7 @@ def seconds_of(work: Workload, clock: Clock = SystemClock) -> float:
     return clock.now() - began
 
 
-def saturated(
-    work: Workload,
-    *,
-    seconds: float,
-    min_calls: int,
-    max_calls: int,
-    evidence: Evidence | None = None,
-    clock: Clock = SystemClock,
-    estimate: float | None = None,
-    ruler: Ruler | None = None,
-) -> Tape:
+def saturated(work: Workload, terms: Terms, *, estimate: float | None = None) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block. estimate: seconds
     of one call; measured by one more call when unknown.
 
@@ -225,19 +222,18 @@ def saturated(
     ahead; where a call returns with its result there is nothing to run ahead of, and one is enough.
     """
     tape = Tape()
-    sync, now = work.sync, clock.now
+    sync, now = work.sync, terms.clock.now
     lay, call = getattr(work, "apart", None) or (None, work.call)
     sync()
     if estimate is None:
-        estimate = seconds_of(work, clock)
+        estimate = seconds_of(work, terms.clock)
     fewest = 1 if work.synchronous else 3
-    size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls))) if lay is None else 1
-    meter = _Meter(tape, evidence, clock, ruler)
+    size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), terms.max_calls))) if lay is None else 1
+    meter = _Meter(tape, terms)
     t1 = now()
-    end = t1 + seconds
-    patience = t1 + max(1.0, PATIENCE * seconds)
+    end, patience = terms.ends(t1)
     done = 0
-    while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
+    while done < terms.max_calls and (t1 < end or (done < terms.min_calls and t1 < patience)):
         if lay is not None:
             lay()
             sync()
@@ -256,17 +252,7 @@ def saturated(
     return tape
 
 
-def paced(
-    work: Workload,
-    *,
-    rate: float,
-    seconds: float,
-    min_calls: int,
-    max_calls: int,
-    evidence: Evidence | None = None,
-    clock: Clock = SystemClock,
-    ruler: Ruler | None = None,
-) -> Tape:
+def paced(work: Workload, terms: Terms, *, rate: float) -> Tape:
     """Make calls at a constant rate (1/s); latency counts from the scheduled time.
 
     A call that the one before it delayed is late, and its waiting is part of its latency: leaving it out
@@ -275,14 +261,15 @@ def paced(
     are given up after twice the time: how fast they are served is known by then.
     """
     tape = Tape()
-    (lay, call), now = call_of(work), clock.now
+    (lay, call), clock, seconds = call_of(work), terms.clock, terms.seconds
+    now = clock.now
     work.sync()
-    meter = _Meter(tape, evidence, clock, ruler)
+    meter = _Meter(tape, terms)
     period = 1.0 / rate
     first = now() + min(period, 0.01)
     # At a slow rate the calls wished for would take longer than anybody waits.
-    fewest = min(min_calls, 1 + int(max(1.0, PATIENCE * seconds) * rate))
-    total = max(fewest, min(max_calls, int(seconds * rate)))
+    fewest = min(terms.min_calls, 1 + int(max(1.0, PATIENCE * seconds) * rate))
+    total = max(fewest, min(terms.max_calls, int(seconds * rate)))
     open_stretch = False
     patience = first + max(1.0, 2 * seconds)
     for index in range(total):
@@ -310,22 +297,14 @@ def paced(
     return tape
 
 
-def on_device(
-    work: Workload,
-    device_times: Callable[[int], list[float]],
-    *,
-    seconds: float,
-    min_calls: int,
-    max_calls: int,
-    clock: Clock = SystemClock,
-) -> Tape:
+def on_device(work: Workload, terms: Terms, device_times: Callable[[int], list[float]]) -> Tape:
     """Let the device time calls on its own stream. device_times: makes so many calls and returns the seconds
     of each. A stream's queue is finite, so it is asked for portions that the queue can hold."""
     tape = Tape()
-    one = max(seconds_of(work, clock), 1e-7)
-    calls = max(min_calls, min(max_calls, int(seconds / one)))
+    one = max(seconds_of(work, terms.clock), 1e-7)
+    calls = max(terms.min_calls, min(terms.max_calls, int(terms.seconds / one)))
     while len(tape.seconds) < calls:
-        began = clock.now()
+        began = terms.clock.now()
         times = device_times(min(PORTION, calls - len(tape.seconds)))
         tape.start += [began + sum(times[:index]) for index in range(len(times))]
         tape.seconds += times

@@ -170,9 +170,8 @@ def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Se
     calls = max(1, int(SECONDS / once))
     if evidence is not None:
         evidence.refresh_threads()
-    tape = loop.saturated(
-        work, seconds=0.0, min_calls=1, max_calls=calls, evidence=evidence, clock=clock, estimate=once
-    )
+    terms = loop.Terms(seconds=0.0, min_calls=1, max_calls=calls, evidence=evidence, clock=clock)
+    tape = loop.saturated(work, terms, estimate=once)
     return Series(
         metric=PEAK_RATE,
         samples=[work.flops / max(seconds, 1e-12) for seconds in tape.seconds],
