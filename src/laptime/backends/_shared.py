@@ -105,6 +105,13 @@ class ByBatch(ABC, Generic[Workload]):
                 raise refusal from error
         return self._workloads[batch]
 
+    def output(self, batch: int) -> Any:
+        """What one more call gives, once it is done."""
+        work: Any = self.workload(batch)
+        output = work.call()
+        work.sync()
+        return output
+
     def close(self) -> None:
         self._workloads.clear()
 

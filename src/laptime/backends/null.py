@@ -164,7 +164,7 @@ class NullModel(ProgramModel[BoundWorkload]):
         return [Series(metric=metric, samples=[per_item * batch], probe="null")], {"planted": per_item}
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
-        output = self.workload(batch).call()
+        output = self.output(batch)
         return {"finite": finite(output), "shape": type(output).__name__}
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:

@@ -47,7 +47,7 @@ MAX_OVERHEAD = 0.01  # share of the measured time that reading the disturbance c
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """How long a loop runs: about so many seconds, so many calls at least and at most; what is read beside."""
+    """How long a loop runs: about so many seconds, so many calls at least and at most; and what is read."""
 
     seconds: float
     min_calls: int

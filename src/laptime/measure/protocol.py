@@ -51,13 +51,8 @@ class Workload(Protocol):
     synchronous: bool
 
 
-class Model(Protocol):
-    """A loaded target."""
-
-    def workload(self, batch: int) -> Workload:
-        """Inputs of this batch size bound to the model. Calls nothing yet.
-        Raises UsageError: these inputs cannot be made with this batch size.
-        """
+class Loadable(Protocol):
+    """What has been loaded, and tells of itself."""
 
     def facts(self) -> dict[str, Any]:
         """What is known about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
@@ -70,6 +65,15 @@ class Model(Protocol):
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings of the framework that change speed or results."""
+
+
+class Model(Loadable, Protocol):
+    """A loaded target."""
+
+    def workload(self, batch: int) -> Workload:
+        """Inputs of this batch size bound to the model. Calls nothing yet.
+        Raises UsageError: these inputs cannot be made with this batch size.
+        """
 
 
 # Abilities that a Model may have besides; a missing one is not offered.

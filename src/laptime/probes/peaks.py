@@ -111,16 +111,15 @@ def device_peak(
     )
 
 
-def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = None) -> Peak | None:
+def cpu_peak(processor: Cpu, *, usable: float | None = None) -> Peak | None:
     """The peak of the CPUs that may be used; None when neither the core nor its clock is known. usable: CPUs
-    that affinity and quota leave; None takes all. hz: clock, where it is known better than from cpufreq and
-    the table."""
+    that affinity and quota leave; None takes all."""
     # Known microarchitectures come first in the table, then instruction sets alone.
     row = next((row for row in _table("cpus.csv") if _is_core(processor, row)), None)
     if row is None:
         return None
     typical = float(row["ghz"]) * 1e9 if row["ghz"] else None
-    clock = hz or processor.max_hz or typical or processor.listed_hz
+    clock = processor.max_hz or typical or processor.listed_hz
     if clock is None:
         return None
     cores = float(processor.physical_cores or processor.vcpus)

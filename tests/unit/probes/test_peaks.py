@@ -155,13 +155,13 @@ def test_hidden_cores_are_said_to_be_assumed() -> None:
     ],
 )
 def test_the_microarchitecture_is_told_from_numbers_and_flags(changes: dict[str, object], name: str) -> None:
-    peak = cpu_peak(_cpu(**changes), hz=1e9)
+    peak = cpu_peak(_cpu(**changes, max_hz=1e9))
     assert peak is not None
     assert peak.name == name
 
 
 def test_an_unknown_model_falls_back_to_its_instruction_sets() -> None:
-    peak = cpu_peak(_cpu(code=999), hz=1e9)
+    peak = cpu_peak(_cpu(code=999, max_hz=1e9))
     assert peak is not None
     assert peak.name == "an AMX core"
     assert "assumed" in peak.note

@@ -20,8 +20,8 @@ from laptime.backends._shared import BoundWorkload, ByBatch, no_batch
 from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
 from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
+from laptime.measure.protocol import Loadable
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
 
@@ -59,7 +59,7 @@ class Bound(BoundWorkload):
         return tuple(array.shape for array in self.feeds.values())
 
 
-class Runtime(Protocol):
+class Runtime(Loadable, Protocol):
     """A model file loaded by one framework."""
 
     def inputs(self) -> list[Input]:
@@ -73,18 +73,6 @@ class Runtime(Protocol):
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         """Values by tag of a metric for inputs of these shapes, and the receipt."""
-
-    def facts(self) -> dict[str, Any]:
-        """What only this framework knows of the model."""
-
-    def devices(self) -> list[Device]:
-        """Where it runs."""
-
-    def libraries(self) -> dict[str, str]:
-        """Versions."""
-
-    def knobs(self) -> dict[str, Any]:
-        """Effective settings."""
 
 
 class FileModel(ByBatch[Bound]):

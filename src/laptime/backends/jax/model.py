@@ -207,9 +207,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""
         import jax.numpy as jnp
 
-        work = self.workload(batch)
-        output = work.call()
-        work.sync()
+        output = self.output(batch)
         floats = [leaf for leaf in arrays(output) if jnp.issubdtype(leaf.dtype, jnp.inexact) and leaf.size]
         finite = all(bool(jnp.isfinite(leaf).all()) for leaf in floats) if floats else None
         return {"finite": finite, "shape": words(output)}

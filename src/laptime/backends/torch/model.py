@@ -245,10 +245,8 @@ class TorchModel(ByBatch[TorchWorkload]):
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""
         import torch
 
-        work = self.workload(batch)
-        output = work.call()
-        work.sync()
-        told = {
+        work, output = self.workload(batch), self.output(batch)
+        told: dict[str, Any] = {
             "finite": finite(tensors.tensors(output)),
             "shape": tensors.words(output),
             "threads": torch.get_num_threads(),
