@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, ModuleType
 from typing import Any
 
 from laptime.instrument.messages import Ended
@@ -85,7 +85,10 @@ def _exited(error: SystemExit) -> Ended:
 
 
 def _raised(error: BaseException) -> Ended:
-    user_frames = _without_us(error.__traceback__)
+    user_frames = error.__traceback__  # from the script's first on
+    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap")
+    while user_frames is not None and user_frames.tb_frame.f_code.co_filename.startswith(ours):
+        user_frames = user_frames.tb_next
     error = error.with_traceback(user_frames)
     sys.excepthook(type(error), error, user_frames)
     return Ended(
@@ -94,14 +97,6 @@ def _raised(error: BaseException) -> Ended:
         error="".join(traceback.format_exception_only(error)).strip(),
         traceback="".join(traceback.format_exception(error)),
     )
-
-
-def _without_us(trace: TracebackType | None) -> TracebackType | None:
-    """The frames from the script's first on."""
-    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap")
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
-        trace = trace.tb_next
-    return trace
 
 
 def install(sources: dict[str, str]) -> Callable[[], None]:

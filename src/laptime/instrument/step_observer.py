@@ -103,7 +103,9 @@ class StepObserver(StepFinder):
             self._timed_one(self._begun, moment)
             return
         if cut & (Cut.ENDS | Cut.DROPS):
-            step = self._step(moment)
+            begin, self._begun = self._begun, None
+            phases = self.phases.cut()
+            step = None if begin is None else (begin, moment, phases)
             if step is not None and not cut & Cut.ENDS:
                 self._is_outside(step[2])
             self._run += 1
@@ -141,11 +143,6 @@ class StepObserver(StepFinder):
         if self._state == "time" and self._timed:
             self._outside = [so_far + more for so_far, more in zip(self._outside, phases, strict=True)]
             self._pauses[len(self._timed)] = self.workers_ns, self._outside
-
-    def _step(self, end: _Moment) -> _Step | None:
-        begin, self._begun = self._begun, None
-        phases = self.phases.cut()
-        return None if begin is None else (begin, end, phases)
 
     # What steps are used for.
 

@@ -75,7 +75,12 @@ class Instances:
         answers = self._all(self._workers, command, timeout)
         if isinstance(command, Block):
             return together([[each for each in answer if isinstance(each, Samples)] for answer in answers])
-        return [self._with_place(message) for message in answers[0]]
+        return [
+            structs.replace(message, facts={**message.facts, "instance_cpus": self._cpus})
+            if isinstance(message, Loaded)
+            else message
+            for message in answers[0]
+        ]
 
     def _pass(self, command: Pass, timeout: float) -> list[Message]:
         if command.kind in _FIRST_ALONE:
@@ -95,11 +100,6 @@ class Instances:
         except CommandFailed:
             self.close()
             raise
-
-    def _with_place(self, message: Message) -> Message:
-        if not isinstance(message, Loaded):
-            return message
-        return structs.replace(message, facts={**message.facts, "instance_cpus": self._cpus})
 
     def close(self) -> None:
         for worker in self._workers:

@@ -194,9 +194,6 @@ def _life_peak() -> int:
 
 def _trim() -> None:
     """Give freed memory back to the system, where the C library knows how (glibc)."""
-    if sys.platform != "linux":
-        return
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):  # musl has no malloc_trim
-        return
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # musl has no malloc_trim
+            ctypes.CDLL(None).malloc_trim(0)

@@ -28,7 +28,9 @@ def matches(text: str) -> bool:
 def resolve(text: str) -> Recipe:
     """The recipe for a function in a module; the module is found, not imported."""
     place, _, name = text.partition(":")
-    _add_current_folder()
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:  # what lies there is found, as with `python -m`
+        sys.path.insert(0, here)
     spec = _find(place)
     if spec is None:
         raise misspelt_prefix(text) or TargetError(
@@ -51,13 +53,6 @@ def resolve(text: str) -> Recipe:
 
     digest = _code.sha256(path) if path is not None and is_source else ""
     return _code.recipe(text, load, kind="module", folder=folder, source=place, sha256=digest)
-
-
-def _add_current_folder() -> None:
-    """Modules in the current folder are found, as with `python -m`."""
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
 
 
 def _find(dotted: str) -> ModuleSpec | None:

@@ -45,7 +45,11 @@ def pure(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         return _nnx(call)
     if jax.tree_util.treedef_is_leaf(jax.tree_util.tree_structure(call)):
         return Pure(lambda parameters, *a, **k: call(*a, **k), [], "function")
-    return _pytree(_in_inference_mode(call))
+    if _is_from(call, "equinox"):  # dropout and batch statistics as in inference
+        import equinox
+
+        call = equinox.nn.inference_mode(call)
+    return _pytree(call)
 
 
 def _is_from(call: Any, package: str) -> bool:
@@ -71,15 +75,6 @@ def _nnx(module: Any) -> Pure:
     copy.eval()
     graph, state = nnx.split(copy)
     return Pure(lambda state, *a, **k: nnx.merge(graph, state)(*a, **k), state, "flax.nnx")
-
-
-def _in_inference_mode(call: Any) -> Any:
-    """An Equinox module with dropout and batch statistics as in inference; anything else as it is."""
-    if not _is_from(call, "equinox"):
-        return call
-    import equinox
-
-    return equinox.nn.inference_mode(call)
 
 
 def _pytree(call: Any) -> Pure:

@@ -65,11 +65,10 @@ def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
         if formula is None:
             others[operator.type] += not operator.type.startswith(_NOTHING)
             continue
-        number = _number(formula, operator)
-        if number is None:
+        try:
+            macs[operator.type] += formula(operator)
+        except (TypeError, ValueError):  # None in a product, or a shape of unknown rank
             unknown[operator.type] += 1
-        else:
-            macs[operator.type] += number
     uncounted = {name: number for name, number in sorted((others + unknown).items()) if number}
     doubtful = [name for name in uncounted if name in unknown or any(word in name for word in _HEAVY)]
     receipt |= {
@@ -117,13 +116,6 @@ def _operators(graph: Any, library: dict[str, Any]) -> Iterator[Any]:
         called.ClearField("arg_attr")  # shapes from when it was saved, with an open batch
         shapes = [tensor.shape for tensor in operator.inputs]
         yield from _operators(function_def_to_graph(called, input_shapes=shapes), library)
-
-
-def _number(formula: Callable[[Any], int], operator: Any) -> int | None:
-    try:
-        return formula(operator)
-    except (TypeError, ValueError):  # None in a product, or a shape of unknown rank
-        return None
 
 
 def _shape(tensor: Any) -> list[int]:
