@@ -37,6 +37,16 @@ def versions(wheels: Mapping[str, Iterable[str]], *, needs: str) -> dict[str, st
     return installed if needs in installed else {}
 
 
+class Later:
+    """A module that is imported when something of it is first used: to import ours loads no framework."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
+
+
 def import_framework(package: str, *, next: str) -> None:
     """Import it, so that import time and load time can be told apart.
     Raises Unavailable: it is not installed or does not import; `next` says how to install it.

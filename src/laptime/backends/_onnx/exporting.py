@@ -26,6 +26,7 @@ import msgspec
 
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx import content, versions
+from laptime.backends._shared import Later
 from laptime.backends.torch.tensors import arrays, replaced, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls, other_batch, record
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from laptime.backends.torch.model import TorchModel
     from laptime.backends.torch.workload import TorchWorkload
+else:
+    torch = Later("torch")
 
 TRACED = 2
 """Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""
@@ -48,8 +51,6 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     batch size wanted; None wants any, if the model can be traced so. root: the folder to put it in.
     Raises UserCodeError: PyTorch cannot export it. LaptimeError: it cannot be loaded.
     """
-    import torch
-
     evaluated = {"mode": "eval"}
     plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed, options=evaluated)
     model = torch_backend.open(plain)
@@ -114,8 +115,6 @@ def call_of(work: TorchWorkload) -> tuple[torch.nn.Module, tuple[Any, ...], dict
 
 def _module(call: Any) -> torch.nn.Module:
     """The callable as a module; one around it that holds its parts where it is none itself."""
-    import torch
-
     from laptime.backends.torch.setup import modules_in
 
     if isinstance(call, torch.nn.Module):
@@ -140,7 +139,6 @@ def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
     """What the module makes of its inputs and others, in the order in which the file takes them."""
-    import torch
 
     def run(given: list[Any]) -> list[Any]:
         args, kwargs = replaced(like, given)
@@ -162,8 +160,6 @@ def traced_program(
     """The ONNX program of the first of `tries` that is possible (by input, names of dimensions that may have
     another size), else with the sizes as they are.
     """
-    import torch
-
     export: Any = partial(
         torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
     )
@@ -196,7 +192,6 @@ def _first_words(error: BaseException) -> str:
 
 
 def _check(inputs: list[torch.Tensor], takes: Any) -> None:
-
     def fits(tensor: torch.Tensor, each: Any) -> bool:
         sizes = list(each.shape or ())
         return len(sizes) == tensor.ndim and all(

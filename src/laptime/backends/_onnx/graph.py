@@ -18,9 +18,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import Later
 from laptime.kit.errors import TargetError
+
+if TYPE_CHECKING:
+    import onnx
+else:
+    onnx = Later("onnx")
 
 # Nodes that do work of the kind that is counted, but have no formula here.
 _HEAVY = frozenset(
@@ -37,7 +43,6 @@ def read(path: Path) -> Any:
     """The file's ModelProto, without weights that lie in other files.
     Raises TargetError: it is not an ONNX file.
     """
-    import onnx
     from google.protobuf.message import DecodeError
 
     try:
@@ -56,8 +61,6 @@ def facts(model: Any) -> dict[str, Any]:
 
 
 def dtypes(model: Any) -> dict[str, int]:
-    import onnx
-
     name = onnx.TensorProto.DataType.Name
     counts = Counter(
         _DTYPES.get(word := name(each.data_type), word.lower()) for each in model.graph.initializer
@@ -70,8 +73,6 @@ _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
 
 def parameters(model: Any) -> int:
     """Elements of all weights; whole numbers of 64 bits are shapes and indices, and left out."""
-    import onnx
-
     return sum(
         math.prod(each.dims)
         for each in model.graph.initializer
@@ -144,8 +145,6 @@ def _work(node: Any, shapes: Shapes) -> int | None:
 
 
 def _shapes(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> Shapes:
-    import onnx
-
     fixed = copy.deepcopy(model)
     for each in fixed.graph.input:
         if each.name in sizes:

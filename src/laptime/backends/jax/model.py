@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import ProgramModel, environment
+from laptime.backends._shared import Later, ProgramModel, environment
 from laptime.backends.jax.program import (
     Pure,
     arrays,
@@ -38,6 +38,11 @@ from laptime.records.plan import Variant
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
 
+if TYPE_CHECKING:
+    import jax
+else:
+    jax = Later("jax")
+
 _ENVIRONMENT = ("JAX_", "XLA_", "NPROC", "OMP_", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE")
 
 
@@ -51,8 +56,6 @@ class JaxWorkload:
     def __init__(
         self, program: Pure, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: int, on_cpu: bool
     ) -> None:
-        import jax
-
         self._wait = jax.block_until_ready
         self._jitted = jax.jit(program.function)
         self._inputs = (program.parameters, *args), kwargs
@@ -165,8 +168,6 @@ class JaxModel(ProgramModel[JaxWorkload]):
 
     def knobs(self) -> dict[str, Any]:
         """Settings of jax and variables of the environment that change speed or results."""
-        import jax
-
         settings: dict[str, Any] = {
             "jax.default_matmul_precision": str(jax.config.jax_default_matmul_precision or "default"),
             "jax.enable_x64": bool(jax.config.jax_enable_x64),

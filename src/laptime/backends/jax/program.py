@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from laptime.backends._shared import no_batch, no_device, versions
+from laptime.backends._shared import Later, no_batch, no_device, versions
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.targets import Program
 from laptime.targets._code import line_of, needed
+
+if TYPE_CHECKING:
+    import jax
+    import numpy
+else:
+    jax = Later("jax")
+    numpy = Later("numpy")
 
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that compute nothing."""
@@ -37,8 +44,6 @@ class Pure(NamedTuple):
 def pure(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int) -> Pure:
     """A callable of the user's taken apart; it is not changed. args, kwargs: inputs of one call; a linen
     module is initialised with them."""
-    import jax
-
     if _is_from(call, "flax.linen"):
         return _linen(call, args, kwargs, seed)
     if _is_from(call, "flax.nnx"):
@@ -58,8 +63,6 @@ def _is_from(call: Any, package: str) -> bool:
 
 
 def _linen(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Pure:
-    import jax
-
     if module.scope is not None:
         unbound, variables = module.unbind()
         return Pure(unbound.apply, variables, "flax.linen")
@@ -78,8 +81,6 @@ def _nnx(module: Any) -> Pure:
 
 
 def _pytree(call: Any) -> Pure:
-    import jax
-
     leaves, tree = jax.tree_util.tree_flatten(call)
     where = [index for index, leaf in enumerate(leaves) if is_array(leaf)]
 
@@ -104,21 +105,15 @@ def not_counted(lowered: Any) -> list[str]:
 
 
 def is_array(leaf: Any) -> bool:
-    import jax
-    import numpy
-
     return isinstance(leaf, jax.Array | numpy.ndarray)
 
 
 def arrays(tree: Any) -> list[Any]:
-    import jax
-
     return [leaf for leaf in jax.tree.leaves(tree) if is_array(leaf)]
 
 
 def moved(tree: Any, device: Any, dtype: str) -> Any:
     """Arrays of a tree on a device; floats in the dtype ("auto": their own), everything else as it is."""
-    import jax
     import jax.numpy as jnp
 
     def change(leaf: Any) -> Any:
@@ -154,9 +149,6 @@ def rebatched(given: Any, batch: int) -> Any:
     containers are no items. Without such arrays that of all arrays counts.
     Raises UsageError: they share none, so nothing tells which part is the batch.
     """
-    import jax
-    import numpy
-
     old = batch_of(given)
     if old == batch or (old is None and batch == 1):
         return given
@@ -209,8 +201,6 @@ def resolve(name: str) -> Any:
     """The device of a name; "auto" is jax's own choice. `cuda` means `cuda:0`.
     Raises Unavailable: it is not there; those that are there are named.
     """
-    import jax
-
     there = {name_of(device): device for device in (*jax.devices(), *jax.devices("cpu")[:1])}
     if name == "auto":
         return next(iter(there.values()))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends._shared import first, import_framework, refuse_torch_options
+from laptime.backends._shared import Later, first, import_framework, refuse_torch_options
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.extras import install
 from laptime.kit.text import closest
@@ -21,7 +21,11 @@ from laptime.records.plan import Variant
 from laptime.targets import parse
 
 if TYPE_CHECKING:
+    import onnxruntime
+
     from laptime.backends._onnx.model import FileModel
+else:
+    onnxruntime = Later("onnxruntime")
 
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
@@ -96,8 +100,6 @@ def provider_of(variant: Variant) -> tuple[str, int]:
     """The short name of the execution provider, and the number of the device.
     Raises Unavailable: this build of ONNX Runtime does not have it.
     """
-    import onnxruntime
-
     kind, _, number = variant.device.partition(":")
     built = onnxruntime.get_available_providers()
     there = [short for short, name in PROVIDERS.items() if f"{name}ExecutionProvider" in built]
@@ -149,7 +151,6 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     Raises UsageError: it is none.
     """
     imports(variant)
-    import onnxruntime
 
     from laptime.backends._onnx.model import in_memory
     from laptime.backends.onnxruntime.session import Session

@@ -6,17 +6,22 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
 from laptime.backends._onnx.source import Source
-from laptime.backends._shared import nothing
+from laptime.backends._shared import Later, nothing
 from laptime.backends.onnxruntime import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    import onnxruntime
+else:
+    onnxruntime = Later("onnxruntime")
 
 _NUMPY = {"float": "float32", "double": "float64"}
 
@@ -70,7 +75,6 @@ class Session:
         if not self._is_bound:
             plain = partial(session.run, None)
             return Bound(call=partial(plain, feeds), sync=nothing, feeds=feeds, run=plain)
-        import onnxruntime
 
         where = "cuda" if self._provider in ON_CUDA else "cpu"
         binding = session.io_binding()
@@ -143,8 +147,6 @@ def _graph(source: Source, variant: Variant) -> Any:
 
 
 def _started(source: Source, variant: Variant, provider: str, number: int) -> Any:
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors; they are raised as well
     if variant.threads is not None:

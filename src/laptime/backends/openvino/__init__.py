@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends._shared import first, import_framework, refuse_torch_options
+from laptime.backends._shared import Later, first, import_framework, refuse_torch_options
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.extras import install
 from laptime.kit.text import closest
@@ -24,7 +24,11 @@ from laptime.records.plan import Variant
 from laptime.targets import parse
 
 if TYPE_CHECKING:
+    import openvino
+
     from laptime.backends._onnx.model import FileModel
+else:
+    openvino = Later("openvino")
 
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
@@ -76,8 +80,6 @@ def device_of(variant: Variant) -> str:
     """OpenVINO's name of the device: `GPU.0` for `gpu:0`; "auto" is the first GPU, else the CPU.
     Raises Unavailable: it is not there, or does not compute in the variant's dtype.
     """
-    import openvino
-
     core = openvino.Core()
     there = core.available_devices
     if variant.device == "auto":
@@ -133,7 +135,6 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     Raises UsageError: it is none.
     """
     imports(variant)
-    import openvino
 
     from laptime.backends._onnx.model import in_memory
     from laptime.backends.openvino.compiled import Compiled

@@ -19,25 +19,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input, dimension_names
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
 from laptime.backends._onnx.source import Source
-from laptime.backends._shared import nothing
+from laptime.backends._shared import Later, nothing
 from laptime.backends.openvino import PRECISIONS, available
 from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    import openvino
+else:
+    openvino = Later("openvino")
 
 
 class Compiled:
     """A model that OpenVINO has read, as a `_onnx.model.Runtime`."""
 
     def __init__(self, variant: Variant, device: str, source: Source, *, model: Any = None) -> None:
-        import openvino
-
         self._variant, self._device = variant, device
         self._core = openvino.Core()
         self._model = model
@@ -137,16 +140,12 @@ class Compiled:
         return request
 
     def _queue(self, compiled: Any, feeds: Mapping[str, Array]) -> Any:
-        import openvino
-
         queue = openvino.AsyncInferQueue(compiled, int(self._variant.options.get("requests", 0)))
         for request in queue:
             self._feed(request, feeds)
         return queue
 
     def _feed(self, request: Any, feeds: Mapping[str, Array]) -> None:
-        import openvino
-
         for at, each in enumerate(self._inputs):
             request.set_input_tensor(at, openvino.Tensor(feeds[each.name], shared_memory=True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import BoundWorkload, ProgramModel, not_a_model, refuse_kind
+from laptime.backends._shared import BoundWorkload, Later, ProgramModel, not_a_model, refuse_kind
 from laptime.backends.tensorflow import TARGETS, count, modes, place, prepare
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
@@ -16,6 +16,9 @@ from laptime.targets.saved_model import Served
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
+else:
+    tf = Later("tensorflow")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -28,8 +31,6 @@ class TensorflowWorkload(BoundWorkload):
 
 
 def load(variant: Variant) -> TensorflowModel:
-    import tensorflow as tf
-
     recipe = parse(variant.target)
     refuse_kind(recipe, TARGETS, "tensorflow", instead="a model of Keras: keras:EfficientNetB0")
     device = place.claim(variant)
@@ -163,8 +164,6 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
         Raises UsageError: the model takes another number of inputs.
         """
-        import tensorflow as tf
-
         like = prepare.sample(self._program)
         flat = tf.nest.flatten(like)
         if len(flat) != len(inputs):

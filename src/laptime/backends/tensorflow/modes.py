@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from laptime.backends._shared import no_batch
+from laptime.backends._shared import Later, no_batch
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
@@ -26,12 +26,14 @@ from laptime.targets.saved_model import Served
 
 if TYPE_CHECKING:
     import numpy as np
+    import tensorflow as tf
+else:
+    np = Later("numpy")
+    tf = Later("tensorflow")
 
 
 def leaves(value: Any) -> list[Any]:
     """Everything in a structure that has a shape and a dtype: tensors, variables, arrays."""
-    import tensorflow as tf
-
     return [leaf for leaf in tf.nest.flatten(value) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
 
 
@@ -66,9 +68,6 @@ def rebatched(inputs: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
     Raises TargetError: nothing in them says which part is the batch, or the batch given is empty.
     """
-    import numpy as np
-    import tensorflow as tf
-
     given = batch_of(inputs)
     if given == batch or (given is None and batch == 1):
         return inputs
@@ -86,8 +85,6 @@ def rebatched(inputs: Any, batch: int) -> Any:
 
 
 def tensors(inputs: Any) -> Any:
-    import numpy as np
-    import tensorflow as tf
 
     def change(leaf: Any) -> Any:
         return tf.convert_to_tensor(leaf) if isinstance(leaf, np.ndarray) else leaf
@@ -97,8 +94,6 @@ def tensors(inputs: Any) -> Any:
 
 def numpied(inputs: Any) -> Any:
     """Inputs for `predict`: arrays of NumPy; positional arguments as a list, one alone as itself."""
-    import tensorflow as tf
-
     plain = tf.nest.map_structure(lambda leaf: leaf.numpy() if hasattr(leaf, "numpy") else leaf, inputs)
     if isinstance(plain, tuple):
         return plain[0] if len(plain) == 1 else list(plain)
@@ -107,8 +102,6 @@ def numpied(inputs: Any) -> Any:
 
 def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
     """The tensors of a structure as NumPy arrays, short floats as float32; mappings by sorted key."""
-    import numpy as np
-
     outputs = [np.asarray(leaf) for leaf in leaves(value)]
     # NumPy knows bfloat16 only as a guest.
     return [a.astype(np.float32) if a.dtype.name in ("bfloat16", "float16") else a for a in outputs]
@@ -116,8 +109,6 @@ def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
 
 def finite(value: Any) -> bool | None:
     """Whether all floating-point tensors of a structure hold finite numbers only; None without any."""
-    import tensorflow as tf
-
     floats = [leaf for leaf in leaves(value) if tf.as_dtype(leaf.dtype).is_floating]
     if not floats:
         return None
@@ -125,16 +116,12 @@ def finite(value: Any) -> bool | None:
 
 
 def size(value: Any) -> int:
-    import tensorflow as tf
-
     sizes = ((tf.TensorShape(leaf.shape), tf.as_dtype(leaf.dtype)) for leaf in leaves(value))
     return sum((shape.num_elements() or 0) * kind.size for shape, kind in sizes)
 
 
 def words(value: Any) -> str:
     """A structure in words: `float32 (8, 1000)`, `{logits: float32 (8, 10)}`."""
-    import tensorflow as tf
-
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{tf.as_dtype(value.dtype).name} ({', '.join(str(length) for length in value.shape)})"
     if isinstance(value, Mapping):
@@ -150,14 +137,10 @@ MODES: tuple[Mode, ...] = ("function", "xla", "eager", "predict")
 
 
 def is_keras(call: Any) -> bool:
-    import tensorflow as tf
-
     return isinstance(call, tf.keras.layers.Layer)
 
 
 def _is_graph(call: Any) -> bool:
-    import tensorflow as tf
-
     return isinstance(call, Served | tf.types.experimental.Callable)
 
 
@@ -276,8 +259,6 @@ def graph_of(call: Any, one: Bound) -> Any:
 
     Those with Python control flow of their own cannot be put in place, nor can graphs that were saved.
     """
-    import tensorflow as tf
-
     python = _python(call)
 
     def traced() -> Any:
@@ -306,8 +287,6 @@ def _python(call: Any) -> Callable[..., Any]:
 
 
 def _function(call: Any, python: Callable[..., Any], mode: Mode) -> Any:
-    import tensorflow as tf
-
     if mode == "xla":
         return tf.function(lambda *args, **kwargs: python(*args, **kwargs), jit_compile=True)
     if isinstance(call, Served):

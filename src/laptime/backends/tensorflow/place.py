@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import environment, no_device, nothing
+from laptime.backends._shared import Later, environment, no_device, nothing
 from laptime.backends.tensorflow import available
 from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.targets._code import line_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = Later("tensorflow")
 
 # fmt: off
 _ENVIRONMENT = (
@@ -28,8 +33,6 @@ def claim(variant: Variant) -> str:
     Raises Unavailable: there is none. UsageError: TensorFlow has started already, with another or other
     threads.
     """
-    import tensorflow as tf
-
     _set_threads(variant)
     gpus = tf.config.list_physical_devices("GPU")
     there = [*(f"cuda:{index}" for index in range(len(gpus))), "cpu"]
@@ -49,8 +52,6 @@ def claim(variant: Variant) -> str:
 
 
 def _set_threads(variant: Variant) -> None:
-    import tensorflow as tf
-
     numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
     for kind, threads in numbers.items():
         get, set_ = (
@@ -82,20 +83,14 @@ def _too_late(what: str, error: RuntimeError) -> UsageError:
 
 
 def waits(name: str) -> bool:
-    import tensorflow as tf
-
     return name != "cpu" or not tf.config.experimental.get_synchronous_execution()
 
 
 def waiter(name: str) -> Callable[[], None]:
-    import tensorflow as tf
-
     return tf.test.experimental.sync_devices if waits(name) else nothing
 
 
 def describe(name: str) -> list[Device]:
-    import tensorflow as tf
-
     if name == "cpu":
         return [Device(name="cpu", model="CPU")]
     gpu = tf.config.get_visible_devices("GPU")[0]
@@ -106,8 +101,6 @@ def describe(name: str) -> list[Device]:
 
 
 def libraries(name: str) -> dict[str, str]:
-    import tensorflow as tf
-
     by_name = available()
     if name != "cpu":
         build = tf.sysconfig.get_build_info()
@@ -119,8 +112,6 @@ def libraries(name: str) -> dict[str, str]:
 
 def knobs(name: str) -> dict[str, Any]:
     """Effective settings of TensorFlow that change speed or results, and the environment behind them."""
-    import tensorflow as tf
-
     cpus = len(os.sched_getaffinity(0))
     threading = tf.config.threading
     settings: dict[str, Any] = {
@@ -145,8 +136,6 @@ _LONGEST = 300
 
 def memory_exhausted(error: BaseException | None) -> bool:
     """Whether an exception, or what it was raised from, says that memory is exhausted."""
-    import tensorflow as tf
-
     while error is not None:
         if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
             return True

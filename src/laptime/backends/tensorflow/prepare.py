@@ -11,14 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import unknown_dtype
+from laptime.backends._shared import Later, unknown_dtype
 from laptime.backends.tensorflow import modes
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program
 from laptime.targets.saved_model import Served
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = Later("tensorflow")
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -153,8 +158,6 @@ def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[
     input.
     Raises TargetError: another dimension is open, or the dtype is none that numbers can be drawn for.
     """
-    import tensorflow as tf
-
     for spec in tf.nest.flatten(specs):
         sizes = _sizes(spec, shapes, target)
         if None in sizes[1:]:
@@ -176,8 +179,6 @@ def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[
 
 
 def batch_of(specs: Any) -> int:
-    import tensorflow as tf
-
     for spec in tf.nest.flatten(specs):
         if getattr(spec.shape, "rank", True) and len(spec.shape) and spec.shape[0] is not None:
             return int(spec.shape[0])
@@ -186,7 +187,6 @@ def batch_of(specs: Any) -> int:
 
 def _drawn(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
     import numpy as np
-    import tensorflow as tf
 
     if sizes and sizes[0] not in (None, batch):
         raise UsageError(

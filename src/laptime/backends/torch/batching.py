@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import no_batch
+from laptime.backends._shared import Later, no_batch
 from laptime.backends.torch import tensors
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 Shape = tuple[int, ...]
 
@@ -92,8 +94,6 @@ def resized(inputs: Any, batching: Batching, batch: int) -> Any:
 
 
 def _picked(tensor: torch.Tensor, dim: int, order: list[int]) -> torch.Tensor:
-    import torch
-
     picked = tensor.detach().index_select(dim, torch.tensor(order, device=tensor.device))
     if tensor.ndim == 4 and not tensor.is_contiguous():
         last = torch.channels_last
@@ -115,8 +115,6 @@ def _shapes(inputs: Any) -> dict[int, Shape]:
 
 def _one_item(modules: list[torch.nn.Module], shapes: dict[int, Shape]) -> Batching | None:
     """A single input that the model's first layer takes without a batch dimension."""
-    import torch
-
     nn = torch.nn
     if len(modules) != 1 or len(shapes) != 1:
         return None
@@ -133,8 +131,6 @@ def _one_item(modules: list[torch.nn.Module], shapes: dict[int, Shape]) -> Batch
 
 def _layers_that_tell(modules: list[torch.nn.Module]) -> dict[torch.nn.Module, str]:
     """Layers that know which dimension of what they are given is the batch, with their names."""
-    import torch
-
     nn = torch.nn
     kinds = (
         *(nn.RNNBase, nn.MultiheadAttention, nn.Transformer),
@@ -167,8 +163,6 @@ class _Seen:
 
 def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_Seen]:
     """What reached each layer in one call, in order; what was seen before a call failed counts, too."""
-    import torch
-
     seen: list[_Seen] = []
 
     def look(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -187,8 +181,6 @@ def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_
 
 
 def _reached(layer: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[_Seen]:
-    import torch
-
     given = tensors.tensors([*args, *kwargs.values()])
     if not given or any(hasattr(value, "batch_sizes") for value in args):
         return []  # packed sequences have lost their shape

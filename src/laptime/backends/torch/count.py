@@ -35,6 +35,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import Later
 from laptime.backends.torch import tensors
 from laptime.backends.torch.formulas import formulas
 from laptime.backends.torch.place import memory_exhausted
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import torch
+else:
+    torch = Later("torch")
 
 _CONVENTION = (
     "matrix products, convolutions, attention, recurrent layers, FFTs (5 N log2 N); MACs = FLOPs / 2; "
@@ -87,8 +90,6 @@ def _parameters(modules: list[torch.nn.Module]) -> tuple[list[Series], dict[str,
 
 def _unique(tensors: Iterable[Any]) -> list[Any]:
     """Each tensor once, however many modules share it; those without a shape yet left out."""
-    import torch
-
     is_lazy = torch.nn.parameter.is_lazy
     return list({id(tensor): tensor for tensor in tensors if not is_lazy(tensor)}.values())
 
@@ -104,7 +105,6 @@ def _packed(module: Any) -> int:
 def _flops(
     call: Callable[[], Any], *, grad: bool, parameters: list[Any]
 ) -> tuple[int | None, dict[str, Any]]:
-    import torch
     from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
     known = {str(operator) for operator in flop_registry}
@@ -152,8 +152,6 @@ def _flops(
 def _slow_path() -> Iterator[None]:
     """torch.nn.MultiheadAttention without its fused path, for which no formula exists; flex_attention not
     compiled, as what is compiled cannot be looked into."""
-    import torch
-
     was_on = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
@@ -187,8 +185,6 @@ class Ran:
     complex: set[str] = field(default_factory=set)
 
     def add(self, func: Any, inputs: Any, output: Any) -> None:
-        import torch
-
         name = str(getattr(func, "overloadpacket", func))
         self.calls[name] += 1
         self.least.add(name, inputs, output)
@@ -203,7 +199,6 @@ class Ran:
 @contextmanager
 def _operators(parameters: list[Any]) -> Iterator[Ran]:
     """Calls of each operator that runs inside, composite ones taken apart first by the counter above it."""
-    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import _FlopCounterMode
 
@@ -256,8 +251,6 @@ class LeastWork:
 
 def _is_special(tensor: Any) -> bool:
     """Whether its zeros, or its parts, may be left out; or what it is made of is not there."""
-    import torch
-
     return bool(tensor.layout != torch.strided or tensor.is_complex() or tensor.is_meta)
 
 
@@ -326,8 +319,6 @@ _KNOWN = ("aten", "quantized", "torchvision", "quantized_decomposed")
 
 def is_light(operator: Any) -> bool:
     """Whether an operator's call (an OpOverload) is none of the work that is counted."""
-    import torch
-
     tags = getattr(operator, "tags", ())
     if torch.Tag.pointwise in tags or getattr(operator, "is_view", False):
         return True

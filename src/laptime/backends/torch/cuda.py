@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from laptime.backends._shared import Later
 from laptime.backends.torch import tensors
 from laptime.backends.torch.setup import held_by
 from laptime.records.series import Metric, Series
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
     from laptime.backends.torch.workload import TorchWorkload
+else:
+    torch = Later("torch")
 
 _HEADROOM = 1.3  # the device waits so much longer than the host needed to queue one call
 _LONGEST_WAIT = 0.25  # seconds that the device is held back at most for one call
@@ -99,8 +102,6 @@ PEAK, WEIGHTS, ACTIVATIONS, RESERVED, FIRST_PEAK, CONTEXT = (
 
 def with_first_peak(work: TorchWorkload, device: torch.device, peaks: dict[int, int]) -> Callable[[], Any]:
     """The workload's call; its first run notes the peak of device memory in `peaks`, then steps aside."""
-    import torch
-
     bare = work.call
 
     def first() -> Any:
@@ -124,8 +125,6 @@ def memory(
     Peak statistics are reset after a warm-up call; the cache is emptied first, so that `reserved` is what
     this batch size needs and not what larger ones left behind.
     """
-    import torch
-
     work.call()
     work.sync()
     torch.cuda.empty_cache()
@@ -175,8 +174,6 @@ def _copy_metric(way: str, kind: str) -> Metric:
 
 def copies(work: TorchWorkload, device: torch.device, repeats: int) -> list[Series]:
     """Seconds of copying all inputs to the device and all outputs back, from pageable and pinned memory."""
-    import torch
-
     output = work.call()
     work.sync()
     series = []

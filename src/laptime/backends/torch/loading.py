@@ -27,7 +27,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import not_a_model, unknown_dtype
+from laptime.backends._shared import Later, not_a_model, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.place import translate
@@ -40,6 +40,8 @@ from laptime.targets import Program, parse
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -123,8 +125,6 @@ def _check(variant: Variant) -> None:
 
 
 def home_of(subject: Any, inputs: Any) -> torch.device:
-    import torch
-
     first = next(chain(held_by(modules_in(subject)), tensors.tensors(inputs)), None)
     return torch.device("cpu") if first is None else first.device
 
@@ -190,8 +190,6 @@ def _whole(options: dict[str, Any], name: str, default: int) -> int:
 
 
 def _vocabulary(model: Any) -> int:
-    import torch
-
     if isinstance(model, torch.nn.Module):
         for module in model.modules():
             if isinstance(module, torch.nn.Embedding):
@@ -209,7 +207,6 @@ def _no_language_model(model: Any, why: str) -> UsageError:
 
 def _phase_module() -> type[Any]:
     """The class, made here because torch is not imported before it is needed."""
-    import torch
 
     class Phase(torch.nn.Module):
         """One phase of a model; `length` tokens of prompt, or of context that the cache holds."""
@@ -266,8 +263,6 @@ def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
 
 def _weight_bytes(module: Any) -> int:
     """Of all weights but tables that are only looked up; one that is the output layer, too, is read whole."""
-    import torch
-
     counts: dict[int, torch.Tensor] = {}
     for part in module.modules():
         if not isinstance(part, torch.nn.Embedding):
@@ -277,8 +272,6 @@ def _weight_bytes(module: Any) -> int:
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
     """Tensors in tuples, lists, mappings and plain objects such as a cache, each once."""
-    import torch
-
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import ByBatch, FreshInputs
+from laptime.backends._shared import ByBatch, FreshInputs, Later
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.place import memory_exhausted, translate
@@ -26,6 +26,8 @@ from laptime.targets import Program, arguments
 if TYPE_CHECKING:
     import numpy as np
     import torch
+else:
+    torch = Later("torch")
 
 
 class TorchModel(ByBatch[TorchWorkload]):
@@ -57,8 +59,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         return translate(error, doing=f"{self._setup.variant.target}: no inputs of batch {batch}")
 
     def _bind(self, batch: int) -> TorchWorkload:
-        import torch
-
         setup = self._setup
         program = self._program
         with torch.inference_mode(False):
@@ -174,8 +174,6 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def scope(self) -> AbstractContextManager[None]:
         """Inference mode for the calling thread; inside it a call does not have to enter it."""
-        import torch
-
         return place.entered(self._device, torch.inference_mode())
 
     def facts(self) -> dict[str, Any]:
@@ -243,8 +241,6 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""
-        import torch
-
         work, output = self.workload(batch), self.output(batch)
         told: dict[str, Any] = {
             "finite": finite(tensors.tensors(output)),
@@ -267,8 +263,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         """See `measure.protocol.GivesOutputs`.
         Raises Unavailable: the model would have to be compiled for them.
         """
-        import torch
-
         shapes = [array.shape for array in inputs]
         known = {
             batch: [tuple(tensor.shape) for tensor in tensors.tensors(work.inputs)]

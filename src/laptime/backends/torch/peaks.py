@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from laptime.backends._shared import Later
 from laptime.backends.torch import place
 from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.clock import SystemClock
@@ -31,6 +32,8 @@ from laptime.probes import peaks as ceilings
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 SAMPLES = 5
 _FIRST = 512  # rows of the first matrices
@@ -70,8 +73,6 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
     that of TF32, or a healthy model would look faster than its hardware.
     Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it.
     """
-    import torch
-
     dtypes = [dtype]
     if device.type == "cuda" and dtype == "float32" and torch.cuda.get_device_capability(device) >= (8, 0):
         precise = torch.get_float32_matmul_precision() == "highest"
@@ -117,8 +118,6 @@ def _product(device: torch.device, dtype: str, size: int) -> PeakWork:
 def _matrix(device: torch.device, kind: torch.dtype, size: int) -> torch.Tensor:
     """On the CPU in memory of its own: glibc's allocator learns from every large block that is freed, and
     would serve the model's calls another way afterwards (docs/decisions/0007-batch-sizes-apart.md)."""
-    import torch
-
     if device.type != "cpu":
         return torch.empty(size, size, device=device, dtype=kind)
     memory = mmap.mmap(-1, size * size * kind.itemsize)
@@ -265,7 +264,6 @@ def wait_cost(device: Any) -> float:
     """
     if device.type == "cpu":
         return 0.0
-    import torch
 
     wait: Callable[[], None] = place.waiter(device)
     torch.zeros(1, device=device)  # the first use of a device sets it up

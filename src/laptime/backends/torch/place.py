@@ -10,13 +10,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from laptime.backends._shared import environment, no_device
+from laptime.backends._shared import Later, environment, no_device
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UserCodeError
 from laptime.records.environment import Device
 from laptime.targets._code import line_of
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
 # fmt: off
@@ -30,8 +32,6 @@ _ENVIRONMENT = (
 
 def present() -> list[str]:
     """Names of all devices that torch sees, accelerators first: `["cuda:0", "cpu"]`."""
-    import torch
-
     kinds = []
     for kind in _ACCELERATORS:
         module = getattr(torch, kind, None)
@@ -45,8 +45,6 @@ def resolve(name: str) -> torch.device:
     """The device of a name; "auto" is the first accelerator, else the CPU. `cuda` means `cuda:0`.
     Raises Unavailable: it is not there; those that are there are named.
     """
-    import torch
-
     there = present()
     if name == "auto":
         return torch.device(there[0])
@@ -59,8 +57,6 @@ def resolve(name: str) -> torch.device:
 
 def waiter(device: torch.device) -> Callable[[], None]:
     """A function that returns when everything started on this very device is done."""
-    import torch
-
     if device.type == "cpu":
         return lambda: None  # it is done when the call returns
     if device.type == "mps":
@@ -71,8 +67,6 @@ def waiter(device: torch.device) -> Callable[[], None]:
 
 def describe(device: torch.device) -> list[Device]:
     """The device as torch names it, with what torch knows of it; the CPU when that is where models run."""
-    import torch
-
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         return [
@@ -104,8 +98,6 @@ def _nvidia_driver() -> str | None:
 
 def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str, str]:
     """Versions of torch, of the packages named, and of the libraries that do the work on this device."""
-    import torch
-
     numbers: dict[str, str] = {"torch": str(torch.__version__)}
     for package in packages:
         with suppress(PackageNotFoundError):
@@ -128,8 +120,6 @@ def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str,
 
 def knobs(device: torch.device) -> dict[str, Any]:
     """Effective settings of torch that change speed or results, and the environment variables behind them."""
-    import torch
-
     backends: Any = torch.backends  # parts of it have no types
     settings: dict[str, Any] = {
         "torch.num_threads": torch.get_num_threads(),
@@ -152,8 +142,6 @@ def knobs(device: torch.device) -> dict[str, Any]:
 
 @contextmanager
 def entered(device: torch.device, mode: AbstractContextManager[Any]) -> Iterator[None]:
-    import torch
-
     with mode, torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         yield
 
@@ -181,8 +169,6 @@ _ASKED, _LONGEST = re.compile(r"[Tt]ried to allocate ([\d.]+ ?(?:bytes|[KMGT]i?B
 
 def memory_exhausted(error: BaseException | None) -> Literal["host", "device"] | None:
     """Which memory an exception says is exhausted; None when it says something else."""
-    import torch
-
     if error is None:
         return None
     if isinstance(error, MemoryError):

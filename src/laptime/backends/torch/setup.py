@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends import _shared
+from laptime.backends._shared import Later
 from laptime.backends.torch import tensors
 from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.errors import TargetError, UsageError
@@ -24,6 +25,8 @@ from laptime.targets import Program, arguments
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 _COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
 
@@ -34,8 +37,6 @@ class Setup:
     def __init__(
         self, variant: Variant, device: torch.device, *, floats: str, packages: tuple[str, ...]
     ) -> None:
-        import torch
-
         self.variant = variant
         self.device = device
         self.packages = packages
@@ -48,8 +49,6 @@ class Setup:
         """The program on the device, in the mode that it is given in; a copy of the user's object where that
         changes it. Models known by name and phases of language models are evaluated, training steps train.
         """
-        import torch
-
         call = program.call
         if is_users and any(self._changes(module) for module in modules_in(call)):
             call = _copied(call)
@@ -95,8 +94,6 @@ class Setup:
         A vision transformer's head begins so, and the last norm of some residual branches: outputs are zero
         whatever the model computes before, and nothing can be told from them.
         """
-        import torch
-
         zeros = [
             tensor
             for name, tensor in module.named_parameters()
@@ -113,8 +110,6 @@ class Setup:
         With the initial ones (mean 0, variance 1) activations of untrained networks grow to 1e8 or shrink to
         1e-15 with depth: float16 overflows and CPUs slow down on denormals, which trained weights never do.
         """
-        import torch
-
         norms = [
             part
             for part in module.modules()
@@ -169,8 +164,6 @@ class Setup:
         return compiled
 
     def undo(self) -> None:
-        import torch
-
         for module, was_training in reversed(self._training):  # the first note of a module is the true one
             module.training = was_training
         self._training.clear()
@@ -183,8 +176,6 @@ class Setup:
 
 def modules_in(call: Any) -> list[torch.nn.Module]:
     """The modules that a callable is made of: itself, of a bound method, partial, object or closure."""
-    import torch
-
     if isinstance(call, torch.nn.Module):
         return [call]
     if isinstance(call, partial):
@@ -216,8 +207,6 @@ def _is_filled(cell: Any) -> bool:
 
 def with_guess(program: Program) -> Program:
     """The program with guessed inputs if it is a module that tells what it takes; else as it is."""
-    import torch
-
     if not isinstance(program.call, torch.nn.Module):
         return program
     guessed = guess(program.call)
@@ -232,8 +221,6 @@ def with_guess(program: Program) -> Program:
 
 
 def _copied(call: Any) -> Any:
-    import torch
-
     if not isinstance(call, torch.nn.Module):
         raise UsageError(
             "a function around a model cannot be moved or cast",
@@ -253,8 +240,6 @@ def _copied(call: Any) -> Any:
 
 
 def seed_all(seed: int) -> None:
-    import torch
-
     _shared.seed_all(seed)
     torch.manual_seed(seed)
 
@@ -262,8 +247,6 @@ def seed_all(seed: int) -> None:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Draw from the seed inside, and leave the process's own generator as it was."""
-    import torch
-
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -283,20 +266,18 @@ def guess(model: torch.nn.Module) -> tuple[Callable[[int], Any], str] | None:
     Conv2d gives (B, in, 224, 224), Conv1d (B, in, 1024), Conv3d (B, in, 16, 112, 112), Linear (B, in),
     Embedding int64 ids (B, 128), recurrent layers (B, 128, in); a timm configuration its own input size.
     """
-    import torch
-
     config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
     item = config.get("input_size") if isinstance(config, dict) else None
     if item is not None:
         return _floats(tuple(item)), "the model's configuration"
     for name, layer in model.named_modules():
-        first_guess = _for_layer(layer, torch)
+        first_guess = _for_layer(layer)
         if first_guess is not None:
             return first_guess, f"the first layer, {name or 'itself'}: {type(layer).__name__}"
     return None
 
 
-def _for_layer(layer: Any, torch: Any) -> Callable[[int], Any] | None:
+def _for_layer(layer: Any) -> Callable[[int], Any] | None:
     nn = torch.nn
     match layer:
         case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
@@ -314,6 +295,4 @@ def _for_layer(layer: Any, torch: Any) -> Callable[[int], Any] | None:
 
 
 def _floats(item: tuple[int, ...]) -> Callable[[int], Any]:
-    import torch
-
     return lambda batch: torch.randn(batch, *item)

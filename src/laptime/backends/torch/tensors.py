@@ -15,16 +15,17 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import Later
 from laptime.kit.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+else:
+    torch = Later("torch")
 
 
 def is_tensor(value: Any) -> bool:
-    import torch
-
     return isinstance(value, torch.Tensor)
 
 
@@ -127,7 +128,6 @@ def moved(
     inputs: Any, device: torch.device, *, dtype: torch.dtype | None = None, channels_last: bool = False
 ) -> Any:
     """Inputs on a device; floats in `dtype` (None keeps theirs), integers never cast; 4-d floats NHWC."""
-    import torch
 
     def change(leaf: Any) -> Any:
         if not is_tensor(leaf):
@@ -144,8 +144,6 @@ def moved(
 def copied(inputs: Any, *, into: Any = None) -> Any:
     """Inputs that nobody else holds: callables and objects that cannot be copied are shared. into: inputs
     that were copied from; their tensors take the values, if they still have the shape."""
-    import torch
-
     old: Iterator[Any] = iter([] if into is None else list(leaves(into)))
 
     def change(leaf: Any) -> Any:
@@ -170,8 +168,6 @@ def has_length(value: Any, length: int) -> bool:
 
 def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
     """All tensors of a structure as arrays of the host; bfloat16, which NumPy does not have, as float32."""
-    import torch
-
     on_host = [tensor.detach().cpu() for tensor in tensors(value)]
     return [(t.float() if t.dtype == torch.bfloat16 else t).numpy() for t in on_host]
 
@@ -180,8 +176,6 @@ def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
     """A structure with these arrays in place of its tensors, each in its tensor's dtype, layout and place.
     Raises UsageError: there are more or fewer tensors.
     """
-    import torch
-
     wanted, rest = len(tensors(value)), iter(given)
     if wanted != len(given):
         raise UsageError(

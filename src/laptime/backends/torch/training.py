@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._shared import Later
 from laptime.backends.torch import count, place, tensors
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in
@@ -26,6 +27,8 @@ from laptime.targets import Program
 
 if TYPE_CHECKING:
     import torch
+else:
+    torch = Later("torch")
 
 LEARNING_RATE = 1e-6
 STEP = "zero gradients, forward, loss, backward, optimizer"
@@ -47,8 +50,6 @@ class TrainingModel(TorchModel):
         return partial(step, self._setup.compiled(program.call)), partial(step, program.call)
 
     def scope(self) -> AbstractContextManager[None]:
-        import torch
-
         return place.entered(self._device, torch.enable_grad())
 
     def facts(self) -> dict[str, Any]:
@@ -75,8 +76,6 @@ class Step:
     """
 
     def __init__(self, program: Program, setup: Setup) -> None:
-        import torch
-
         _check(program, setup)
         variant = setup.variant
         parameters = [p for m in modules_in(program.call) for p in m.parameters() if p.requires_grad]
@@ -146,8 +145,6 @@ class Loss:
         return cross_entropy(output.flatten(0, -2).float(), self._drawn(output))
 
     def _drawn(self, output: torch.Tensor) -> torch.Tensor:
-        import torch
-
         shape = tuple(output.shape)
         if shape not in self._labels:
             source = torch.Generator().manual_seed(self._seed)
@@ -174,8 +171,6 @@ def _check(program: Program, setup: Setup) -> None:
 
 
 def _optimizer(name: str, parameters: list[Any]) -> torch.optim.Optimizer:
-    import torch
-
     if name == "adamw":
         return torch.optim.AdamW(parameters, lr=LEARNING_RATE)
     return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=0.9)

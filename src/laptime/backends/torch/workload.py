@@ -16,11 +16,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import BoundWorkload
+from laptime.backends._shared import BoundWorkload, Later
 from laptime.backends.torch import tensors
 from laptime.targets import arguments
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Later("torch")
 
 MODES = ("inference", "no_grad", "grad")
 CLOSE = 0.01
@@ -57,16 +62,12 @@ def inside(mode: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def dice() -> tuple[Any, Any]:
     """The states of random numbers now."""
-    import torch
-
     return random.getstate(), torch.get_rng_state()
 
 
 @contextmanager
 def thrown(again: tuple[Any, Any]) -> Iterator[None]:
     """Random numbers as they were then, and afterwards as they are."""
-    import torch
-
     for states in (again, dice()):
         random.setstate(states[0])
         torch.set_rng_state(states[1])
@@ -78,7 +79,6 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
     """The mode that gives what a plain call gives, and why it is not inference mode; "" if it is. lay: gives
     the inputs as they were before the first call; `then`: its dice. outcome: what that call gave, or raised.
     """
-    import torch
 
     def tried(mode: str) -> Any:
         args, kwargs = arguments(lay())
@@ -125,8 +125,6 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _is_close(one: Any, other: Any) -> bool:
-    import torch
-
     if one.is_sparse or not one.numel():
         return True
     finite = one.isfinite()
