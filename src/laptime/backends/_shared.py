@@ -240,13 +240,15 @@ def no_device(name: str, framework: str, there: Sequence[str]) -> Unavailable:
     )
 
 
+def unknown(what: str, given: str, known: Sequence[str], *, option: str, usual: str) -> UsageError:
+    """The error for a word that is none of those known. option: what stands before the right one."""
+    near = closest(given, list(known)) or usual
+    return UsageError(what, why=f"known: {', '.join(known)}", next=f"{option}{near}")
+
+
 def unknown_dtype(dtype: str, known: Sequence[str]) -> UsageError:
     """The error for a dtype that a backend does not have."""
-    return UsageError(
-        f"no dtype is called {dtype!r}",
-        why=f"known: {', '.join(known)}",
-        next=f"--dtype {closest(dtype, list(known)) or 'float32'}",
-    )
+    return unknown(f"no dtype is called {dtype!r}", dtype, known, option="--dtype ", usual="float32")
 
 
 def not_a_model(subject: object, models: str) -> UsageError:

@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends._shared import Later, first, import_framework, refuse_torch_options
+from laptime.backends._shared import Later, first, import_framework, refuse_torch_options, unknown
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.extras import install
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
@@ -58,18 +57,12 @@ def check(variant: Variant) -> None:
         why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
     )
     if variant.dtype not in (*PRECISIONS, "auto"):
-        raise UsageError(
-            f"openvino cannot compute in {variant.dtype}",
-            why=f"known: {', '.join(PRECISIONS)}",
-            next=f"--dtype {closest(variant.dtype, list(PRECISIONS)) or 'float32'}",
-        )
+        what = f"openvino cannot compute in {variant.dtype}"
+        raise unknown(what, variant.dtype, [*PRECISIONS], option="--dtype ", usual="float32")
     hint = str(variant.options.get("hint", "latency"))
     if hint not in _HINTS:
-        raise UsageError(
-            f"--option hint={hint} is not known",
-            why=f"known: {', '.join(_HINTS)}",
-            next=f"--option hint={closest(hint, _HINTS) or 'latency'}",
-        )
+        what = f"--option hint={hint} is not known"
+        raise unknown(what, hint, _HINTS, option="--option hint=", usual="latency")
     for name in ("streams", "requests"):
         value = str(variant.options.get(name, 1))
         if not value.isdecimal() or value == "0":

@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from laptime.backends._shared import Later, no_batch
+from laptime.backends._shared import Later, no_batch, unknown
 from laptime.kit.errors import UsageError
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import arguments
 from laptime.targets.saved_model import Served
@@ -159,11 +158,8 @@ def asked_for(variant: Variant) -> Mode | None:
         )
     known_mode = next((mode for mode in MODES if mode == name), None)
     if known_mode is None:
-        raise UsageError(
-            f"tensorflow has no mode {name!r}",
-            why=f"known: {', '.join(MODES)}",
-            next=f"--option mode={closest(name, MODES) or 'function'}",
-        )
+        what = f"tensorflow has no mode {name!r}"
+        raise unknown(what, name, MODES, option="--option mode=", usual="function")
     return known_mode
 
 

@@ -27,14 +27,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import Later, not_a_model, unknown_dtype
+from laptime.backends._shared import Later, not_a_model, unknown, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.place import translate
 from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
 from laptime.kit.errors import UsageError, UserCodeError
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
 
@@ -112,11 +111,8 @@ def _check(variant: Variant) -> None:
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
     if variant.compile and variant.compile not in MODES:
-        raise UsageError(
-            f"torch.compile has no mode {variant.compile!r}",
-            why=f"known: {', '.join(MODES)}",
-            next=f"--compile {closest(variant.compile, MODES) or 'default'}",
-        )
+        what = f"torch.compile has no mode {variant.compile!r}"
+        raise unknown(what, variant.compile, MODES, option="--compile ", usual="default")
     for name, known in {"grad": workload.MODES, "mode": ("eval", "train")}.items():
         given = variant.options.get(name)
         if given is not None and given not in known:
