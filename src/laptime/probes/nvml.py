@@ -26,6 +26,7 @@ COUNTER_PERIOD = 0.1
 POWER_PERIOD = 0.1
 """The power reading is an average over up to a second on Ampere and later."""
 
+_CLOCK_SM, _TEMPERATURE_GPU = 1, 0  # NVML_*, nvml.h
 # nvmlClocksEventReason*, nvml.h: what holds the clock down.
 THROTTLES = {
     0x0000000000000004: "power limit",
@@ -106,10 +107,6 @@ class Nvml:
             return None
         return answer.decode() if isinstance(answer, bytes) else answer
 
-    def constant(self, name: str, value: int) -> int:
-        """A constant of the package, or its value in nvml.h."""
-        return int(getattr(self._library, name, value))
-
     def gpus(self, environ: Mapping[str, str] | None = None) -> list[Gpu]:
         uuids = [str(self.ask("nvmlDeviceGetUUID", handle) or "") for handle in self.handles]
         names = device_names(uuids, os.environ if environ is None else environ)
@@ -121,8 +118,6 @@ class Nvml:
 
     def _gpu(self, index: int, handle: Any, *, uuid: str, device: str, driver: str | None) -> Gpu:
         memory = self.ask("nvmlDeviceGetMemoryInfo", handle)
-        clock = self.constant("NVML_CLOCK_SM", 1)
-        sensor = self.constant("NVML_TEMPERATURE_GPU", 0)
         rates = self.ask("nvmlDeviceGetUtilizationRates", handle)
         persistent = self.ask("nvmlDeviceGetPersistenceMode", handle)
         return Gpu(
@@ -136,8 +131,8 @@ class Nvml:
             power_limit=_scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1e-3),
             power=self.watts(handle),
             clock=self.hertz(handle),
-            max_clock=_scaled(self.ask("nvmlDeviceGetMaxClockInfo", handle, clock), 1e6),
-            temperature=_scaled(self.ask("nvmlDeviceGetTemperature", handle, sensor), 1.0),
+            max_clock=_scaled(self.ask("nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM), 1e6),
+            temperature=_scaled(self.ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU), 1.0),
             throttles=self.throttles(handle),
             busy=None if rates is None else rates.gpu / 100.0,
             persistent=None if persistent is None else bool(persistent),
@@ -151,8 +146,7 @@ class Nvml:
 
     def hertz(self, handle: Any) -> float | None:
         """Clock of the streaming multiprocessors now; None when it is not told."""
-        clock = self.constant("NVML_CLOCK_SM", 1)
-        return _scaled(self.ask("nvmlDeviceGetClockInfo", handle, clock), 1e6)
+        return _scaled(self.ask("nvmlDeviceGetClockInfo", handle, _CLOCK_SM), 1e6)
 
     def watts(self, handle: Any) -> float | None:
         return _scaled(self.ask("nvmlDeviceGetPowerUsage", handle), 1e-3)
