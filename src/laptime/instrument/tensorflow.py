@@ -87,6 +87,9 @@ class Recorder:
     """
 
     def __init__(self, settings: Settings, *, warmup: int, steps: int) -> None:
+        import tensorflow as tf
+
+        self._profiler: Any = tf.profiler.experimental
         self._folder = Path(settings.folder)
         self._warmup, self._steps = warmup, steps
         self._number = 0
@@ -131,15 +134,11 @@ class Recorder:
             self._write()
 
     def _record(self) -> None:
-        import tensorflow as tf
-
-        tf.profiler.experimental.start(str(self._folder / "tensorflow"))
+        self._profiler.start(str(self._folder / "tensorflow"))
         self._open()
 
     def _open(self) -> None:
-        import tensorflow as tf
-
-        self._range = tf.profiler.experimental.Trace(STEP, step_num=self._number - self._warmup, _r=1)
+        self._range = self._profiler.Trace(STEP, step_num=self._number - self._warmup, _r=1)
         self._range.__enter__()
 
     def _close(self) -> None:
@@ -147,9 +146,7 @@ class Recorder:
         self._range = None
 
     def _write(self) -> None:
-        import tensorflow as tf
-
-        tf.profiler.experimental.stop()
+        self._profiler.stop()
         for path in sorted((self._folder / "tensorflow").rglob("*.xplane.pb"))[:1]:
             name = f"{worker_name()}.{time.time_ns()}.xplane.pb"
             shutil.move(path, self._folder / name)

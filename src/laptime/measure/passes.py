@@ -16,7 +16,7 @@ from laptime.measure.metrics import PAGE_FAULTS
 from laptime.measure.protocol import Facts, Model, Pass, PeakWork, Workload
 from laptime.probes import energy, host_memory
 from laptime.probes.scheduler import Evidence
-from laptime.records.details import Details, HostMemory, Memory, Outputs
+from laptime.records.details import Details, Memory, Outputs
 from laptime.records.series import Label, Metric, Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
@@ -84,7 +84,7 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
     host = host_memory.peak_of(call)
     note = "" if host.exact else host.note
     series = [
-        Series(metric=metric, samples=[float(value)], probe="host_memory", note=text)
+        Series(metric=metric, samples=[float(value or 0)], probe="host_memory", note=text)
         for metric, value, text in (
             (host_memory.PEAK, host.peak, note),
             (host_memory.INCREASE, host.increase, note),
@@ -95,7 +95,7 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
     if isinstance(model, protocol.MeasuresMemory):
         more, split = model.device_memory(command.batch)
         series += more
-    return series, Details(memory=Memory(host=HostMemory(**host._asdict()), device=split))
+    return series, Details(memory=Memory(host=host, device=split))
 
 
 def _copies(command: Pass, model: Model, workload: Workload) -> _Result:

@@ -13,12 +13,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from laptime.kit import system_files
 from laptime.kit.clock import Clock
 from laptime.kit.units import show
 from laptime.probes import EndWatch, TimedBlock
+from laptime.records.details import HostMemory
 from laptime.records.series import Metric, Series
 
 METRICS = (
@@ -68,34 +69,17 @@ def watch(device: str, clock: Clock) -> EndWatch:
     return EndWatch(end)
 
 
-class HostPeak(NamedTuple):
-    """Host memory of one call, in bytes.
-
-    Attributes:
-        peak: highest resident set while the call ran.
-        baseline: resident set before it.
-        increase: the difference, 0 or more.
-        exact: False when the system only tells the highest value of the process's whole life;
-            `peak` is then an upper bound.
-        note: how it was measured.
-        virtual: highest address space of the process so far; None where the system does not say.
-    """
-
-    peak: int
-    baseline: int
-    increase: int
-    exact: bool
-    note: str
-    virtual: int | None = None
-
-
 def resident(root: str = "/") -> int | None:
     """Bytes that this process has in memory now, in about 50 us; None where /proc does not tell."""
     return system_files.size(Path(root) / "proc/self/status", "VmRSS")
 
 
-def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
-    """Run `call` once; how much host memory it took. What the call raises passes through.
+def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
+    """Run `call` once; how much host memory it took, in bytes. What the call raises passes through.
+
+    `peak` is the highest resident set while it ran, `increase` that less the one before. Where the system
+    tells only that of the process's whole life, it is an upper bound and not `exact`. `virtual`: the highest
+    address space so far.
 
     Memory that was freed earlier is given back to the system first (garbage collection, malloc_trim):
     it would hide new allocations that fit into it.
@@ -103,20 +87,22 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     gc.collect()
     _trim()
     process = Path(root) / "proc/self"
-    exact = _reset_peak(process)
+    is_reset = _reset_peak(process)
     baseline = system_files.size(process / "status", "VmRSS") or _rss()
     call()
     virtual = system_files.size(process / "status", "VmPeak")
     others = _of_children(process, Path(root))
-    if exact and (highest := system_files.size(process / "status", "VmHWM")) is not None:
+    highest = system_files.size(process / "status", "VmHWM") if is_reset else None
+    if highest is None:
+        peak = max(_life_peak(), baseline)
+        note = "highest resident set of the process so far, not of this call: it cannot be reset here"
+    else:
+        peak = max(highest, baseline) + others
         note = "VmHWM of /proc/self/status, reset before the call"
-        highest = max(highest, baseline) + others
         if others:
             note = f"{show(others, 'B')} of it in child processes, at the peaks of their lives"
-        return HostPeak(highest, baseline, highest - baseline, not others, note, virtual)
-    highest = max(_life_peak(), baseline)
-    note = "highest resident set of the process so far, not of this call: it cannot be reset here"
-    return HostPeak(highest, baseline, highest - baseline, False, note, virtual)
+    told = {"baseline": baseline, "increase": peak - baseline, "virtual": virtual}
+    return HostMemory(peak=peak, exact=highest is not None and not others, note=note, **told)
 
 
 def page_faults_of(call: Callable[[], Any]) -> int:

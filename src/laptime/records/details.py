@@ -119,7 +119,7 @@ class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_eval: float | None = None
 
 
-class HostMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):  # as `probes.host_memory.HostPeak`
+class HostMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):  # as `probes.host_memory.peak_of`
     peak: int | None = None
     baseline: int | None = None
     increase: int | None = None
