@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.text import count
-from laptime.probes.peaks import Ceiling, accelerator_ceiling, core_ceiling
+from laptime.probes.peaks import Peak, accelerator_ceiling, core_ceiling
 from laptime.records.case import Case
 from laptime.records.cost import Machine, Prediction, Work
 from laptime.records.quantity import Quantity
@@ -90,13 +90,13 @@ def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | No
     run may compute float32 in a lower precision (`may_lower`)."""
     if machine.accelerator:
         ceiling, number = accelerator_ceiling(machine.accelerator), machine.accelerators
-        bandwidth, cache = ceiling.socket_bandwidth if ceiling else None, _DEVICE_CACHE
+        bandwidth, cache = ceiling.bandwidth if ceiling else None, _DEVICE_CACHE
         flops_of = ceiling.flops if ceiling else {}
     else:
         ceiling, number = core_ceiling(machine.cpu), 1.0
         cores = machine.cores or machine.vcpus or 0.0
         sockets = 1 if cores <= _ONE_SOCKET else 2
-        bandwidth = sockets * ceiling.socket_bandwidth if ceiling and ceiling.socket_bandwidth else None
+        bandwidth = sockets * ceiling.bandwidth if ceiling and ceiling.bandwidth else None
         flops_of, cache = _of_cores(ceiling, cores), _CPU_CACHE
     peaks = {dtype: _peak(dtype, flops_of, is_loose=is_loose) for dtype in work.flops}
     if not peaks or not all(peaks.values()):
@@ -107,7 +107,7 @@ def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | No
     return Bound(number / seconds, seconds / max(1.0, number), "compute" if compute >= memory else "memory")
 
 
-def _of_cores(ceiling: Ceiling | None, cores: float) -> dict[str, float]:
+def _of_cores(ceiling: Peak | None, cores: float) -> dict[str, float]:
     return {dtype: cores * flops for dtype, flops in ceiling.flops.items()} if ceiling and cores else {}
 
 

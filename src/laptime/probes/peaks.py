@@ -98,12 +98,18 @@ def device_peak(
             `max_clock` in Hz.
     """
     row = _row(model, memory)
-    if row is None:
-        return _estimate(model, details or {})
-    flops = {dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]}
+    return _estimate(model, details or {}) if row is None else _told(row)
+
+
+def accelerator_ceiling(name: str) -> Peak | None:
+    """The makers' figures of an accelerator in the table, by its name there."""
+    return next((_told(row) for row in _table("accelerators.csv") if row["name"] == name), None)
+
+
+def _told(row: dict[str, str]) -> Peak:
     return Peak(
         name=row["name"],
-        flops=flops,
+        flops={dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]},
         bandwidth=float(row["bandwidth_gb_s"]) * 1e9 if row["bandwidth_gb_s"] else None,
         power=float(row["power_w"]) if row["power_w"] else None,
         source="datasheet",
@@ -185,30 +191,9 @@ def cores_of(brand: str, isa: Sequence[str]) -> list[str]:
     return [row["name"] for row in rows]
 
 
-class Ceiling(Struct, frozen=True, kw_only=True):
-    """What nothing of this kind can exceed: FLOP/s by dtype and bytes per second, of one device or one core.
-
-    Attributes:
-        socket_bandwidth: bytes per second of a whole CPU socket, for cores; of the device otherwise.
-    """
-
-    flops: dict[str, float]
-    socket_bandwidth: float | None
-
-
-def accelerator_ceiling(name: str) -> Ceiling | None:
-    """The makers' figures of an accelerator in the table, by its name there."""
-    row = next((row for row in _table("accelerators.csv") if row["name"] == name), None)
-    if row is None:
-        return None
-    bandwidth = float(row["bandwidth_gb_s"]) * 1e9 if row["bandwidth_gb_s"] else None
-    flops = {dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]}
-    return Ceiling(flops=flops, socket_bandwidth=bandwidth)
-
-
-def core_ceiling(names: Sequence[str]) -> Ceiling | None:
-    """One core of the best of these microarchitectures, at the highest clock that any server part has; None
-    unless all are known."""
+def core_ceiling(names: Sequence[str]) -> Peak | None:
+    """One core of the best of these microarchitectures, at the highest clock that any server part has, with
+    the bandwidth of a whole socket; None unless all are known."""
     rows = [row for row in _table("cpus.csv") if row["name"] in names and row["max_ghz"]]
     if not names or len(rows) != len(set(names)):
         return None
@@ -217,7 +202,8 @@ def core_ceiling(names: Sequence[str]) -> Ceiling | None:
         for dtype in ("float32", "bfloat16", "float16", "int8")
         if all(row[dtype] for row in rows)
     }
-    return Ceiling(flops=flops, socket_bandwidth=max(float(row["socket_gb_s"]) for row in rows) * 1e9)
+    bandwidth = max(float(row["socket_gb_s"]) for row in rows) * 1e9
+    return Peak(name=names[0], flops=flops, bandwidth=bandwidth, source="datasheet", note="")
 
 
 def on_paper(device: Device, dtypes: list[str]) -> float | None:

@@ -37,4 +37,4 @@ def _of_cores(here: Environment | None) -> Ceilings | None:
     core = core_ceiling([peak.name]) if peak is not None else None
     if peak is None or core is None:
         return None
-    return Ceilings(device=peak.name, flops=peak.flops, bandwidth=core.socket_bandwidth, source=peak.note)
+    return Ceilings(device=peak.name, flops=peak.flops, bandwidth=core.bandwidth, source=peak.note)
