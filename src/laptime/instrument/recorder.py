@@ -26,12 +26,8 @@ def file_name(worker: str = "") -> str:
 
 
 class Recorder:
-    """Warm-up and traced steps, cycle by cycle; every cycle is one file.
-
-    Attributes:
-        files: names of the traces that were written.
-        active: steps in the trace that is being recorded now.
-    """
+    """Warm-up and traced steps, cycle by cycle; every cycle is one file. files: names of the traces that were
+    written. active: steps in the trace that is being recorded now."""
 
     def __init__(self, settings: Settings, *, warmup: int, steps: int) -> None:
         self._settings = settings

@@ -44,12 +44,8 @@ _Step = tuple[_Moment, _Moment, list[int]]
 
 
 class StepObserver(StepFinder):
-    """Listens to the loop and decides; all methods are called by hooks, on the thread of the loop.
-
-    Attributes:
-        observed: what is known by now.
-        is_done: nothing is left to observe. on_done: called when all is observed.
-    """
+    """Listens to the loop and decides; all methods are called by hooks, on the thread of the loop. observed:
+    what is known by now. is_done: nothing is left to observe. on_done: called when all is observed."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings.step_by)

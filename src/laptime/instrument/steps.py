@@ -45,12 +45,9 @@ class Cut:
 
 
 class Steps:
-    """Finds steps online: every signal is answered with what it cuts.
-
-    Attributes:
-        source: what steps are found by now: "", forward, loader or optimizer.
-        seen: how often each signal came. prefetches: the next batch is fetched while a graph is alive.
-    """
+    """Finds steps online: every signal is answered with what it cuts. source: what steps are found by now:
+    "", forward, loader or optimizer. seen: how often each signal came. prefetches: the next batch is fetched
+    while a graph is alive."""
 
     def __init__(self, source: str = "") -> None:
         self.source = ""

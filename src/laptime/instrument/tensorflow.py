@@ -81,10 +81,7 @@ class Hooks:
 
 class Recorder:
     """Warm-up steps that are not recorded, then those that are; one file. The shape of `recorder.Recorder`.
-
-    Attributes:
-        files: names of the traces that were written.
-    """
+    files: names of the traces that were written."""
 
     def __init__(self, settings: Settings, *, warmup: int, steps: int) -> None:
         import tensorflow as tf

@@ -35,12 +35,8 @@ TARGET_LOOP = "laptime.launch.target_loop"
 
 @dataclass(frozen=True)
 class Program:
-    """A script to run.
-
-    Attributes:
-        words: its name and arguments, as Python's command line has them.
-        subject: what reports call it. python: its interpreter.
-    """
+    """A script to run. words: its name and arguments, as Python's command line has them. subject: what
+    reports call it. python: its interpreter."""
 
     words: list[str]
     subject: Subject

@@ -249,11 +249,8 @@ class Load(Struct, frozen=True, tag="load"):
 
 
 class Prepare(Struct, frozen=True, tag="prepare"):
-    """Make inputs of this batch size, and make and time the first call. Answer: Prepared.
-
-    Attributes:
-        asked: the user named this batch size; else it is what the inputs have.
-    """
+    """Make inputs of this batch size, and make and time the first call. Answer: Prepared. asked: the user
+    named this batch size; else it is what the inputs have."""
 
     batch: int
     asked: bool = False
@@ -281,11 +278,8 @@ class Block(Struct, frozen=True, tag="block"):
 
 class Pass(Struct, frozen=True, tag="pass"):
     """A separate pass: count, memory, copies, outputs, energy; a block of the peak; `record`: keep inputs and
-    outputs in the file `path`; `compare`: hold the outputs against those in it. Answer: Facts.
-
-    Attributes:
-        against, dtype: of `compare`: name and precision of what was recorded.
-    """
+    outputs in the file `path`; `compare`: hold the outputs against those in it. Answer: Facts. against,
+    dtype: of `compare`: name and precision of what was recorded."""
 
     kind: str
     batch: int

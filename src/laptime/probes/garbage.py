@@ -28,11 +28,8 @@ def watch(device: str, clock: Clock) -> GarbageWatch:
 
 
 class GarbageWatch:
-    """Records every collection of a block.
-
-    Attributes:
-        starts, stops: seconds on the clock, one entry for each finished collection, ascending.
-    """
+    """Records every collection of a block. starts, stops: seconds on the clock, one entry for each finished
+    collection, ascending."""
 
     def __init__(self, clock: Clock = SystemClock) -> None:
         self._now = clock.now

@@ -68,12 +68,9 @@ def open_ruler(device: str, clock: Clock, root: str = "/") -> Ruler | None:
 
 
 class Ruler:
-    """One thread a CPU, asleep but for a reading. `read` belongs between timed windows.
-
-    Attributes:
-        threads: ids of its threads, whose waiting for a CPU is not the program's.
-        cost: seconds of one reading, the median of nine when this object was made.
-    """
+    """One thread a CPU, asleep but for a reading. `read` belongs between timed windows. threads: ids of its
+    threads, whose waiting for a CPU is not the program's. cost: seconds of one reading, the median of nine
+    when this object was made."""
 
     def __init__(self) -> None:
         cpus = sorted(os.sched_getaffinity(0))
@@ -117,12 +114,8 @@ class Ruler:
 
 
 class _Gauge:
-    """The thread of one CPU.
-
-    Attributes:
-        thread_id: the kernel's.
-        spent: CPU seconds that the thread used in the last reading.
-    """
+    """The thread of one CPU. thread_id: the kernel's. spent: CPU seconds that the thread used in the last
+    reading."""
 
     def __init__(self, cpu: int) -> None:
         self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)

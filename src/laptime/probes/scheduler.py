@@ -89,12 +89,8 @@ class Reading(NamedTuple):
 
 
 class Evidence:
-    """Reads the counters of this process. Call it in the thread that makes the calls.
-
-    Attributes:
-        cost: seconds that one `read` takes, the median of 25 when this object was made.
-        threads: how many threads are being watched.
-    """
+    """Reads the counters of this process. Call it in the thread that makes the calls. cost: seconds that one
+    `read` takes, the median of 25 when this object was made. threads: how many threads are being watched."""
 
     def __init__(self, root: str = "/") -> None:
         self._base = Path(root)

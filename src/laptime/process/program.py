@@ -177,10 +177,7 @@ class Guard:
 
 class FileWatch:
     """Wakes whoever waits when a file grows, or another one is made in its folder (inotify, Linux).
-
-    Attributes:
-        descriptor: can be read from when that has happened since `heard`; None: this system does not tell.
-    """
+    descriptor: can be read from when that has happened since `heard`; None: this system does not tell."""
 
     _MODIFIED, _CREATED = 0x2, 0x100  # inotify(7)
 
@@ -216,12 +213,8 @@ class FileWatch:
 
 
 class LastWords(NamedTuple):
-    """How a program ended.
-
-    Attributes:
-        status: exit status; negative is a signal; None: it is no program that was started here.
-        output: the end of what it has printed. note: what it did, if we had to end it.
-    """
+    """How a program ended. status: exit status; negative is a signal; None: it is no program that was started
+    here. output: the end of what it has printed. note: what it did, if we had to end it."""
 
     status: int | None
     output: str

@@ -29,11 +29,8 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The statistics of a case that are above zero; none of an invalid one.
-
-    Attributes:
-        headline: tag of the number that it is known by, also where that has no value.
-    """
+    """The statistics of a case that are above zero; none of an invalid one. headline: tag of the number that
+    it is known by, also where that has no value."""
 
     key: str
     target: str

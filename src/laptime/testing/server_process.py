@@ -94,7 +94,7 @@ def started(kind: type[P], module: str, script: msgspec.Struct, *, port: int) ->
             process.stdout.close()
 
 
-async def serve(application: web.Application, port: int, **options: bool) -> None:
+async def serve(application: web.Application, port: int, **options: Any) -> None:
     """Serve on 127.0.0.1 for ever; the address is printed. options: as for `aiohttp.web.AppRunner`."""
     from aiohttp import web
 

@@ -47,11 +47,8 @@ _ENVIRONMENT = ("JAX_", "XLA_", "NPROC", "OMP_", "CUDA_VISIBLE_DEVICES", "NVIDIA
 
 
 class JaxWorkload:
-    """One model with inputs of one batch size. The first call compiles.
-
-    Attributes:
-        compile_seconds: tracing and compiling; None before the first call.
-    """
+    """One model with inputs of one batch size. The first call compiles. compile_seconds: tracing and
+    compiling; None before the first call."""
 
     def __init__(
         self, program: Pure, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: int, on_cpu: bool

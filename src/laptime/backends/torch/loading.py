@@ -228,7 +228,7 @@ def _phase_module() -> type[Any]:
             return sum(t.numel() * t.element_size() for t in _tensors(self.caches[batch], set()))
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            cache = None if self.phase == "prefill" else self.caches[ids.shape[0]]
+            cache: Any = None if self.phase == "prefill" else self.caches[ids.shape[0]]
             logits: torch.Tensor = self.model(input_ids=ids, past_key_values=cache, use_cache=True).logits
             if hasattr(cache, "crop"):
                 cache.crop(self.length)
