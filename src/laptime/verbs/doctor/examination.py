@@ -106,7 +106,7 @@ def _look() -> _Overview:
         gpus=_gpus(),
         running=running,
         timers=wall.timers(),
-        exact_peak=host_memory.peak_of(lambda: None).exact,
+        exact_peak=bool(host_memory.peak_of(lambda: None).exact),
     )
 
 
