@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.diff import hunks, lines, patched, relabel, unified
-from laptime.tuning.patch.sources import Sources
+from laptime.tuning.patch.sources import Sources, hunks_of
 
 SLOW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -146,7 +146,7 @@ def check_lines(before: str, after: str, sources: Sources) -> None:
     """What is in no edit is the same, byte by byte, and every edit has its change's name."""
     old, new = lines(before), lines(after)
     at_old = at_new = 0
-    for _, hunk in sources.hunks:
+    for hunk in (hunk for file in sources.files.values() for hunk in hunks_of(file)):
         assert hunk.names
         for a, b, c, d in hunk.edits:
             assert old[at_old:a] == new[at_new:c]

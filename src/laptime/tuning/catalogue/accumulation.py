@@ -28,11 +28,8 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     if why_not(loop_profile):
         return []
     size, steps = _loader.batch_size(loop_profile), int(loop_profile.details["accumulation"])
-    return [
-        {"value": size * times, "steps": steps // times, "of": steps}
-        for times in range(2, steps + 1)
-        if steps % times == 0
-    ]
+    divisors = [times for times in range(2, steps + 1) if steps % times == 0]
+    return [{"value": size * times, "steps": steps // times, "of": steps} for times in divisors]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -80,9 +77,8 @@ def edit(script: Any, options: Options) -> None:
     if by_trainer(script, hf={"per_device_train_batch_size": size, "gradient_accumulation_steps": steps}):
         return
     if not script.has_site("lightning_trainer") or not script.has_site("loader"):
-        raise CannotEdit(
-            f"accumulate over {steps} micro-batches of {size}: the script's own count has no known place"
-        )
+        wanted = f"accumulate over {steps} micro-batches of {size}"
+        raise CannotEdit(f"{wanted}: the script's own count has no known place")
     by_trainer(script, lightning={"accumulate_grad_batches": steps})
     script.set_arguments("loader", batch_size=size)
 

@@ -24,12 +24,8 @@ def apply(loop: Any, options: Options) -> None:
         wrapped = checkpoint_blocks(model)
         if not wrapped:
             loop.refuse(f"{type(model).__name__} has no repeated blocks without batch normalisation")
-
-        def back() -> None:
-            for block in wrapped:
-                del block.forward  # the wrapper was the instance's; the class's is found again
-
-        return back
+        # The wrapper was the instance's; the class's is found again.
+        return lambda: [delattr(block, "forward") for block in wrapped]
 
     loop.model(convert)
 

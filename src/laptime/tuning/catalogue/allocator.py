@@ -28,7 +28,10 @@ DEFAULT_MMAP_THRESHOLD_MAX and twice that): mallopt switches the adapting off, s
 def why_not(loop_profile: LoopProfile) -> str:
     if not _is_glibc():
         return "the C library is not glibc, or another allocator is preloaded"
-    return "the environment sets malloc's thresholds already" if _is_set() else ""
+    # Whoever has set these has looked into it.
+    is_set = any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_"))
+    is_set = is_set or "glibc.malloc.mmap" in os.environ.get("GLIBC_TUNABLES", "")
+    return "the environment sets malloc's thresholds already" if is_set else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -79,13 +82,6 @@ def _is_glibc() -> bool:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
     except (ValueError, AttributeError, OSError):
         return False
-
-
-def _is_set() -> bool:
-    """Whoever has set these has looked into it."""
-    return any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_")) or (
-        "glibc.malloc.mmap" in os.environ.get("GLIBC_TUNABLES", "")
-    )
 
 
 OPTIMIZATION = Optimization(

@@ -81,12 +81,12 @@ def _fixed(loop_profile: LoopProfile) -> float | None:
 
 def _times(loop_profile: LoopProfile) -> list[int]:
     fixed = _fixed(loop_profile) or 0.0
-    multiples: list[int] = []
-    times = 1
-    while times < LARGEST and fixed / times > KNEE * loop_profile.step and _has_room(loop_profile, 2 * times):
-        times *= 2
-        multiples.append(times)
-    return multiples
+    multiples = [1]
+    while multiples[-1] < LARGEST and fixed / multiples[-1] > KNEE * loop_profile.step:
+        if not _has_room(loop_profile, 2 * multiples[-1]):
+            break
+        multiples.append(2 * multiples[-1])
+    return multiples[1:]
 
 
 def _has_room(loop_profile: LoopProfile, times: int) -> bool:
@@ -119,16 +119,13 @@ def _scale_rate(call: Any, by: float) -> None:
     rate = call.arguments.get("lr")
     if rate is None:
         parameter = inspect.signature(call.cls.__init__).parameters.get("lr")
-        rate = (
-            None if parameter is None or parameter.default is inspect.Parameter.empty else parameter.default
-        )
-    if rate is not None:
+        rate = getattr(parameter, "default", inspect.Parameter.empty)
+    if rate is not None and rate is not inspect.Parameter.empty:
         call.arguments["lr"] = rate * by
     groups = call.arguments.get("params")
     if isinstance(groups, (list, tuple)) and all(isinstance(group, dict) for group in groups):
-        call.arguments["params"] = [
-            {**group, "lr": group["lr"] * by} if "lr" in group else group for group in groups
-        ]
+        rates = [{"lr": group["lr"] * by} if "lr" in group else {} for group in groups]
+        call.arguments["params"] = [{**group, **own} for group, own in zip(groups, rates, strict=True)]
 
 
 def _edit_rate(script: Any, by: float) -> None:

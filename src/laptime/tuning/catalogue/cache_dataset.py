@@ -97,16 +97,13 @@ def why_not(loop_profile: LoopProfile) -> str:
     if not loop_profile.detail("cache_dataset", "keeps", False):
         why = loop_profile.detail("cache_dataset", "why", "")
         return why or "it is not known whether samples can be kept"
-    for free, share, name in (
-        (loop_profile.memory, _loader.MEMORY, "memory"),
-        (loop_profile.shm, _loader.SHM, "shared memory"),
-    ):
+    memory, shm = (loop_profile.memory, _loader.MEMORY), (loop_profile.shm, _loader.SHM)
+    for (free, share), name in ((memory, "memory"), (shm, "shared memory")):
         if free is not None and length * size > share * free:
             return f"its samples take {length * size >> 20} MiB: over {share:.0%} of what {name} has free"
     seconds = loop_profile.loader_seconds * length / max(1, loop_profile.batch)
-    if seconds > FILL:
-        return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
-    return ""
+    why = f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
+    return why if seconds > FILL else ""
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -14,8 +14,14 @@ def apply(loop: Any, options: Options) -> None:
     """Parameters and buffers of every trained model; their inputs and activations follow, since a convolution
     takes the layout of its weight. Gradients and optimizer state that exist already are converted, too: an
     optimizer that runs over a parameter and a momentum of different layouts is slow."""
+
+    def convert_state(optimizer: Any) -> Any:
+        _lay_out(_state_of(optimizer), channels_last=True)
+        # Undone before the models are: state that came meanwhile goes back as well.
+        return lambda: _lay_out(_state_of(optimizer), channels_last=False)
+
     loop.model(_convert)
-    loop.optimizers(_convert_state)
+    loop.optimizers(convert_state)
     loop.parallel(lambda call: _convert(call.arguments["module"]) if "module" in call.arguments else None)
 
 
@@ -29,12 +35,6 @@ def _convert(model: Any) -> Any:
         _lay_out(changed, channels_last=False)
 
     return back
-
-
-def _convert_state(optimizer: Any) -> Any:
-    _lay_out(_state_of(optimizer), channels_last=True)
-    # Undone before the models are: state that came meanwhile goes back as well.
-    return lambda: _lay_out(_state_of(optimizer), channels_last=False)
 
 
 def _state_of(optimizer: Any) -> list[Any]:

@@ -19,15 +19,12 @@ EVERY = 50
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """With the numbers of the synchronising calls in the script's own lines that every step makes."""
-    taken: list[tuple[str, int, int]] = []
+    taken: set[tuple[str, int]] = set()
     sites: list[int] = []
     for number, site in enumerate(loop_profile.syncs):
-        lines = (site.file, site.line, max(site.line, site.end_line))
-        overlaps = any(
-            file == lines[0] and first <= lines[2] and lines[1] <= last for file, first, last in taken
-        )
-        if site.count >= 0.9 and not overlaps:
-            taken.append(lines)
+        lines = {(site.file, line) for line in range(site.line, max(site.line, site.end_line) + 1)}
+        if site.count >= 0.9 and taken.isdisjoint(lines):
+            taken |= lines
             sites.append(number)
     return [{"every": EVERY, "sites": sites}] if sites else []
 

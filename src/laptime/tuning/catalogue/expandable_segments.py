@@ -31,9 +31,8 @@ def why_not(loop_profile: LoopProfile) -> str:
     if any("expandable_segments" in os.environ.get(name, "") for name in (VARIABLE, NEWER)):
         return "the environment configures the allocator already"
     is_short = loop_profile.detail("expandable_segments", "lost", 0.0) > 0.2 or _retries(loop_profile)
-    if is_short or "varying_shapes" in loop_profile.facts:
-        return ""
-    return "the allocator loses no memory and never had to try again"
+    helps = is_short or "varying_shapes" in loop_profile.facts
+    return "" if helps else "the allocator loses no memory and never had to try again"
 
 
 def _retries(loop_profile: LoopProfile) -> int:

@@ -16,8 +16,15 @@ SMALLEST_NORMAL = 2.0**-126
 
 def look(hooks: Any) -> dict[str, float]:
     """The share of denormal elements among parameters, gradients and optimizer state."""
+    import torch
+
+    parameters = [parameter for model in hooks.models for parameter in model.parameters()]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    states = [each for optimizer in hooks.optimizers for each in optimizer.state.values()]
+    values = [value for state in states for value in state.values() if torch.is_tensor(value)]
+    floats = [each for each in values if each.is_floating_point() and not each.is_sparse]
     denormal, elements = 0, 0
-    for tensor in _tensors(hooks):
+    for tensor in (*parameters, *gradients, *floats):
         tiny = tensor.detach().abs()
         denormal += int(((tiny > 0) & (tiny < SMALLEST_NORMAL)).sum())
         elements += tensor.numel()
@@ -25,9 +32,10 @@ def look(hooks: Any) -> dict[str, float]:
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    if loop_profile.detail("flush_denormal", "share", 0.0) >= MATTERS:
-        return ""
-    return "parameters, gradients and optimizer state have no denormal numbers to speak of"
+    has_some = loop_profile.detail("flush_denormal", "share", 0.0) >= MATTERS
+    return (
+        "" if has_some else "parameters, gradients and optimizer state have no denormal numbers to speak of"
+    )
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -48,19 +56,6 @@ def apply(loop: Any, options: Options) -> None:
         return lambda: torch.set_flush_denormal(False)
 
     loop.process(switch)
-
-
-def _tensors(hooks: Any) -> Any:
-    import torch
-
-    for model in hooks.models:
-        for parameter in model.parameters():
-            yield from (parameter, parameter.grad) if parameter.grad is not None else (parameter,)
-    for optimizer in hooks.optimizers:
-        for state in optimizer.state.values():
-            for value in state.values():
-                if torch.is_tensor(value) and value.is_floating_point() and not value.is_sparse:
-                    yield value
 
 
 OPTIMIZATION = Optimization(

@@ -57,12 +57,7 @@ class _Stepping:
     """An optimizer as GradScaler wants it: the parameters, and a step that is ours to run."""
 
     def __init__(self, optimizer: Any) -> None:
-        self.optimizer = optimizer
-        self.step: Callable[[], Any] = optimizer.step
-
-    @property
-    def param_groups(self) -> Any:
-        return self.optimizer.param_groups
+        self.param_groups, self.step = optimizer.param_groups, optimizer.step
 
 
 class Scaling:
@@ -97,7 +92,8 @@ class Scaling:
         scaled = self.scaler.scale(loss)
         for optimizer in self.optimizers:
             if self._unscaled.pop(id(optimizer), None) is not None:
-                _multiply(_gradients(optimizer), self.scaler.get_scale())
+                for gradient in _gradients(optimizer):
+                    gradient.detach().mul_(self.scaler.get_scale())
         scaled.register_hook(self._at_the_end)
         return scaled
 
@@ -130,14 +126,6 @@ class Scaling:
 def _gradients(optimizer: Any) -> list[Any]:
     gradients = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
     return [gradient for gradient in gradients if gradient is not None]
-
-
-def _multiply(gradients: list[Any], factor: float) -> None:
-    import torch
-
-    with torch.no_grad():
-        for gradient in gradients:
-            gradient.mul_(factor)
 
 
 OPTIMIZATION = Optimization(

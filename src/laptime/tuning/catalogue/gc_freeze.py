@@ -31,17 +31,16 @@ def apply(loop: Any, options: Options) -> None:
     """Frozen now: when the first trained model is called, or at once."""
     frozen: list[Any] = []
 
+    def back() -> None:
+        frozen.clear()
+        gc.unfreeze()
+
     def freeze(model: Any) -> Any:
         if frozen:
             return None
         frozen.append(model)
         gc.collect()
         gc.freeze()
-
-        def back() -> None:
-            frozen.clear()
-            gc.unfreeze()
-
         return back
 
     loop.model(freeze)

@@ -9,6 +9,7 @@ Lies when: memory is fragmented; then the kernel stops to make room
 import os
 from pathlib import Path
 
+from laptime.kit import system_files
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
@@ -18,13 +19,10 @@ VARIABLE = "THP_MEM_ALLOC_ENABLE"
 
 def why_not(loop_profile: LoopProfile) -> str:
     """It helps where the kernel gives huge pages on request: not where they are always or never given."""
-    setting = _kernel_setting()
+    setting = (system_files.text(SWITCH) or "").partition("[")[2].partition("]")[0]
     if setting != "madvise":
-        return (
-            f"the kernel gives huge pages {setting}"
-            if setting
-            else "the system has no transparent huge pages"
-        )
+        has_some = f"the kernel gives huge pages {setting}"
+        return has_some if setting else "the system has no transparent huge pages"
     return f"{VARIABLE} is set already" if os.environ.get(VARIABLE) == "1" else ""
 
 
@@ -32,15 +30,6 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
     compute = loop_profile.share("forward", "backward", "optimizer")
     return min(compute / 3, _bounds.page_faults(loop_profile) + compute / 20)
-
-
-def _kernel_setting() -> str:
-    """always, madvise or never; "" where the kernel does not say."""
-    try:
-        text = SWITCH.read_text()
-    except OSError:
-        return ""
-    return text.partition("[")[2].partition("]")[0]
 
 
 OPTIMIZATION = Optimization(

@@ -10,7 +10,7 @@ Lies when: the training still makes NaN now and then: nothing names the operator
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Optimization, Options
+from laptime.tuning.optimization import Optimization, Options
 
 
 def look(hooks: Any) -> bool:
@@ -18,11 +18,6 @@ def look(hooks: Any) -> bool:
     import torch
 
     return bool(torch.is_anomaly_enabled())
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    is_on = loop_profile.details.get("no_anomaly_detection")
-    return "" if is_on else "anomaly detection is off"
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -45,7 +40,9 @@ OPTIMIZATION = Optimization(
     saves={"forward": 0.9, "backward": 0.9},
     live=True,
     prior=0.6,
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        "" if loop_profile.details.get("no_anomaly_detection") else "anomaly detection is off"
+    ),
     look=look,
     example=True,
     apply=apply,

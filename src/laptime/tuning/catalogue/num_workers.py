@@ -70,12 +70,10 @@ def _cap(loop_profile: LoopProfile) -> int:
 
 def _steps(cap: int) -> list[int]:
     """1, 2, 3, 4, then half as much again each time, and the cap itself."""
-    values: list[int] = []
-    value = 1
-    while value < cap:
-        values.append(value)
-        value += max(1, value // 2 if value >= 4 else 1)
-    return [*values, cap] if cap else []
+    values = [1]
+    while values[-1] < cap:
+        values.append(min(cap, values[-1] + (values[-1] // 2 if values[-1] >= 4 else 1)))
+    return values if cap else []
 
 
 OPTIMIZATION = Optimization(

@@ -17,12 +17,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [{"value": value} for value in larger if _loader.fits(loop_profile, number, value)]
 
 
-def why_not(loop_profile: LoopProfile) -> str:
-    if propose(loop_profile):
-        return ""
-    return "it is high already, or memory and /dev/shm have no room for more batches"
-
-
 OPTIMIZATION = Optimization(
     title="more batches held ready by each worker",
     numerics="exact",
@@ -31,7 +25,11 @@ OPTIMIZATION = Optimization(
     gives=frozenset(),
     prior=0.2,
     propose=propose,
-    why_not=why_not,
+    why_not=lambda loop_profile: (
+        ""
+        if propose(loop_profile)
+        else "it is high already, or memory and /dev/shm have no room for more batches"
+    ),
     switch=r"(dataloader_)?prefetch_factor",
     apply=lambda loop, options: _loader.change_workers(loop, prefetch_factor=int(options["value"])),
     edit=lambda script, options: _loader.set_argument(script, "prefetch_factor", str(int(options["value"]))),

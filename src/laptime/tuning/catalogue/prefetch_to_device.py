@@ -25,11 +25,7 @@ def apply(loop: Any, options: Options) -> None:
     from laptime.tuning.catalogue._inserted.device_prefetcher import prefetched
 
     original = DataLoader.__iter__
-
-    def __iter__(self: Any) -> Any:  # noqa: N807, torch's name
-        return prefetched(original(self))
-
-    loop.set_attribute(DataLoader, "__iter__", __iter__)
+    loop.set_attribute(DataLoader, "__iter__", lambda self: prefetched(original(self)))
 
 
 def edit(script: Any, options: Options) -> None:

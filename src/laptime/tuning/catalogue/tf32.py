@@ -11,9 +11,8 @@ from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    if {"linear", "attention", "embedding"} & loop_profile.facts:
-        return ""
-    return "the trained models have no matrix products; convolutions use TF32 by default"
+    has_some = {"linear", "attention", "embedding"} & loop_profile.facts
+    return "" if has_some else "the trained models have no matrix products; convolutions use TF32 by default"
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -57,9 +57,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share of padding of what computes on it; attention computes its square."""
     used = 1.0 - min(1.0, loop_profile.padding or 0.0)
     power = 2 if "attention" in loop_profile.facts else 1
-    return _bounds.within(
-        loop_profile, (1 - used**power) * loop_profile.share("transfer", "forward", "backward")
-    )
+    computing = loop_profile.share("transfer", "forward", "backward")
+    return _bounds.within(loop_profile, (1 - used**power) * computing)
 
 
 def apply(loop: Any, options: Options) -> None:

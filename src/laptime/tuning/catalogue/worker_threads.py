@@ -9,6 +9,7 @@ Lies when: one worker has to decode very large images: it may then want more tha
 """
 
 import sys
+from functools import partial
 from typing import Any
 
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, Options
@@ -22,14 +23,11 @@ LIMITS = {
 
 def look(hooks: Any) -> list[str]:
     """Which of these the script has loaded; threadpoolctl counts once there is a pool of several threads."""
-    libraries = [name for name in ("cv2",) if name in sys.modules]
     control = sys.modules.get("threadpoolctl")
-    if control is not None and any(
-        pool.get("num_threads", 1) > 1 and pool.get("prefix") != "libgomp"
-        for pool in control.threadpool_info()
-    ):
-        libraries.append("threadpoolctl")
-    return libraries
+    pools = [] if control is None else control.threadpool_info()
+    threads = [pool.get("num_threads", 1) for pool in pools if pool.get("prefix") != "libgomp"]
+    found = {"cv2": "cv2" in sys.modules, "threadpoolctl": max(threads, default=1) > 1}
+    return [name for name, is_found in found.items() if is_found]
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
@@ -41,25 +39,19 @@ def why_not(loop_profile: LoopProfile) -> str:
     return "" if propose(loop_profile) else "no library with threads of its own is loaded beside torch"
 
 
-class Limited:
-    """Called in every worker; a class, so that it can be pickled with what it is to limit."""
-
-    def __init__(self, libraries: list[str]) -> None:
-        self.libraries = libraries
-
-    def __call__(self, worker: int) -> None:
-        """One thread for each library that this process has loaded."""
-        cv2: Any = sys.modules.get("cv2")
-        if "cv2" in self.libraries and cv2 is not None:
-            cv2.setNumThreads(0)
-        control: Any = sys.modules.get("threadpoolctl")
-        if "threadpoolctl" in self.libraries and control is not None:
-            control.threadpool_limits(1)
+def limit(libraries: list[str], worker: int) -> None:
+    """One thread for each of these libraries that this process has loaded."""
+    cv2: Any = sys.modules.get("cv2")
+    if "cv2" in libraries and cv2 is not None:
+        cv2.setNumThreads(0)
+    control: Any = sys.modules.get("threadpoolctl")
+    if "threadpoolctl" in libraries and control is not None:
+        control.threadpool_limits(1)
 
 
 def apply(loop: Any, options: Options) -> None:
     """In every worker, before the script's own worker_init_fn."""
-    loop.worker(Limited(list(options["libraries"])))
+    loop.worker(partial(limit, list(options["libraries"])))
 
 
 def edit(script: Any, options: Options) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain, repeat
 
 import libcst as cst
 
@@ -98,7 +99,7 @@ def non_blocking(places: list[Place]) -> list[tuple[File, Mark]]:
         if isinstance(node, cst.For):
             names, body = tree.names(node.target), node.body
         else:
-            names = _names_bound(tree, node)
+            names = set(filter(str.isidentifier, statements.bound(tree, node)))
             loops = tree.loops(node)
             body = loops[0] if loops else tree.function(node) or tree.module  # type: ignore[assignment]
         for paren in _copies(tree, body, names, DEEP):
@@ -116,10 +117,6 @@ def non_blocking(places: list[Place]) -> list[tuple[File, Mark]]:
     return edits
 
 
-def _names_bound(tree: Tree, node: cst.CSTNode) -> set[str]:
-    return {name for name in statements.bound(tree, node) if name.isidentifier()}
-
-
 def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[int]:
     """Parentheses of the copies of what these names hold; names that are bound from them are followed."""
     names = set(names)
@@ -127,7 +124,7 @@ def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[in
     for _ in range(3):
         for node in nodes:
             if isinstance(node, cst.Assign) and _is_batch(node.value, names):
-                names |= _names_bound(tree, node)
+                names |= set(filter(str.isidentifier, statements.bound(tree, node)))
             elif isinstance(node, cst.CompFor | cst.For) and _is_batch(node.iter, names):
                 names |= tree.names(node.target)
     parens = set()
@@ -146,13 +143,10 @@ def _followed(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int
     """Copies in a function of the same file that is given a batch."""
     for node in tree.nodes:
         if isinstance(node, cst.FunctionDef) and node.name.value == last_name(call):
-            parameters = [parameter.name.value for parameter in node.params.params]
-            parameters = [name for name in parameters if name != "self"]
-            batches = {
-                arg.keyword.value if arg.keyword is not None else parameters[number]
-                for number, arg in enumerate(call.args)
-                if (arg.keyword is not None or number < len(parameters)) and _is_batch(arg.value, names)
-            }
+            parameters = [each.name.value for each in node.params.params if each.name.value != "self"]
+            given = zip(call.args, chain(parameters, repeat("")), strict=False)
+            named = [(each.keyword.value if each.keyword else name, each.value) for each, name in given]
+            batches = {name for name, value in named if name and _is_batch(value, names)}
             return _copies(tree, node.body, batches, deep - 1)
     return set()
 
@@ -163,24 +157,20 @@ def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
         return node.value in names
     if isinstance(node, cst.Attribute | cst.Subscript):
         return _is_batch(node.value, names)
+    parts: list[cst.BaseExpression] = []
     if isinstance(node, cst.Tuple | cst.List):
-        return any(_is_batch(element.value, names) for element in node.elements)
-    if isinstance(node, cst.Call):
-        if isinstance(node.func, cst.Attribute):
-            return node.func.attr.value in SAME_BATCH and _is_batch(node.func.value, names)
-        return dotted(node.func) in ("list", "tuple", "enumerate", "zip", "iter") and any(
-            _is_batch(arg.value, names) for arg in node.args
-        )
-    return False
+        parts = [element.value for element in node.elements]
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        parts = [node.func.value] if node.func.attr.value in SAME_BATCH else []
+    elif isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple", "enumerate", "zip", "iter"):
+        parts = [arg.value for arg in node.args]
+    return any(_is_batch(part, names) for part in parts)
 
 
 def _copies_to_device(tree: Tree, call: cst.Call) -> bool:
     name = last_name(call)
-    if name == "cuda":
-        return True
     if name != "to" or not call.args:
-        return False
+        return name == "cuda"
     arg = arguments.find(tree, call, "device", (), "") or call.args[0]
-    if arg.keyword is not None and arg.keyword.value != "device":
-        return False
-    return not arg.star and NO_DEVICE.match(tree.source(arg.value)) is None
+    is_device = arg.keyword is None or arg.keyword.value == "device"
+    return is_device and not arg.star and NO_DEVICE.match(tree.source(arg.value)) is None

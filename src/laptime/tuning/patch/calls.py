@@ -11,6 +11,7 @@ import libcst as cst
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.patch.files import Tree
+from laptime.tuning.patch.statements import bound
 from laptime.tuning.patch.text import flat
 
 CLASSES = {
@@ -55,10 +56,7 @@ def aliases(tree: Tree) -> dict[str, str]:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = name_of_import(alias)
-                if alias.asname is None:
-                    full_names.setdefault(name, name)
-                else:
-                    full_names[name] = dotted(alias.name)
+                full_names[name] = dotted(alias.name) if alias.asname else full_names.get(name, name)
         elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             package = "." * len(node.relative) + dotted(node.module)
             for alias in node.names:
@@ -91,14 +89,10 @@ def at(tree: Tree, site: Site) -> cst.Call | None:
     """The call that a site means; None when there is none of its kind on its lines."""
     near = [call for call in tree.calls if tree.covers(call, site.line)]
     exact = [call for call in near if tree.lines(call) == (site.line, site.end_line or site.line)]
-    full_names, derived = aliases(tree), bases(tree)
+    full_names, derived, wanted = aliases(tree), bases(tree), flat(site.expression)
     for calls in (exact, near):
-        fitting = [
-            call
-            for call in calls
-            if _fits(call, site, full_names, derived) or _by_partial(tree, call, site, full_names)
-        ]
-        named = [call for call in fitting if _is_called(tree, call, site)]
+        fitting = [call for call in calls if _fits(tree, call, site, full_names, derived)]
+        named = [call for call in fitting if site.expression and _called(tree, call, site.kind) == wanted]
         if named or fitting:
             return (named or fitting)[0]
     return exact[-1] if site.kind == "forward" and exact else None
@@ -106,21 +100,20 @@ def at(tree: Tree, site: Site) -> cst.Call | None:
 
 def _by_partial(tree: Tree, call: cst.Call, site: Site, full_names: dict[str, str]) -> bool:
     """Whether this is the call of a partial of an optimizer's class."""
-    made = partial_of(tree, call) if site.kind in ("optimizer", "model") else None
-    if made is None:
-        return False
-    name = resolved(dotted(made.args[0].value), full_names)
-    return _is_optimizer(made, name, full_names) or (bool(site.detail) and _is(name, site.detail, {}))
+    made = partial_of(tree, call)
+    name = resolved(dotted(made.args[0].value), full_names) if made else ""
+    return made is not None and (_is_optimizer(made, name, full_names) or _is(name, site.detail, {}))
 
 
-def _is_called(tree: Tree, call: cst.Call, site: Site) -> bool:
-    """Whether a site's expression is the object whose method is called, or what is called."""
-    is_method = site.kind in METHODS and isinstance(call.func, cst.Attribute)
-    called = call.func.value if is_method else call.func  # type: ignore[attr-defined]
-    return bool(site.expression) and tree.flat(called) == flat(site.expression)
+def _called(tree: Tree, call: cst.Call, kind: str) -> str:
+    """The object whose method is called, or what is called."""
+    is_method = kind in METHODS and isinstance(call.func, cst.Attribute)
+    return tree.flat(call.func.value if is_method else call.func)  # type: ignore[attr-defined]
 
 
-def _fits(call: cst.Call, site: Site, full_names: dict[str, str], derived: dict[str, list[str]]) -> bool:
+def _fits(
+    tree: Tree, call: cst.Call, site: Site, full_names: dict[str, str], derived: dict[str, list[str]]
+) -> bool:
     """Whether this can be the call of a site, by what is called."""
     last = last_name(call)
     if site.kind in METHODS:
@@ -133,7 +126,8 @@ def _fits(call: cst.Call, site: Site, full_names: dict[str, str], derived: dict[
         return True
     name = resolved(dotted(call.func), full_names)
     if site.kind in ("optimizer", "model"):
-        return _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
+        by_name = _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
+        return by_name or _by_partial(tree, call, site, full_names)
     default = CLASSES.get(site.kind, site.detail)
     return _is(name, site.detail or default, derived) or _is(name, default, derived)
 
@@ -163,17 +157,12 @@ def partial_of(tree: Tree, call: cst.Call) -> cst.Call | None:
 
     None, too, where it is given further arguments by position: then those of the call have other places.
     """
-    if isinstance(call.func, cst.Call):
-        return call.func if _binds_keywords_alone(call.func) else None
-    name = tree.flat(call.func)
-    bound = [
-        node.value
-        for node in tree.nodes
-        if isinstance(node, cst.Assign | cst.AnnAssign) and name in _targets(tree, node)
-    ]
-    if len(bound) != 1 or not isinstance(bound[0], cst.Call):
-        return None
-    return bound[0] if _binds_keywords_alone(bound[0]) else None
+    made: list[cst.BaseExpression | None] = [call.func]
+    if not isinstance(call.func, cst.Call):
+        assigns = [each for each in tree.nodes if isinstance(each, cst.Assign | cst.AnnAssign)]
+        made = [each.value for each in assigns if tree.flat(call.func) in bound(tree, each)]
+    only = made[0] if len(made) == 1 else None
+    return only if isinstance(only, cst.Call) and _binds_keywords_alone(only) else None
 
 
 def has_keyword(made: cst.Call, name: str) -> bool:
@@ -181,13 +170,6 @@ def has_keyword(made: cst.Call, name: str) -> bool:
     return any(arg.star == "**" or (arg.keyword and arg.keyword.value == name) for arg in made.args)
 
 
-def _targets(tree: Tree, node: cst.Assign | cst.AnnAssign) -> list[str]:
-    targets = [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
-    return [tree.flat(target) for target in targets]
-
-
 def _binds_keywords_alone(call: cst.Call) -> bool:
-    func = call.func
-    last = func.attr.value if isinstance(func, cst.Attribute) else getattr(func, "value", "")
     by_place = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
-    return last == "partial" and len(by_place) == 1 and not by_place[0].star
+    return last_name(call) == "partial" and len(by_place) == 1 and not by_place[0].star

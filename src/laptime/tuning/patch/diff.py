@@ -15,29 +15,22 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 Labels = list[tuple[str, ...]]
 """Names of the changes that have made each line of a text; () for the user's own."""
 CONTEXT = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hunk:
-    """Lines `old_start` to `old_end` of the original become `new_start` to `new_end`; from 0, ends excluded.
+    """Changes of a text that stand together.
 
-    `names` are the optimizations whose edits are in it. `edits` are the ranges of both texts that differ.
+    Attributes:
+        edits: ranges of both texts that differ; from 0, ends excluded. names: whose they are.
+        above, below: lines around them that are shown, too.
     """
 
-    old_start: int
-    old_end: int
-    new_start: int
-    new_end: int
-    names: tuple[str, ...]
-    edits: tuple[tuple[int, int, int, int], ...]
-
-
-@dataclass
-class _Group:
     edits: list[tuple[int, int, int, int]]
     names: tuple[str, ...]
     above: int = CONTEXT
@@ -77,37 +70,28 @@ def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
 def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
     """The differences as hunks with context; two changes are apart where two lines or more lie between."""
     before, after = lines(old), lines(new)
-    groups: list[_Group] = []
+    groups: list[Hunk] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         names = _joined(*labels[c:d]) if d > c else _joined(*(labels[c : c + 1] or labels[-1:]))
-        if groups and _belong(groups[-1], a, names):
+        gap = a - groups[-1].edits[-1][1] if groups else 3 * CONTEXT
+        if gap < 2 or (gap <= 2 * CONTEXT and set(names) == set(groups[-1].names)):
             groups[-1].edits.append((a, b, c, d))
             groups[-1].names = _joined(groups[-1].names, names)
         else:
-            groups.append(_Group([(a, b, c, d)], names))
+            groups.append(Hunk([(a, b, c, d)], names))
     for upper, lower in itertools.pairwise(groups):
         gap = lower.edits[0][0] - upper.edits[-1][1]
         if gap < 2 * CONTEXT:
             # patch(1) wants as much context above as below, so both have what the closer side allows.
             upper.below = min(gap // 2, CONTEXT)
             lower.above = min(gap - upper.below, CONTEXT)
-    return [_hunk(group, len(before)) for group in groups]
-
-
-def _belong(last: _Group, start: int, names: tuple[str, ...]) -> bool:
-    gap = start - last.edits[-1][1]
-    return gap < 2 or (gap <= 2 * CONTEXT and set(names) == set(last.names))
-
-
-def _hunk(group: _Group, length: int) -> Hunk:
-    wanted = min(group.above, group.below)
-    first, last = group.edits[0], group.edits[-1]
-    above, below = min(wanted, first[0]), min(wanted, length - last[1])
-    return Hunk(
-        first[0] - above, last[1] + below, first[2] - above, last[3] + below, group.names, tuple(group.edits)
-    )
+    for each in groups:
+        wanted = min(each.above, each.below)
+        each.above = min(wanted, each.edits[0][0])
+        each.below = min(wanted, len(before) - each.edits[-1][1])
+    return groups
 
 
 def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
@@ -122,15 +106,15 @@ def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
 
 
 def _hunk_text(part: Hunk, before: list[str], after: list[str]) -> str:
-    head = f"@@ -{_range(part.old_start, part.old_end)} +{_range(part.new_start, part.new_end)} @@\n"
-    rows, at = [head], part.old_start
+    first, last = part.edits[0], part.edits[-1]
+    at, end = first[0] - part.above, last[1] + part.below
+    rows = [f"@@ -{_range(at, end)} +{_range(first[2] - part.above, last[3] + part.below)} @@\n"]
     for a, b, c, d in part.edits:
         rows += [_row(" ", line) for line in before[at:a]]
         rows += [_row("-", line) for line in before[a:b]]
         rows += [_row("+", line) for line in after[c:d]]
         at = b
-    rows += [_row(" ", line) for line in before[at : part.old_end]]
-    return "".join(rows)
+    return "".join([*rows, *(_row(" ", line) for line in before[at:end])])
 
 
 def _row(sign: str, line: str) -> str:
@@ -148,9 +132,8 @@ def _quoted(path: str) -> str:
     if not re.search(r'["\\\x00-\x1f\x7f]', path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        '"' + re.sub(r"[\x00-\x1f\x7f]", lambda character: f"\\{ord(character.group()):03o}", escaped) + '"'
-    )
+    octal = re.sub(r"[\x00-\x1f\x7f]", lambda character: f"\\{ord(character.group()):03o}", escaped)
+    return f'"{octal}"'
 
 
 # Applied
@@ -186,16 +169,16 @@ def patched(diff: str, texts: Mapping[Path, str], root: Path, into: Path) -> dic
         shutil.copyfile(path, copy)
     commands = {"git": ["-c", "core.autocrlf=false", "apply"], "patch": ["-p1", "--binary", "--silent"]}
     command = next(([name, *words] for name, words in commands.items() if shutil.which(name)), None)
+    wanted = {copy: texts[path].encode() for path, copy in copies.items()}
     if command is None:
-        for path, copy in copies.items():
-            copy.write_bytes(texts[path].encode())
-        return {str(path): str(copy) for path, copy in copies.items()}
-    # A repository around the folder has no say.
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environ["GIT_CEILING_DIRECTORIES"] = str(into.resolve().parent)
-    done = subprocess.run(
-        command, input=diff.encode(), cwd=into, env=environ, capture_output=True, timeout=SECONDS, check=False
-    )
-    if done.returncode or any(copy.read_bytes() != texts[path].encode() for path, copy in copies.items()):
-        raise DoesNotApply(f"{command[0]} makes something else of it: {done.stderr.decode().strip()}")
+        for copy, content in wanted.items():
+            copy.write_bytes(content)
+    else:
+        # A repository around the folder has no say.
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environ["GIT_CEILING_DIRECTORIES"] = str(into.resolve().parent)
+        bounds: Any = {"cwd": into, "env": environ, "timeout": SECONDS}
+        done = subprocess.run(command, input=diff.encode(), capture_output=True, check=False, **bounds)
+        if done.returncode or any(copy.read_bytes() != content for copy, content in wanted.items()):
+            raise DoesNotApply(f"{command[0]} makes something else of it: {done.stderr.decode().strip()}")
     return {str(path): str(copy) for path, copy in copies.items()}

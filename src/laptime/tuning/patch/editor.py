@@ -93,11 +93,7 @@ class Editor:
             arg = self._argument(place, name)
             if arg is None:
                 raise CannotEdit(f"{noun(kind)} at {place.where} is given no {name}")
-            present = place.file.tree.source(arg.value)
-            if not statements.matches(template, present):
-                mark, (start, end) = self._line(place), place.file.tree.outer(arg.value)
-                place.file.replace(start, end, statements.fill(template, present=present))
-                self._note(place.file, mark, template)
+            self._wrap(place, arg.value, template)
 
     def at_start(self, statement: str, *imports: str) -> None:
         """A statement of the whole process, behind the imports that the script's main file begins with;
@@ -191,11 +187,9 @@ class Editor:
         if "\n" in template or small is node or STATEMENT.match(template):
             if small is None:
                 raise CannotEdit(f"what is at {place.where} is part of a header and no statement of its own")
-            mark = statements.replace(file, small, template, present=tree.bare(small))
+            self._note(file, statements.replace(file, small, template, present=tree.bare(small)), template)
         else:
-            mark, (start, end) = self._line(place), tree.outer(node)
-            file.replace(start, end, statements.fill(template, present=tree.source(node)))
-        self._note(file, mark, template)
+            self._wrap(place, node, template)
 
     def log_under(self, kind: str, condition: str, index: int = 0) -> None:
         """The statement at a site, and those that show what it assigns, under `if condition:`.
@@ -231,14 +225,20 @@ class Editor:
                     file.insert_above(first, indent + COMMENT + self.comment.replace("\n", " "))
         self._edited = []
 
+    def _wrap(self, place: Place, node: cst.CSTNode, template: str) -> None:
+        """An expression around another one, unless it stands there already."""
+        tree = place.file.tree
+        if not statements.matches(template, tree.source(node)):
+            mark, (start, end) = self._line(place), tree.outer(node)
+            place.file.replace(start, end, statements.fill(template, present=tree.source(node)))
+            self._note(place.file, mark, template)
+
     def _places(self, kind: str) -> list[Place]:
         """Where a kind was seen. Raises CannotEdit: nowhere, or a part of it cannot be edited."""
-        for site, why in self._located.left_out.items():
-            if site.kind == kind:
-                raise CannotEdit(why)
         places = self._located.places_of(kind)
-        if not places:
-            raise CannotEdit(f"{noun(kind)} was not seen in your files")
+        reasons = [why for site, why in self._located.left_out.items() if site.kind == kind]
+        if reasons or not places:
+            raise CannotEdit(reasons[0] if reasons else f"{noun(kind)} was not seen in your files")
         return places
 
     def _nth(self, kind: str, index: int) -> Place:
@@ -329,26 +329,22 @@ class Editor:
         """A definition in every file whose edits use it; imports alone are put there, too."""
         names = top_level.bound_by(code or "\n".join(imports))
         before = self._text_before
+
+        def new(file: File) -> str:
+            old = set(before(file).split("\n"))
+            return "\n".join(line for line in file.text.split("\n") if line not in old)
+
         touched = [file for file in self._located.files.values() if file.text != before(file)]
-        using = [file for file in touched if names & top_level.words(_new(before(file), file.text))]
+        using = [file for file in touched if names & top_level.words(new(file))]
         for file in using or touched:
             if code and top_level.has(file, code):
                 continue
-            if code:
-                self._refuse_taken(file, names)
+            if code and (taken := names & top_level.words(before(file))):
+                raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
             top_level.put_imports(file, imports, code)
             if code:
                 apart = code.startswith(("def ", "class ", "async ", "@"))
                 self._edited.append((file, top_level.put(file, code, apart=apart)))
 
-    def _refuse_taken(self, file: File, names: set[str]) -> None:
-        if taken := names & top_level.words(self._text_before(file)):
-            raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
-
     def _text_before(self, file: File) -> str:
         return self._before.get(file.path, file.original)
-
-
-def _new(before: str, after: str) -> str:
-    old = set(before.split("\n"))
-    return "\n".join(line for line in after.split("\n") if line not in old)

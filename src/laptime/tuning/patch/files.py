@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from laptime.tuning.patch.text import NEWLINE, Text, flat
 
 Function = cst.FunctionDef | cst.Lambda
 Loop = cst.For | cst.While
+SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 BOM = "\ufeff"
 WHITE = re.compile(
     r"whitespace|^(header|footer|leading_lines|lines_after_decorators|trailing_whitespace|indent)$"
@@ -169,12 +171,9 @@ class Tree:
 
     def small(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
         """The simple statement that an expression is part of; None in the header of a compound one."""
-        for outer in (node, *self.ancestors(node)):
-            if isinstance(outer, cst.BaseSmallStatement):
-                return outer
-            if isinstance(outer, cst.BaseCompoundStatement | cst.Lambda):
-                return None
-        return None
+        kinds = cst.BaseSmallStatement | cst.BaseCompoundStatement | cst.Lambda
+        found = next((outer for outer in (node, *self.ancestors(node)) if isinstance(outer, kinds)), None)
+        return found if isinstance(found, cst.BaseSmallStatement) else None
 
     def block(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
         """The statements of the block that a statement stands in."""
@@ -188,22 +187,13 @@ class Tree:
 
     def function(self, node: cst.CSTNode) -> Function | None:
         """The innermost function around a node; None at the top level and in the body of a class."""
-        for outer in self.ancestors(node):
-            if isinstance(outer, cst.FunctionDef | cst.Lambda):
-                return outer
-            if isinstance(outer, cst.ClassDef):
-                return None
-        return None
+        scope = next((outer for outer in self.ancestors(node) if isinstance(outer, SCOPES)), None)
+        return scope if isinstance(scope, cst.FunctionDef | cst.Lambda) else None
 
     def loops(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around a node within its function, inside out."""
-        loops: list[Loop] = []
-        for outer in self.ancestors(node):
-            if isinstance(outer, cst.FunctionDef | cst.Lambda | cst.ClassDef):
-                break
-            if isinstance(outer, cst.For | cst.While):
-                loops.append(outer)
-        return loops
+        inside = takewhile(lambda outer: not isinstance(outer, SCOPES), self.ancestors(node))
+        return [outer for outer in inside if isinstance(outer, cst.For | cst.While)]
 
     def strings(self) -> list[tuple[int, int]]:
         """Ranges of the strings that go over several lines."""
@@ -250,22 +240,17 @@ class File(Text):
 
 def root_of(main: Path) -> Path:
     """Of the git repository that the script is in; the current folder; the script's folder."""
-    for folder in main.parents:
-        if (folder / ".git").exists():
-            return folder
+    repositories = (folder for folder in main.parents if (folder / ".git").exists())
     here = Path.cwd()
-    return here if here in main.parents else main.parent
+    return next(repositories, here if here in main.parents else main.parent)
 
 
 def is_foreign(path: Path) -> bool:
     """Whether a file was installed."""
-    if {"site-packages", "dist-packages"} & set(path.parts):
-        return True
     paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {
-        site_module.getusersitepackages()
-    }
-    return any(path.is_relative_to(folder) for folder in folders)
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    is_below = any(path.is_relative_to(each) for each in (*folders, site_module.getusersitepackages()))
+    return is_below or not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
 
 
 def read(path: Path, root: Path) -> File:

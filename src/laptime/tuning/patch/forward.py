@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -21,13 +22,9 @@ PRECISION = re.compile(r"autocast|amp|ctx|context|precision", re.IGNORECASE)
 NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
 
-@dataclass
-class Region:
-    """What a header goes around.
-
-    Attributes:
-        first, last: statements of one block. call: where both are the one that holds forward and backward.
-    """
+class Region(NamedTuple):
+    """What a header goes around: from `first` to `last` of one block. call: where both are the statement that
+    holds forward and backward."""
 
     first: cst.CSTNode
     last: cst.CSTNode
@@ -63,14 +60,12 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
 def _inside_contexts(sources: LocatedSites, file: File, scope: Scope, region: Region) -> Region:
     """The body of the script's own autocast in a region, which would have the last word; else the region."""
     tree = file.tree
-    for forward in _forwards(sources, file, scope):
-        for outer in tree.ancestors(forward):
-            if isinstance(outer, cst.With) and isinstance(outer.body, cst.IndentedBlock):
-                is_inside = tree.start(region.first) <= tree.start(outer) and tree.end(outer) <= tree.end(
-                    region.last
-                )
-                if is_inside and any(PRECISION.search(tree.flat(item.item)) for item in outer.items):
-                    return Region(outer.body.body[0], outer.body.body[-1])
+    start, end = tree.start(region.first), tree.end(region.last)
+    for outer in (outer for call in _forwards(sources, file, scope) for outer in tree.ancestors(call)):
+        if isinstance(outer, cst.With) and isinstance(outer.body, cst.IndentedBlock):
+            is_inside = start <= tree.start(outer) and tree.end(outer) <= end
+            if is_inside and any(PRECISION.search(tree.flat(item.item)) for item in outer.items):
+                return Region(outer.body.body[0], outer.body.body[-1])
     return region
 
 
@@ -88,17 +83,11 @@ def _header(sources: LocatedSites, header: str, named: str) -> str:
 
 def device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
     """What a function calls the device that it copies to: `device`, `args.device`; "" without a name."""
-    for call in _calls_in(tree, scope):
-        if last_name(call) != "to" or tree.start(call) >= tree.end(before):
-            continue
-        given = (arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device")
-        for value in given:
-            if (
-                isinstance(value, cst.Name | cst.Attribute)
-                and "device" in tree.flat(value).rpartition(".")[2]
-            ):
-                return tree.flat(value)
-    return ""
+    calls = (call for call in _calls_in(tree, scope) if tree.start(call) < tree.end(before))
+    args = (arg for call in calls if last_name(call) == "to" for arg in call.args)
+    values = (arg.value for arg in args if arg.keyword is None or arg.keyword.value == "device")
+    names = (tree.flat(value) for value in values if isinstance(value, cst.Name | cst.Attribute))
+    return next((name for name in names if "device" in name.rpartition(".")[2]), "")
 
 
 def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.Call]]:
@@ -126,11 +115,8 @@ def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> R
     tree = file.tree
     where = f"{file.shown}:{tree.lines(end)[0]}"
     backwards = {place.mark.offset for place in sources.places_of("backward", file=file)}
-    earlier = [
-        call
-        for call in _calls_in(tree, scope)
-        if tree.paren(call) in backwards and tree.end(call) < tree.start(end)
-    ]
+    calls = [call for call in _calls_in(tree, scope) if tree.paren(call) in backwards]
+    earlier = [call for call in calls if tree.end(call) < tree.start(end)]
     forwards = _forwards(sources, file, scope)
     for loop in [*tree.loops(end), None]:
         inside = [call for call in forwards if loop is None or loop in tree.loops(call)]
@@ -150,19 +136,18 @@ def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]
     places = sources.places_of("forward")
     here = [place for place in places if place.file is file]
     marks = {place.mark.offset for place in here}
-    expressions = {flat(place.site.expression) for place in here if scope_of(tree, place.node()) is scope} - {
-        ""
-    }
+    in_scope = [place for place in here if scope_of(tree, place.node()) is scope]
+    expressions = {flat(place.site.expression) for place in in_scope if place.site.expression.strip()}
     away = [place for place in places if scope_of(place.file.tree, place.node()) is not scope]
     names = _reaching(sources.files.values(), away)
     kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
     others = {place.mark.offset for place in sources.places_of(*kinds, file=file)}
-    calls = []
-    for call in _calls_in(tree, scope):
+
+    def runs_forward(call: cst.Call) -> bool:
         direct = tree.paren(call) in marks or tree.flat(call.func) in expressions
-        if (direct or _leads(tree, call, names, others)) and not _is_without_gradients(tree, call):
-            calls.append(call)
-    return sorted(calls, key=tree.start)
+        return (direct or _leads(tree, call, names, others)) and not _is_without_gradients(tree, call)
+
+    return sorted(filter(runs_forward, _calls_in(tree, scope)), key=tree.start)
 
 
 def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> Region:
@@ -186,25 +171,24 @@ def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> Region:
 def _chain(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
     """The statements that a node is in, within its function, inside out."""
     chain: list[cst.CSTNode] = [tree.statement(node)]
-    while True:
-        block = tree.parent(chain[-1])
-        if not isinstance(block, cst.IndentedBlock):
-            return chain
+    while isinstance(block := tree.parent(chain[-1]), cst.IndentedBlock):
         if isinstance(tree.parent(block), cst.FunctionDef | cst.ClassDef):
-            return chain
+            break
         chain.append(tree.statement(block))
+    return chain
+
+
+def _withs(tree: Tree, node: cst.CSTNode) -> Iterator[cst.With]:
+    """The `with` statements around a node within its function, itself among them."""
+    function = (cst.FunctionDef, cst.Lambda)
+    within = takewhile(lambda outer: not isinstance(outer, function), (node, *tree.ancestors(node)))
+    return (outer for outer in within if isinstance(outer, cst.With))
 
 
 def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
     """Whether the very header is around a statement already."""
-    for outer in (node, *tree.ancestors(node)):
-        if isinstance(outer, cst.FunctionDef | cst.Lambda):
-            return False
-        if isinstance(outer, cst.With):
-            start = tree.start(outer)
-            if flat(tree.text[start : tree.start(outer.body)]).startswith(flat(header)):
-                return True
-    return False
+    headers = (tree.text[tree.start(outer) : tree.start(outer.body)] for outer in _withs(tree, node))
+    return any(flat(each).startswith(flat(header)) for each in headers)
 
 
 def _split(file: File, call: cst.Call, header: str) -> Mark:
@@ -240,14 +224,10 @@ def _reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:
     """Names of the functions in which the places are, and of all that call one of these."""
     names = {_plain(place.site.function) for place in places} - {""}
     called_by: dict[str, set[str]] = {}
-    for file in files:
-        if file.why:
-            continue
-        tree = file.tree
-        for node in tree.nodes:
-            if isinstance(node, cst.FunctionDef):
-                called = {last_name(call) for call in tree.calls if tree.function(call) is node}
-                called_by.setdefault(node.name.value, set()).update(called)
+    for tree in (file.tree for file in files if not file.why):
+        for node in (node for node in tree.nodes if isinstance(node, cst.FunctionDef)):
+            called = {last_name(call) for call in tree.calls if tree.function(call) is node}
+            called_by.setdefault(node.name.value, set()).update(called)
     while more := {name for name, called in called_by.items() if called & names} - names:
         names |= more
     return names
@@ -265,14 +245,8 @@ def _leads(tree: Tree, call: cst.Call, names: set[str], others: set[int]) -> boo
 
 def _is_without_gradients(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether gradients are switched off around a node."""
-    for outer in tree.ancestors(node):
-        if isinstance(outer, cst.FunctionDef | cst.Lambda):
-            return False
-        if isinstance(outer, cst.With):
-            header = " ".join(tree.flat(item.item) for item in outer.items)
-            if "no_grad" in header or "inference_mode" in header:
-                return True
-    return False
+    headers = (" ".join(tree.flat(item.item) for item in outer.items) for outer in _withs(tree, node))
+    return any("no_grad" in header or "inference_mode" in header for header in headers)
 
 
 def _plain(function: str) -> str:

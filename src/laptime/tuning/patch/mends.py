@@ -15,10 +15,11 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.calls import last_name
-from laptime.tuning.patch.files import File, Tree, is_foreign
+from laptime.tuning.patch.files import File, is_foreign
 
 METHODS = {"Got unsupported ScalarType BFloat16": "numpy", "view size is not compatible": "view"}
 """The method whose call has crashed, by what the error says."""
+TYPE = r"dtype|torch\."
 FRAME = re.compile(
     r'  File "(?P<file>.+)", line (?P<line>\d+), in .*\n    (?P<text>.*)\n(?:    (?P<marks>[ ~^]+)\n)?'
 )
@@ -30,14 +31,13 @@ class Mend:
 
     Attributes:
         file, line: where it stands. method: numpy or view.
-        text, first, end: the line without its indentation, and the part of it that was running; the whole
-            where that is not known.
+        first, end: the part of the line, without its indentation, that was running; the whole where that is
+            not known.
     """
 
     file: str
     line: int
     method: str
-    text: str = ""
     first: int = 0
     end: int = 0
 
@@ -51,7 +51,7 @@ def needed(error: str, traceback: str) -> Mend | None:
     frame = frames[-1]
     marks, text = frame["marks"] or "", frame["text"]
     end = len(marks.rstrip()) or len(text)
-    return Mend(frame["file"], int(frame["line"]), method, text, len(marks) - len(marks.lstrip()), end)
+    return Mend(frame["file"], int(frame["line"]), method, len(marks) - len(marks.lstrip()), end)
 
 
 def mend(file: File, wanted: Mend) -> None:
@@ -60,8 +60,12 @@ def mend(file: File, wanted: Mend) -> None:
     rows = file.text.split("\n")
     above, row = rows[: wanted.line - 1], rows[wanted.line - 1]
     start = sum(len(each) + 1 for each in above) + len(row) - len(row.lstrip())
-    calls = [call for call in tree.calls if tree.covers(call, wanted.line)]
-    calls = [call for call in calls if _is_meant(tree, call, wanted.method)]
+    calls = [
+        call for call in tree.calls if tree.covers(call, wanted.line) and last_name(call) == wanted.method
+    ]
+    calls = [call for call in calls if isinstance(call.func, cst.Attribute)]
+    if wanted.method == "view":  # by sizes, not to another type
+        calls = [call for call in calls if not re.search(TYPE, " ".join(map(tree.flat, call.args[:1])))]
     first, end = start + wanted.first, start + wanted.end
     running = [call for call in calls if first <= tree.start(call) and tree.end(call) <= end]
     if len(running) != 1 and len(calls) != 1:
@@ -74,10 +78,3 @@ def mend(file: File, wanted: Mend) -> None:
     if isinstance(func.value, cst.Call) and last_name(func.value) == "float":
         raise CannotEdit(f"{file.shown}:{wanted.line} is cast already")
     file.insert(tree.outer(func.value)[1], ".float()")
-
-
-def _is_meant(tree: Tree, call: cst.Call, method: str) -> bool:
-    """Whether it is a call of the method, of a view one by sizes."""
-    if not isinstance(call.func, cst.Attribute) or last_name(call) != method:
-        return False
-    return method == "numpy" or not any(re.search(r"dtype|torch\.", tree.flat(arg)) for arg in call.args[:1])

@@ -65,10 +65,8 @@ def _behind_optimizer(place: Place, statement: str) -> Mark | None:
 
 def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -> None:
     """`model = ...` must be seen by who trains it: by what follows in this function."""
-    if not name.isidentifier():
-        return
     function = tree.function(anchor)
-    if function is None:
+    if function is None or not name.isidentifier():
         return
     _check_local(tree, function, name, place)
     uses = [node for node in tree.inside(function) if isinstance(node, cst.Name) and node.value == name]
@@ -83,14 +81,17 @@ def _check_local(tree: Tree, function: Function | None, name: str, place: Place)
 
 def _is_local(tree: Tree, function: Function, name: str) -> bool:
     for node in tree.inside(function):
-        if isinstance(node, cst.Param) and node.name.value == name:
-            return True
-        if isinstance(node, cst.Global) and any(item.name.value == name for item in node.names):
-            return True
-        if isinstance(node, cst.Assign | cst.AnnAssign) and name in statements.bound(tree, node):
-            return True
-        target = getattr(node, "target" if isinstance(node, cst.For) else "asname", None)
-        if isinstance(node, cst.WithItem | cst.For) and target is not None and name in tree.names(target):
+        bound: set[str] = set()
+        if isinstance(node, cst.Param):
+            bound = {node.name.value}
+        elif isinstance(node, cst.Global):
+            bound = {str(item.name.value) for item in node.names}
+        elif isinstance(node, cst.Assign | cst.AnnAssign):
+            bound = statements.bound(tree, node)
+        elif isinstance(node, cst.WithItem | cst.For):
+            target = node.target if isinstance(node, cst.For) else node.asname
+            bound = tree.names(target) if target is not None else bound
+        if name in bound:
             return True
     return False
 
@@ -146,14 +147,13 @@ def _name_of(tree: Tree, call: cst.Call) -> str:
         return tree.source(small.target)
     if not isinstance(small, cst.Assign):
         return ""
-    target = small.targets[0].target
-    is_branch = isinstance(small.value, cst.IfExp) and call in (small.value.body, small.value.orelse)
-    if small.value is call or is_branch:
+    target, value = small.targets[0].target, small.value
+    is_branch = isinstance(value, cst.IfExp) and call in (value.body, value.orelse)
+    if value is call or is_branch:
         return "" if isinstance(target, cst.Tuple | cst.List) else tree.source(target)
-    if isinstance(small.value, cst.Tuple) and isinstance(target, cst.Tuple):
-        for element, value in zip(target.elements, small.value.elements, strict=False):
-            if value.value is call:
-                return tree.source(element.value)
+    if isinstance(value, cst.Tuple) and isinstance(target, cst.Tuple):
+        pairs = zip(target.elements, value.elements, strict=False)
+        return next((tree.source(name.value) for name, each in pairs if each.value is call), "")
     return ""
 
 

@@ -48,11 +48,9 @@ class Place:
 
     def node(self) -> cst.CSTNode:
         """What stands there now. Raises CannotEdit: an earlier change has replaced it."""
-        tree, offset = self.file.tree, self.mark.offset
-        for node in tree.nodes:
-            if not isinstance(node, NODES[self.what]):
-                continue
-            if (tree.paren(node) if isinstance(node, cst.Call) else tree.start(node)) == offset:
+        tree = self.file.tree
+        for node in (node for node in tree.nodes if isinstance(node, NODES[self.what])):
+            if (tree.paren(node) if isinstance(node, cst.Call) else tree.start(node)) == self.mark.offset:
                 return node
         raise CannotEdit(f"what stood at {self.where} was replaced by an earlier change")
 
@@ -99,9 +97,8 @@ class LocatedSites:
     @property
     def called_model(self) -> str:
         """What the first model is called as where its forward is called; "" where it has no name there."""
-        return next(
-            (site.expression for site in self.sites if site.kind == "forward" and site.expression), ""
-        )
+        named = (site.expression for site in self.sites if site.kind == "forward" and site.expression)
+        return next(named, "")
 
     def file(self, path: Path) -> File:
         """A file, read once."""
@@ -130,10 +127,8 @@ def _anchor(file: File, site: Site) -> tuple[str, int]:
     if file.why:
         raise CannotEdit(_library(file, site))
     tree = file.tree
-    if site.kind == "fetch":
-        loop = _loop(tree, site)
-        if loop is not None:
-            return "loop", tree.start(loop)
+    if site.kind == "fetch" and (loop := _loop(tree, site)) is not None:
+        return "loop", tree.start(loop)
     call = calls.at(tree, site)
     if call is not None:
         return "call", tree.paren(call)
@@ -146,12 +141,10 @@ def _anchor(file: File, site: Site) -> tuple[str, int]:
 
 def _loop(tree: Tree, site: Site) -> cst.For | None:
     """The loop whose header asks for a batch on these lines."""
-    for node in tree.nodes:
-        if isinstance(node, cst.For):
-            first, last = tree.lines(node)[0], tree.lines(node.iter)[1]
-            if first <= site.line <= last:
-                return node
-    return None
+    loops = (node for node in tree.nodes if isinstance(node, cst.For))
+    return next(
+        (each for each in loops if tree.lines(each)[0] <= site.line <= tree.lines(each.iter)[1]), None
+    )
 
 
 NOUNS = {
@@ -231,10 +224,12 @@ def deferrable(tree: Tree, node: cst.CSTNode) -> list[cst.BaseSmallStatement]:
         raise CannotEdit(_refusal(tree, node))
     block = tree.block(tree.statement(small))
     shown: dict[int, cst.BaseSmallStatement] = {}
-    for other in tree.nodes:
-        if not isinstance(other, cst.Name) or other.value != name or _is_no_variable(tree, other):
+    for other in (node for node in tree.nodes if isinstance(node, cst.Name) and node.value == name):
+        parent, user = tree.parent(other), tree.small(other)
+        if isinstance(parent, cst.Attribute) and parent.attr is other:  # `x.loss`
             continue
-        user = tree.small(other)
+        if isinstance(parent, cst.Arg) and parent.keyword is other:  # `loss=`
+            continue
         if user is small and other is small.targets[0].target:
             continue
         if user is None or not is_log(user, tree) or tree.statement(user) not in block:
@@ -250,38 +245,24 @@ def is_log(statement: cst.BaseSmallStatement, tree: Tree) -> bool:
     if not isinstance(statement, cst.Expr) or not isinstance(statement.value, cst.Call):
         return False
     call = statement.value
-    is_print = dotted(call.func) == "print" and all(_is_standard(arg) for arg in call.args)
-    is_logger = isinstance(call.func, cst.Attribute) and (
-        last_name(call) in LOGGING or dotted(call.func) in ("wandb.log", "tqdm.write")
-    )
+    name, files = dotted(call.func), [arg for arg in call.args if arg.keyword and arg.keyword.value == "file"]
+    # What is in another file than those of the terminal may be read again.
+    is_print = name == "print" and all(dotted(arg.value) in ("sys.stderr", "sys.stdout") for arg in files)
+    is_named = last_name(call) in LOGGING or name in ("wandb.log", "tqdm.write")
+    is_logger = isinstance(call.func, cst.Attribute) and is_named
     return (is_print or is_logger) and all(_is_pure(arg.value, tree) for arg in call.args)
-
-
-def _is_standard(arg: cst.Arg) -> bool:
-    """Not the file of a print, but for those of the terminal: what is in a file may be read again."""
-    is_file = arg.keyword is not None and arg.keyword.value == "file"
-    return not is_file or dotted(arg.value) in ("sys.stderr", "sys.stdout")
 
 
 def _is_pure(value: cst.CSTNode, tree: Tree) -> bool:
     inside = list(tree.inside(value))
-    calls = [node for node in inside if isinstance(node, cst.Call)]
-    return not any(isinstance(node, _EFFECTS) for node in inside) and all(
-        last_name(call) in WITHOUT_EFFECT for call in calls
-    )
+    calls = {last_name(node) for node in inside if isinstance(node, cst.Call)}
+    return calls <= WITHOUT_EFFECT and not any(isinstance(node, _EFFECTS) for node in inside)
 
 
 def _assigned(small: cst.BaseSmallStatement | None) -> str:
     """The one name that a statement assigns; "" for anything else, a sum that runs on among it."""
     targets = small.targets if isinstance(small, cst.Assign) else ()
     return dotted(targets[0].target) if len(targets) == 1 and isinstance(targets[0].target, cst.Name) else ""
-
-
-def _is_no_variable(tree: Tree, name: cst.Name) -> bool:
-    """Whether it is the name of an attribute or of a keyword: `x.loss`, `loss=`."""
-    parent = tree.parent(name)
-    is_attribute = isinstance(parent, cst.Attribute) and parent.attr is name
-    return is_attribute or (isinstance(parent, cst.Arg) and parent.keyword is name)
 
 
 def is_under(tree: Tree, node: cst.CSTNode, condition: str) -> bool:

@@ -11,7 +11,6 @@ stays valid however many lines were put above it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,11 @@ from laptime.tuning.patch.mends import Mend
 from laptime.tuning.patch.sites import LocatedSites
 
 
+def hunks_of(file: File) -> list[Hunk]:
+    """Its part of the diff; a hunk knows its changes' names."""
+    return diff.hunks(file.original, file.text, file.labels)
+
+
 class Sources(LocatedSites):
     """The user's files that sites lie in, and the script's main file; see `LocatedSites`.
 
@@ -36,10 +40,6 @@ class Sources(LocatedSites):
     def __init__(self, sites: tuple[Site, ...], main: str, device: str = "") -> None:
         super().__init__(sites, main, device)
         self.applied: list[Change] = []
-
-    def editor(self, comment: str = "") -> Editor:
-        """An editor whose edits stay as they are made; `apply` takes back half a change."""
-        return Editor(self, comment)
 
     def apply(self, change: Change, comment: str = "") -> list[str]:
         """Edit the files as a change's `edit` says, or leave all as they are.
@@ -54,7 +54,7 @@ class Sources(LocatedSites):
             return []
 
         def edit() -> None:
-            editor = self.editor(comment)
+            editor = Editor(self, comment)
             optimization.load(change.name).edit(editor, change.options)
             editor.finish()
 
@@ -78,20 +78,10 @@ class Sources(LocatedSites):
                 self.files[path].restore(snapshot)
             raise
 
-    def diff(self, strip: Path | None = None) -> str:
-        """One unified diff of all files; its paths are relative to `strip`, else to `root`."""
-        base = self.root if strip is None else strip.resolve()
-        return "".join(
-            diff.unified(
-                file.original, file.text, os.path.relpath(file.path, base).replace(os.sep, "/"), hunks
-            )
-            for file, hunks in self._hunks()
-        )
-
-    @property
-    def hunks(self) -> list[tuple[str, Hunk]]:
-        """Every hunk of the diff with its file's path as in the diff; a hunk knows its changes' names."""
-        return [(file.shown, hunk) for file, hunks in self._hunks() for hunk in hunks]
+    def diff(self) -> str:
+        """One unified diff of all files; its paths are relative to `root`."""
+        files = sorted(self.files.values(), key=lambda file: file.shown)
+        return "".join(diff.unified(file.original, file.text, file.shown, hunks_of(file)) for file in files)
 
     def patched(self, into: Path) -> dict[str, str]:
         """Copies of the changed files as the diff makes them, below a folder; see `diff.patched`.
@@ -99,10 +89,6 @@ class Sources(LocatedSites):
         """
         texts = {file.path: file.text for file in self.files.values() if file.text != file.original}
         return diff.patched(self.diff(), texts, self.root, into)
-
-    def _hunks(self) -> list[tuple[File, list[Hunk]]]:
-        files = sorted(self.files.values(), key=lambda file: file.shown)
-        return [(file, diff.hunks(file.original, file.text, file.labels)) for file in files]
 
     def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
         """What an edit has left must be Python; its lines are the change's."""

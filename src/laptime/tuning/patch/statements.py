@@ -172,11 +172,8 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
 def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
     """What the simple statement of a node binds: names, attributes, elements, as they are written."""
     small = tree.small(node)
-    targets: list[cst.BaseExpression] = []
-    if isinstance(small, cst.Assign):
-        targets = [part.target for part in small.targets]
-    elif isinstance(small, cst.AnnAssign):
-        targets = [small.target]
+    targets = [small.target] if isinstance(small, cst.AnnAssign) else list[cst.BaseExpression]()
+    targets += [part.target for part in small.targets] if isinstance(small, cst.Assign) else []
     names: set[str] = set()
     while targets:
         target = targets.pop()

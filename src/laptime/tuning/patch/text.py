@@ -60,11 +60,10 @@ class Text:
 
     def restore(self, state: tuple[str, list[tuple[Mark, int]], list[Added]]) -> None:
         """As it was at the snapshot; marks that were made since are forgotten."""
-        self.text, marks, added = state[0], state[1], state[2]
+        self.text, marks, self.added = state[0], state[1], list(state[2])
         for mark, offset in marks:
             mark.offset = offset
         self._marks = [mark for mark, _ in marks]
-        self.added = list(added)
 
     def insert(self, offset: int, new: str) -> None:
         """Put text at an offset; marks at that offset stay with what comes behind it."""
@@ -90,22 +89,20 @@ class Text:
         `lines` has LF between its lines and none at its end; it is put in with the newlines of this text.
         """
         offset = self.behind(offset) if behind else offset
-        lines = self._newlines(lines)
+        lines, newline = self._newlines(lines), self.newline
         is_open = offset == len(self.text) and self.text and NEWLINE.match(self.text[-1]) is None
-        new = self.newline + lines if is_open else lines + self.newline
+        new = newline + lines if is_open else lines + newline
         self.insert(offset, new)
-        start = offset + len(self.newline) if is_open else offset
-        addition = Added(self.mark(offset), self.mark(offset + len(new)))
-        self.added.append(addition)
-        return self.mark(start)
+        self.added.append(Added(self.mark(offset), self.mark(offset + len(new))))
+        return self.mark(offset + len(newline) if is_open else offset)
 
     def behind(self, offset: int) -> int:
         """The start of the line behind all lines that were added at the start of a line."""
         while True:
-            addition = next((addition for addition in self.added if addition.start.offset == offset), None)
-            if addition is None or addition.end.offset <= offset:
+            ends = [each.end.offset for each in self.added if each.start.offset == offset]
+            if not ends or ends[0] <= offset:
                 return offset
-            offset = addition.end.offset
+            offset = ends[0]
 
     def insert_above(self, mark: Mark, line: str) -> None:
         """Put a line above the line that begins at a mark; it counts as part of what was added there."""

@@ -51,26 +51,23 @@ def refuse_taken(file: File, names: set[str], *, imports: bool = False) -> None:
     """Raise CannotEdit where a file binds one of these names, in whatever scope. imports: an import of this
     very name binds what is wanted."""
     tree = ast.parse(file.text.removeprefix(BOM))
-    attempts = [statement for statement in tree.body if isinstance(statement, ast.Try)]
     # `torch = None` where torch cannot be imported: then nothing runs.
-    fallbacks = {
-        id(node) for attempt in attempts for handler in attempt.handlers for node in ast.walk(handler)
-    }
+    handlers = [each for attempt in tree.body if isinstance(attempt, ast.Try) for each in attempt.handlers]
+    fallbacks = {id(node) for handler in handlers for node in ast.walk(handler)}
     bound = {_bound(node, imports=imports) for node in ast.walk(tree) if id(node) not in fallbacks}
     if taken := names & bound:
         raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
 
 
 def _bound(node: ast.AST, *, imports: bool) -> str:
-    if isinstance(node, ast.Name):
-        return "" if isinstance(node.ctx, ast.Load) else node.id
-    if isinstance(node, ast.arg):
-        return node.arg
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return node.name
-    if isinstance(node, ast.alias):
-        is_same = node.asname in (None, node.name.rpartition(".")[2])
-        return "" if imports and is_same else node.asname or node.name.partition(".")[0]
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            return name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.alias(name=name, asname=own):
+            is_same = own in (None, name.rpartition(".")[2])
+            return "" if imports and is_same else own or name.partition(".")[0]
     return ""
 
 
@@ -93,13 +90,10 @@ def bound_by(code: str) -> set[str]:
 
 def _behind_imports(file: File) -> int:
     """Offset of the line behind the imports that the file begins with, else behind its first comments."""
-    end = _head(file.tree)
-    if end >= 0:
-        return file.next_line(end)
-    at = file.tree.begin
+    end, at = _head(file.tree), file.tree.begin
     while file.text[at : at + 1] == "#":
         at = file.next_line(at)
-    return at
+    return file.next_line(end) if end >= 0 else at
 
 
 def _head(tree: Tree) -> int:
@@ -119,7 +113,9 @@ def _head(tree: Tree) -> int:
 def _top_imports(tree: Tree, before: int) -> set[str]:
     """Names that imports of the top level have bound before an offset, for those who run the file."""
     above = [statement for statement in tree.module.body if tree.start(statement) < before]
-    imports = [statement for statement in above if _is_import(statement) and not _is_for_types(statement)]
+    # `if TYPE_CHECKING:` never holds in a script that runs.
+    tests = {id(each): dotted(each.test).rpartition(".")[2] for each in above if isinstance(each, cst.If)}
+    imports = [each for each in above if _is_import(each) and tests.get(id(each)) != "TYPE_CHECKING"]
     return _imported(node for statement in imports for node in tree.inside(statement))
 
 
@@ -136,15 +132,9 @@ def _is_import(statement: cst.CSTNode) -> bool:
     return False
 
 
-def _is_for_types(statement: cst.CSTNode) -> bool:
-    """`if TYPE_CHECKING:`, which never holds in a script that runs."""
-    return isinstance(statement, cst.If) and dotted(statement.test).rpartition(".")[2] == "TYPE_CHECKING"
-
-
 def _is_docstring(statement: cst.CSTNode) -> bool:
-    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
-        return False
-    return isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)
+    first = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+    return isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString | cst.ConcatenatedString)
 
 
 def _empty_lines(lines: list[str]) -> int:

@@ -28,19 +28,10 @@ from laptime.tuning.optimization import CannotEdit, Change, Recipe
 from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.script import trial_runner as trials
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_evaluator import TrialEvaluator, main_file
-from laptime.tuning.script.trial_runner import (
-    SETTLED,
-    START,
-    TimedTrial,
-    TrialAccounting,
-    TrialPair,
-    block_steps,
-    fewest_rounds,
-    resettled,
-    settled,
-)
+from laptime.tuning.script.trial_runner import START, TimedTrial, TrialAccounting, TrialPair, fewest_rounds
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import untried_rung
@@ -58,16 +49,12 @@ CAPTURED = 4
 
 def cost(start: float, step: float) -> float:
     """Seconds of one side of a pair, about: to its first step, steps that do not count, the fewest turns."""
-    turn = resettled(step) + block_steps(step)
-    return start + (settled(step, SETTLED) + fewest_rounds(step) * turn) * step
+    turn = trials.resettled(step) + trials.block_steps(step)
+    return start + (trials.settled(step, trials.SETTLED) + fewest_rounds(step) * turn) * step
 
 
 def final_cost(
-    accounting: TrialAccounting,
-    script: LoopProfile,
-    *,
-    step: float,
-    changes: Iterable[str] = (),
+    accounting: TrialAccounting, script: LoopProfile, *, step: float, changes: Iterable[str] = ()
 ) -> FinalCost:
     """What follows the search if it ended now: with the gate of one more change.
 
@@ -79,18 +66,10 @@ def final_cost(
     compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
     baseline = cost(start, script.step) + accounting.ending
     final = cost(start, step) + accounting.ending + compiling
-    return FinalCost(
-        gate=_gate_seconds(accounting, script) + compiling,
-        pair=baseline + final,
-        check=final,
-    )
-
-
-def _gate_seconds(accounting: TrialAccounting, script: LoopProfile) -> float:
-    if accounting.gate_trial is not None:
-        return MORE_GATE_TRIALS * accounting.gate_trial
-    start = accounting.forked_step or accounting.first_step or START
-    return GATE_TRIALS * (start + CAPTURED * script.step + accounting.ending)
+    captured = (accounting.forked_step or start) + CAPTURED * script.step + accounting.ending
+    newest = accounting.gate_trial
+    gate = GATE_TRIALS * captured if newest is None else MORE_GATE_TRIALS * newest
+    return FinalCost(gate=gate + compiling, pair=baseline + final, check=final)
 
 
 def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
@@ -246,13 +225,11 @@ class PatchWriter:
             pairs: of the script and the patched script. alone: runs a recipe; None: there is no time for it,
                 and the pairs are all that there is.
         """
-        same: bool | None = None
-        contradictions: list[str] = []
+        same, contradictions = None, list[str]()
         try:
             if alone:
                 recipe = alone(self._search.recipe)
-                same = same_losses(pairs, [recipe])
-                contradictions = contradicted(pairs[0], recipe)
+                same, contradictions = same_losses(pairs, [recipe]), contradicted(pairs[0], recipe)
         except TrialFailed as failed:
             if failed.kind != "budget":
                 sentence = f"the recipe does not run beside the patched script: {failed.why}"
@@ -299,23 +276,20 @@ def suggestions(
     diff = ""
     for change in suggested(loop_profile, evaluator.choice):
         why, text = _tried(evaluator, loop_profile, [*shown, change], end)
-        rung = _rung(change, loop_profile)
+        found = {"verdict": "suggested", "reason": RUN, "suggestion": text}
         if why:
-            rungs.append(structs.replace(rung, reason=f"nothing to suggest: {why}"))
-            continue
-        shown.append(change)
-        diff = text
-        rungs.append(structs.replace(rung, verdict="suggested", reason=RUN, suggestion=text))
+            found = {"reason": f"nothing to suggest: {why}"}
+        else:
+            shown, diff = [*shown, change], text
+        rungs.append(structs.replace(_rung(change, loop_profile), **found))
     return rungs, diff
 
 
 def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
     """What would be run and then suggested, as rungs of a dry run."""
-    changes = suggested(loop_profile, evaluator.choice)
     reason = "would be run, and shown as a diff if the losses stay the same"
-    return [
-        structs.replace(_rung(change, loop_profile), verdict="suggested", reason=reason) for change in changes
-    ]
+    rungs = (_rung(change, loop_profile) for change in suggested(loop_profile, evaluator.choice))
+    return [structs.replace(rung, verdict="suggested", reason=reason) for rung in rungs]
 
 
 def _rung(change: Change, loop_profile: LoopProfile) -> Rung:

@@ -8,7 +8,8 @@ that do not fit into memory together, and those of several ranks, run one after 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -133,28 +134,19 @@ def in_turns(
     Raises:
         TrialFailed: they do not run at once.
     """
-    guard, half = Guard(), runner.memory // 2
-    sides = (
-        TrialSide(runner, Recipe(), seed, memory=half, guard=guard),
-        TrialSide(runner, final, seed, sources=sources, memory=half, guard=guard),
-    )
-    try:
+    with closing(Guard()) as guard:
+        begin = partial(TrialSide, runner, seed=seed, memory=runner.memory // 2, guard=guard)
+        sides = begin(Recipe()), begin(final, sources=sources)
         turns = take_turns(sides, until=until, elapsed=runner.elapsed, seed=seed)
-    finally:
-        guard.close()
-    baseline, timed = (each.timed for each in sides)
-    return TrialPair(baseline, timed, turns)
+    return TrialPair(sides[0].timed, sides[1].timed, turns)
 
 
 def alone(runner: TrialRunner, recipe: Recipe, seed: int) -> TimedTrial:
     """A recipe alone; the steps that count are those of a pair in turns.
     Raises TrialFailed: it does not run.
     """
-    guard = Guard()
-    try:
+    with closing(Guard()) as guard:
         return taken_alone(TrialSide(runner, recipe, seed, guard=guard), fewest_rounds(runner.step)).timed
-    finally:
-        guard.close()
 
 
 def pair_of(made: TrialPair) -> Pair:

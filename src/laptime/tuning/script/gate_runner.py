@@ -69,11 +69,10 @@ class GateRunner:
         """
         classes = {numerics, numerics_of(recipe, self._loop_profile)}
         self._base()
-        reference = None
-        if "reassociated" in classes and "precision" not in classes:
-            reference = self._double
-        half = _half(recipe) if "precision" in classes else None
-        judged = partial(self._judged, recipe, classes, reference, half)
+        is_precise = "precision" not in classes
+        reference = self._double if "reassociated" in classes and is_precise else None
+        half: Rounding = "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
+        judged = partial(self._judged, recipe, classes, reference, None if is_precise else half)
         gate = judged()
         if gate.word == "failed" and any(optimization.load(name).compiles for name in recipe.names):
             # Compiled code draws other random numbers: asked with those of eager code where it can matter.
@@ -94,13 +93,8 @@ class GateRunner:
             recipe, compare=self._file("base"), reference=reference, eager_draws=eager_draws
         )
         is_of_data = any(optimization.load(name).needs & _OF_DATA for name in recipe.names)
-        judged = partial(
-            judge,
-            classes,
-            comparison,
-            samples=self._samples(recipe) if is_of_data else None,
-            needs_samples=is_of_data,
-        )
+        samples = self._samples(recipe) if is_of_data else None
+        judged = partial(judge, classes, comparison, samples=samples, needs_samples=is_of_data)
         gate = judged(rounded=rounded)
         if gate.word != "passed":
             # How the script differs from itself only ever grants something: run where that can matter.
@@ -138,20 +132,13 @@ class GateRunner:
 
     def _roundings(self, rounding: Rounding | None, draws: int) -> tuple[NumericsComparison, ...]:
         """The effect of rounded activations alone, a draw each; empty where it does not run so."""
-        if rounding is None:
-            return ()
-        simulated = (self._rounding(rounding, draw) for draw in range(draws))
-        return tuple(each for each in simulated if each is not None)
-
-    def _rounding(self, rounding: Rounding, draw: int = 0) -> NumericsComparison | None:
-        key = rounding, draw
-        if key not in self._rounded:
+        keys = [(rounding, draw) for draw in range(draws)] if rounding else []
+        for key in (key for key in keys if key not in self._rounded):
             self._rounded[key] = None
             with suppress(TrialFailed):
-                self._rounded[key] = self._capture(
-                    Recipe(), compare=self._file("base"), rounds=rounding, draw=draw
-                )
-        return self._rounded[key]
+                capture = partial(self._capture, Recipe(), compare=self._file("base"))
+                self._rounded[key] = capture(rounds=rounding, draw=key[1])
+        return tuple(each for key in keys if (each := self._rounded[key]) is not None)
 
     # The loader alone.
 
@@ -165,7 +152,7 @@ class GateRunner:
     @cached_property
     def _repeated_samples(self) -> NumericsComparison | None:
         """The script's own, once more."""
-        return self._run(Recipe(), CapturePlan(compare=self._file("samples"), samples=self._batches))
+        return self._samples(Recipe())
 
     # Trials.
 
@@ -180,13 +167,8 @@ class GateRunner:
         Raises:
             TrialFailed: it does not run.
         """
-        plan = CapturePlan(
-            batches=self._file("capture"),
-            steps=self._steps,
-            most=self._most_samples,
-            **settings,
-        )
-        return self._run(recipe, plan)
+        batches, steps, most = self._file("capture"), self._steps, self._most_samples
+        return self._run(recipe, CapturePlan(batches=batches, steps=steps, most=most, **settings))
 
     def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison | None:
         began = self._runner.elapsed()
@@ -202,7 +184,3 @@ class GateRunner:
         if is_empty and incomplete:
             raise TrialFailed("crashed", f"no step was captured: {incomplete.removeprefix(INCOMPLETE)}")
         return comparison
-
-
-def _half(recipe: Recipe) -> Rounding:
-    return "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"

@@ -45,10 +45,7 @@ _OF_THE_OPTIMIZER = ("batch_size",)
 """Changes of the loader that need an optimizer with another rate, from its construction on."""
 EPOCHS = 10_000
 """Passes over the loader at most: a trial ends itself long before."""
-_LOADER_ARGUMENTS = (
-    "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
-    "generator", "prefetch_factor", "persistent_workers",
-)  # fmt: skip
+_LOADER_ARGUMENTS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
 _WORKER_ARGUMENTS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
 
 
@@ -150,38 +147,31 @@ class InMemoryTrial(RunningTrial):
         return self._process.result
 
 
-def copy_loader(loader: Iterable[Any]) -> Iterable[Any]:
+def copy_loader(loader: Any) -> Any:
     """A DataLoader constructed as it was, so that changes see its construction; others as they are."""
     if not _is_data_loader(loader):
         return loader
-    original: Any = loader
-    arguments: dict[str, Any] = {name: getattr(original, name) for name in _LOADER_ARGUMENTS}
-    if original.batch_size is not None:  # torch has made the batch sampler
-        arguments |= {"batch_size": original.batch_size, "drop_last": original.drop_last}
-        kind = type(original.sampler).__name__
-        if kind == "RandomSampler" and not original.sampler.replacement:
+    names = [*_LOADER_ARGUMENTS, *(_WORKER_ARGUMENTS if loader.num_workers else ())]
+    arguments = {name: getattr(loader, name) for name in names}
+    if loader.batch_size is not None:  # torch has made the batch sampler
+        arguments |= {"batch_size": loader.batch_size, "drop_last": loader.drop_last}
+        kind = type(loader.sampler).__name__
+        if kind == "RandomSampler" and not loader.sampler.replacement:
             arguments["shuffle"] = True
         elif kind not in ("SequentialSampler", "_InfiniteConstantSampler"):
-            arguments["sampler"] = original.sampler
-    elif original.batch_sampler is not None:
-        arguments["batch_sampler"] = original.batch_sampler
+            arguments["sampler"] = loader.sampler
+    elif loader.batch_sampler is not None:
+        arguments["batch_sampler"] = loader.batch_sampler
     else:
-        arguments |= {"batch_size": None, "sampler": original.sampler}
-    if not arguments["num_workers"]:
-        for name in _WORKER_ARGUMENTS:
-            arguments.pop(name)
-    copy: Iterable[Any] = type(original)(original.dataset, **arguments)
-    return copy
+        arguments |= {"batch_size": None, "sampler": loader.sampler}
+    return type(loader)(loader.dataset, **arguments)
 
 
 def generators(loader: Any) -> list[Any]:
     """The generators that a loader of torch draws from beside the process's own, each once."""
-    unique: dict[int, Any] = {}
-    for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
-        generator = getattr(owner, "generator", None)
-        if _is_data_loader(loader) and hasattr(generator, "get_state"):
-            unique[id(generator)] = generator
-    return list(unique.values())
+    owners = (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+    found = [getattr(owner, "generator", None) for owner in owners if _is_data_loader(loader)]
+    return list({id(each): each for each in found if hasattr(each, "get_state")}.values())
 
 
 def _is_data_loader(loader: Any) -> bool:
@@ -229,9 +219,8 @@ def tune(
     own = {"program": program, "arguments": [*arguments], "save": False}
     request = requested(TuneRequest, options, "laptime.tune", **own)
     request.check()
-    if isinstance(problem, Problem) and (
-        of_scripts := [name for name in OF_SCRIPTS if name in request.origins]
-    ):
+    of_scripts = [name for name in OF_SCRIPTS if name in request.origins]
+    if isinstance(problem, Problem) and of_scripts:
         raise UsageError(
             f"{of_scripts[0]}= is for scripts",
             why="a Problem is tuned in this process: nothing is started, and no file is patched",
@@ -244,9 +233,8 @@ def tune(
         choice = choice_of(request)
 
         def make(folder: Path) -> subject.ScriptSubject:
-            runner = InMemoryTrialRunner(
-                problem, folder, steps=request.steps, timeout=trial_limit(request.budget)
-            )
+            limit = trial_limit(request.budget)
+            runner = InMemoryTrialRunner(problem, folder, steps=request.steps, timeout=limit)
             return subject.ScriptSubject(request, TrialEvaluator(runner, choice, request.budget))
 
         return run_session(SessionJournal([], "", resume=False, save=False), make, emit)
@@ -260,12 +248,7 @@ __all__ = ["Problem", "tune"]
 # laptime.apply
 
 
-_CONSTRUCTIONS = {
-    "loader": "DataLoader",
-    "worker": "DataLoader",
-    "dataset": "DataLoader",
-    "optimizer": "optimizer",
-}
+_CONSTRUCTIONS = dict.fromkeys(("loader", "worker", "dataset"), "DataLoader") | {"optimizer": "optimizer"}
 """Callbacks of a Loop that are only called when something is constructed, and what."""
 
 
@@ -334,16 +317,13 @@ class AppliedChanges:
     """
 
     def __init__(self, changes: list[dict[str, Any]]) -> None:
-        by_script = {
-            change["name"]: words for change in changes if (words := change["options"].get("arguments"))
-        }
+        by_script = {each["name"]: words for each in changes if (words := each["options"].get("arguments"))}
         attached = [change for change in changes if change["name"] not in by_script]
         self._hooks = LoopHooks(TrialPlan(folder="", base=attached))
         self._import_hook = WhenImported("torch", self._hooks.install)
-        self.refused = self._hooks.refused
+        self.refused, self.left = self._hooks.refused, self._hooks.result.left
         for name, words in by_script.items():
             self.refused.append({"name": name, "why": f"the script has it: run it with {' '.join(words)}"})
-        self.left = self._hooks.result.left
 
     def open(self) -> None:
         """Apply now, or as soon as torch is imported."""

@@ -13,7 +13,6 @@ from laptime.kit.errors import UsageError
 from laptime.kit.text import from_here
 from laptime.kit.units import show
 from laptime.records.environment import Environment
-from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Rung, Suspect
 from laptime.store import files, folder, index
 from laptime.tuning.candidates import Choice, suspects
@@ -57,23 +56,17 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
         facts=sorted(loop_profile.facts),
         notes=list(loop_profile.notes),
         suspects=[
-            Suspect(
-                label=str(candidate.change),
-                title=candidate.title,
-                saves=candidate.bound,
-                suggests=is_only_suggested,
-            )
-            for candidate, is_only_suggested in likely
+            Suspect(label=str(each.change), title=each.title, saves=each.bound, suggests=is_only_suggested)
+            for each, is_only_suggested in likely
         ],
     )
 
 
 def bound_by(loop_profile: LoopProfile) -> str:
     """What bounds the step, in words."""
-    seconds = loop_profile.bottlenecks[loop_profile.bound]
-    share = seconds / loop_profile.step if loop_profile.step else 0.0
-    bottleneck = _BOTTLENECKS[loop_profile.bound]
-    return f"{share:.0%} of a step of {show(loop_profile.step, 's')} is {bottleneck}"
+    bound, step = loop_profile.bound, loop_profile.step
+    share = loop_profile.bottlenecks[bound] / step if step else 0.0
+    return f"{share:.0%} of a step of {show(step, 's')} is {_BOTTLENECKS[bound]}"
 
 
 def utilization(loop_profile: LoopProfile) -> float | None:
@@ -117,14 +110,10 @@ def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
 MOST = 20
 """Sessions that are read at most, the newest: each is a file of its own."""
 
-KIND = frozenset(
-    {
-        *("cpu", "cuda", "mps", "xpu"),
-        *("conv", "attention", "embedding", "batchnorm"),
-        *("loader", "in_library", "workers"),
-        *("autocast", "grad_scaler", "compiled"),
-    }
-)
+KIND = frozenset({
+    "cpu", "cuda", "mps", "xpu", "conv", "attention", "embedding", "batchnorm", "loader", "in_library",
+    "workers", "autocast", "grad_scaler", "compiled",
+})  # fmt: skip
 """Facts that two scripts must have in common to be of one kind: device, modules, batches, precision."""
 
 
@@ -142,17 +131,12 @@ def ladders(
     for line in islice(lines, MOST):
         with suppress(UsageError):
             run = files.read(base / line.path)
-            if _is_alike(run, environment, facts, goal) and run.tuning is not None:
+            before = None if run.tuning is None else run.tuning.before
+            if run.tuning is None or run.tuning.goal != goal or before is None or not before.facts:
+                continue
+            is_alike = KIND.isdisjoint(set(before.facts) ^ set(facts))
+            if is_alike and _machine(run.environment) == _machine(environment):
                 yield run.id, run.tuning.ladder
-
-
-def _is_alike(run: Run, environment: Environment, facts: Collection[str], goal: str) -> bool:
-    tuning = run.tuning
-    if tuning is None or tuning.goal != goal or tuning.before is None or not tuning.before.facts:
-        return False
-    return _machine(run.environment) == _machine(environment) and KIND.isdisjoint(
-        set(tuning.before.facts) ^ set(facts)
-    )
 
 
 def _machine(environment: Environment) -> tuple[object, ...]:

@@ -103,26 +103,22 @@ def program_of(request: TuneRequest) -> Program:
     """The script of a request. A target of `bench` is refused: it has no loop that could be patched.
     Raises UsageError: there is no such script, or it is a target.
     """
+    from laptime import targets
     from laptime.launch.script import resolve
 
     path = Path(request.program)
-    if not request.module and not path.exists() and path.suffix != ".py" and _is_target(request.program):
-        raise UsageError(
-            f"{request.program} is a model, not a training script",
-            why="tune changes a script's loop: its loader, optimizer, precision, compilation",
-            next=f"laptime bench --train sgd {request.program}   or   laptime tune train.py",
-        )
+    if not request.module and not path.exists() and path.suffix != ".py":
+        try:
+            targets.parse(request.program)
+        except LaptimeError:
+            pass  # a file that is not there
+        else:
+            raise UsageError(
+                f"{request.program} is a model, not a training script",
+                why="tune changes a script's loop: its loader, optimizer, precision, compilation",
+                next=f"laptime bench --train sgd {request.program}   or   laptime tune train.py",
+            )
     return resolve(request.program, request.arguments, is_module=request.module, python=request.python)
-
-
-def _is_target(text: str) -> bool:
-    from laptime import targets
-
-    try:
-        targets.parse(text)
-    except LaptimeError:
-        return False
-    return True
 
 
 def choice_of(request: TuneRequest) -> Choice:
@@ -135,7 +131,15 @@ def choice_of(request: TuneRequest) -> Choice:
     files = {Path(path).stem: path for path in request.extra}
     for path in request.extra:
         optimization.load(path)
-    only, skip = _names(request.only, files), _names(request.skip, files)
+
+    def known(name: str) -> str:
+        """The name as the catalogue has it. A file of the user may be called by its stem."""
+        path = files.get(name, name if name in request.extra else "")
+        if not path:
+            registry.load("optimizations", name)
+        return path or name.replace("-", "_")
+
+    only, skip = tuple(map(known, request.only)), tuple(map(known, request.skip))
     return Choice(
         allow=tuple(request.allow),
         strict=request.strict,
@@ -144,19 +148,6 @@ def choice_of(request: TuneRequest) -> Choice:
         extra=tuple(request.extra),
         goal=request.goal,
     )
-
-
-def _names(names: list[str], files: dict[str, str]) -> tuple[str, ...]:
-    """Names as the catalogue has them. A file of the user may be called by its stem.
-    Raises UsageError: one of them is not known.
-    """
-    chosen = []
-    for name in names:
-        path = files.get(name, name if name in files.values() else "")
-        if not path:
-            registry.load("optimizations", name)
-        chosen.append(path or name.replace("-", "_"))
-    return tuple(chosen)
 
 
 def resume_terms(request: TuneRequest) -> dict[str, Any]:
@@ -194,24 +185,16 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
 
 def _crashed(name: str, why: str) -> LaptimeError:
     if why.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in why:
-        words = (
-            f"{name} could not import torch",
-            why,
-            "laptime tune --python PYTHON   takes the interpreter that has it",
-        )
-        return Unavailable(words[0], why=words[1], next=words[2])
+        next_step = "laptime tune --python PYTHON   takes the interpreter that has it"
+        return Unavailable(f"{name} could not import torch", why=why, next=next_step)
     missing = (f"No module named {name}", f"module named {name!r}")
     if why.startswith("ImportError: ") and any(text in why for text in missing):
-        next_step = f"python -m {name}   has to find it"
-        return UsageError(
-            f"there is no module {name}", why=f"{why}: modules are searched from this folder", next=next_step
-        )
+        searched, next_step = "modules are searched from this folder", f"python -m {name}   has to find it"
+        return UsageError(f"there is no module {name}", why=f"{why}: {searched}", next=next_step)
     what, next_step = "failed", f"run it without laptime first: python {name}"
     if why.startswith("EOFError"):
-        what, next_step = (
-            "reads from standard input",
-            "pass the input as arguments: a trial has no standard input",
-        )
+        what = "reads from standard input"
+        next_step = "pass the input as arguments: a trial has no standard input"
     elif why.startswith("ended with status 2"):  # argparse's way to refuse an option
         what = "did not take its arguments"
         next_step = f"options of laptime come before the script: laptime tune -o report.html {name}"

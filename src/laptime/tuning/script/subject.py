@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,9 @@ from laptime.tuning import recipe_file
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.recipe_file import RecipeFile, environment_of
+from laptime.tuning.recipe_file import environment_of
 from laptime.tuning.script import final_set, fresh_pairs, records
-from laptime.tuning.script.final_set import (
-    PatchWriter,
-    convergence_of,
-    final_cost,
-)
+from laptime.tuning.script.final_set import PatchWriter, convergence_of, final_cost
 from laptime.tuning.script.request import (
     TuneRequest,
     choice_of,
@@ -112,7 +109,6 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         origins=request.origins,
     )
     program = program_of(asked)
-    is_edited = program.subject.sha256 != file.sha256
     made: list[ScriptSubject] = []
 
     def make(folder: Path) -> ScriptSubject:
@@ -120,19 +116,14 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         made.append(ScriptSubject(asked, TrialEvaluator(runner, choice_of(asked)), verifies=True))
         return made[0]
 
-    return run_verification(
-        make,
-        recipe_file.recipe_of(file),
-        lambda record: _since_then(file, record, made[0].environment(), is_edited=is_edited),
-        emit,
-        recipe_path=str(request.recipe),
-    )
+    def since_then(record: Record) -> Finding:
+        now = environment_of(made[0].environment())
+        changed = [name for name, value in file.environment.items() if now.get(name) != value]
+        changed += ["the script"] if program.subject.sha256 != file.sha256 else []
+        return gain_since_then(file.speedup, record.tuning.speedup, changed)
 
-
-def _since_then(file: RecipeFile, record: Record, here: Environment, *, is_edited: bool) -> Finding:
-    now = environment_of(here)
-    changed = [name for name, value in file.environment.items() if now.get(name) != value]
-    return gain_since_then(file.speedup, record.tuning.speedup, [*changed, *["the script"] * is_edited])
+    recipe = recipe_file.recipe_of(file)
+    return run_verification(make, recipe, since_then, emit, recipe_path=str(request.recipe))
 
 
 class ScriptSubject(Subject):
@@ -154,6 +145,7 @@ class ScriptSubject(Subject):
         self._patch: PatchWriter | None = None
         self._sources: dict[str, str] = {}
         self._suggested: list[Rung] = []
+        self._is_in_memory = self._runner.program.subject.source == IN_MEMORY
 
     def run_fields(self) -> dict[str, Any]:
         return {"subjects": [self._runner.program.subject]}
@@ -211,7 +203,7 @@ class ScriptSubject(Subject):
         """Without the changes that no patch can hold: the rest is gated and measured as a set of its own. If
         nothing can be edited the set stays whole: `laptime.apply` has it on."""
         self._runner.race_until = math.inf
-        if self._runner.program.subject.source == IN_MEMORY or not len(search.recipe):
+        if self._is_in_memory or not len(search.recipe):
             return search
         cost, until = self.cost(search.recipe, search.after.step), self.request.budget
         recipe = self.evaluator.by_switches(search.recipe, until - 2 * (cost.bare + cost.check))
@@ -221,10 +213,8 @@ class ScriptSubject(Subject):
             return search
         rest = Recipe(tuple(change for change in search.recipe if change.name not in left_out))
         record.set_part("patch", left_out=left_out)
-        ladder = [
-            structs.replace(each, kept=each.kept and each.name not in left_out) for each in search.ladder
-        ]
-        return dataclasses.replace(search, recipe=rest, ladder=ladder)
+        kept = [structs.replace(each, kept=each.kept and each.name not in left_out) for each in search.ladder]
+        return dataclasses.replace(search, recipe=rest, ladder=kept)
 
     def gate(self, recipe: Recipe) -> Gate:
         return self.evaluator.gate(Recipe(), recipe, self._numerics(recipe))
@@ -235,7 +225,7 @@ class ScriptSubject(Subject):
 
     def written(self, record: Record, search: SearchResult) -> None:
         """The patch; it stands for the recipe where it has every change."""
-        if self._runner.program.subject.source != IN_MEMORY:
+        if not self._is_in_memory:
             record.say("writing the patch")
             self._write(record, search)
 
@@ -251,12 +241,9 @@ class ScriptSubject(Subject):
         final = by_script if sources else recipe
         last = until - 2 * runner.accounting.ending
 
-        def in_turns() -> TrialPair:
-            return fresh_pairs.in_turns(runner, final, number, sources=sources, until=last)
-
-        def apart() -> TrialPair:
-            return runner.pair(Recipe(), final, number, sources=sources, rounds=fewest_rounds(runner.step))
-
+        in_turns = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, until=last)
+        rounds = fewest_rounds(runner.step)
+        apart = partial(runner.pair, Recipe(), final, number, sources=sources, rounds=rounds)
         with runner.accounting.spent_on("measure"):
             self._pairs.append(self.at_once(in_turns, apart))
         return fresh_pairs.pair_of(self._pairs[-1])
@@ -295,7 +282,7 @@ class ScriptSubject(Subject):
         if self._patch is not None or not len(search.recipe):
             return
         record.set(gate=self.evaluator.gates.get(search.recipe, Gate()))
-        if self._runner.program.subject.source == IN_MEMORY:
+        if self._is_in_memory:
             return
         patch = self._write(record, search)
         if not record.tuning.patch.sentence:

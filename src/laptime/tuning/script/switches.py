@@ -91,16 +91,13 @@ def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
     own, known = optimization.load(change.name), list(switches)
     if not own.switch or set(change.options) - {"value"}:
         return []
-    for switch in known:
-        if re.fullmatch(own.switch, switch.meaning or switch.key):
-            value = switch.value_for(own, change.options)
-            if value is not None:
-                # Beside a flag for mixed precision another option may have the type.
-                types = [
-                    each for each in known if switch.form == "flag" and each.key == f"{switch.key}_dtype"
-                ]
-                more = [each.words(found) for each in types if (found := each.value_for(own, {}))]
-                return [*switch.words(value), *(more[0] if more else [])]
+    for switch in (each for each in known if re.fullmatch(own.switch, each.meaning or each.key)):
+        value = switch.value_for(own, change.options)
+        if value is not None:
+            # Beside a flag for mixed precision another option may have the type.
+            types = [each for each in known if switch.form == "flag" and each.key == f"{switch.key}_dtype"]
+            more = [each.words(found) for each in types if (found := each.value_for(own, {}))]
+            return [*switch.words(value), *(more[0] if more else [])]
     return []
 
 
@@ -153,11 +150,8 @@ def _files(main: str, folders: Iterable[Path]) -> Iterator[tuple[Path, ast.Modul
         yield path, tree
         for name in _imported(tree):
             inner = Path(*name.split("."))
-            places = (
-                home / each
-                for home in (path.parent, *homes)
-                for each in (inner.with_suffix(".py"), inner / "__init__.py")
-            )
+            files = (inner.with_suffix(".py"), inner / "__init__.py")
+            places = (home / each for home in (path.parent, *homes) for each in files)
             place = next((each for each in places if each.is_file()), None)
             if place is not None and place not in seen and len(seen) < MOST_FILES:
                 seen.add(place)

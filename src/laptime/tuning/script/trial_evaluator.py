@@ -58,7 +58,7 @@ class TrialEvaluator:
         self.gates: dict[Recipe, Gate] = {}
         self.mends: dict[Mend, set[str]] = {}
         self._by_script: dict[Change, Change] = {}
-        self._apart = ""
+        self._runs_apart = False
 
     def elapsed(self) -> float:
         """Seconds since the session began."""
@@ -88,8 +88,8 @@ class TrialEvaluator:
         """
         realized = self._as_run(recipe)
         wanted = self._switched(realized)
-        alone = [{change: other} for change, other in wanted.items()] if len(wanted) > 1 else []
-        for tried in [wanted, *alone] if wanted else []:
+        alone = [{change: other} for change, other in wanted.items()]
+        for tried in [wanted, *alone] if len(wanted) > 1 else alone:
             other = Recipe(tuple(tried.get(each, each) for each in realized))
             if wanted.keys() & {*realized} and self.elapsed() <= until and self._is_done(other):
                 realized = other
@@ -139,11 +139,10 @@ class TrialEvaluator:
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """Candidates of the catalogue that the trials can apply."""
         proposed = find_candidates(loop_profile, recipe, self.choice, self.costs(loop_profile))
-        obstacles = {one.change.name: self.runner.obstacle(one) for one in proposed.usable}
-        usable = tuple(one for one in proposed.usable if not obstacles[one.change.name])
-        return CandidateSet(
-            usable, proposed.ruled_out | {name: why for name, why in obstacles.items() if why}
-        )
+        found = {one.change.name: self.runner.obstacle(one) for one in proposed.usable}
+        obstacles = {name: why for name, why in found.items() if why}
+        usable = tuple(one for one in proposed.usable if one.change.name not in obstacles)
+        return CandidateSet(usable, proposed.ruled_out | obstacles)
 
     def costs(self, loop_profile: LoopProfile) -> Costs:
         """Seconds that trials of this script take."""
@@ -153,13 +152,12 @@ class TrialEvaluator:
             block=self.runner.block_steps(loop_profile.step) * loop_profile.step,
             flip=RESETTLE * loop_profile.step,
             compiling=COMPILING if accounting.longest_compile is None else accounting.longest_compile,
-            rounds=1 if self._why_apart() else OF_A_RACE,
+            rounds=1 if self._is_apart() else OF_A_RACE,
         )
 
-    def _why_apart(self) -> str:
-        """Why both sides of a race run one after the other; "" if they take turns."""
-        of_goal = "peaks are those of processes that have ended" if self.choice.goal == "memory" else ""
-        return self._apart or of_goal or fresh_pairs.why_apart(self.runner)
+    def _is_apart(self) -> bool:
+        """Whether both sides of a race run one after the other, as for peaks, which ended processes have."""
+        return self._runs_apart or self.choice.goal == "memory" or bool(fresh_pairs.why_apart(self.runner))
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen.
@@ -233,7 +231,7 @@ class TrialEvaluator:
             # The script ended in the middle. What one side leaves behind, such as a hidden state in half
             # precision, can be what the other one stumbles over: each in a process of its own may run.
         for number in count(int(is_live)):
-            if not self._why_apart():
+            if not self._is_apart():
                 most = 1 if fresh else OF_A_RACE
                 try:
                     yield from self._in_turns((incumbent, candidate), number, fresh=fresh, most=most)
@@ -242,7 +240,7 @@ class TrialEvaluator:
                     if failed.kind in ("budget", "refused"):
                         raise
                     self.runner.timed(candidate, number, fresh=fresh)  # does it run alone?
-                    self._apart = f"at once they do not run: {failed.why}"
+                    self._runs_apart = True
             pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
             self._add_compile(incumbent, candidate, pair.final.result.compile_seconds)
             yield Round(pair.ratio, memory=pair.memory, process=number)
@@ -279,11 +277,10 @@ class TrialEvaluator:
                 self.accounting.add_compile(str(change), seconds)
 
     def _is_live(self, incumbent: Recipe, candidate: Recipe) -> bool:
-        if self.choice.goal == "memory":  # peaks are those of processes
-            return False
         differing = set(incumbent.changes) ^ set(candidate.changes)
         is_live = all(optimization.load(each.name).live and not each.arguments for each in differing)
-        return self.runner.newest.world <= 1 and is_live
+        # Of the goal "memory" peaks count, which are those of processes.
+        return self.runner.newest.world <= 1 and is_live and self.choice.goal != "memory"
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
         """Arms in one process, as long as the script runs; a round is complete when both have run.
@@ -291,13 +288,11 @@ class TrialEvaluator:
         """
         runner = self.runner
         shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))
-        arms = [
-            Recipe(tuple(change for change in recipe if change not in shared.changes))
-            for recipe in (incumbent, candidate)
-        ]
+        own = ([each for each in recipe if each not in shared.changes] for recipe in (incumbent, candidate))
+        arms = [Recipe(tuple(changes)) for changes in own]
         started = runner.start(
             shared,
-            order=runner.arm_order(),
+            order=runner.random.randrange(1 << 30),
             arms=[arm.to_json() for arm in arms],
             steps=runner.block_steps(runner.step or 1.0),
             rounds=LONGEST_RACE,
@@ -315,12 +310,10 @@ class TrialEvaluator:
                         yield Round(per_sample(sides[1]) / per_sample(sides[0]))
             finally:
                 result = runner.finish(running)
-        refused = {change["name"] for change in result.refused}
         failure = runner.failure(result, running)
+        is_refused = any(change["name"] in arms[1].names for change in result.refused)
         is_over = result.ended in ("returned", "raised", "died", "exited")
-        if refused & set(arms[1].names) or not (
-            rounds or (is_over and failure.kind in ("crashed", "no_steps"))
-        ):
+        if is_refused or not (rounds or (is_over and failure.kind in ("crashed", "no_steps"))):
             raise failure
 
 

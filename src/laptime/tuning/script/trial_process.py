@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, TimeoutExpired
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from laptime.kit.text import from_here
 from laptime.launch import script
@@ -136,7 +136,7 @@ class Running(RunningTrial):
                 self._end()
                 return
             left = self.timeout - self.process.seconds
-            self.process.ends_within(LOOK if self._watch.descriptor is None else left, self._watch)
+            self._ends_within(left)
 
     @property
     def child_trains(self) -> bool:
@@ -149,11 +149,15 @@ class Running(RunningTrial):
         while (left := until - self.process.seconds) > 0:
             self._watch.heard()
             result = self._messages.latest(TrialResult)
-            if (result is not None and result.world == 1) or self.process.ends_within(
-                min(left, LOOK) if self._watch.descriptor is None else left, self._watch
-            ):
+            if (result is not None and result.world == 1) or self._ends_within(left):
                 break
         self._end()
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds; sooner where something may have been written."""
+        return self.process.ends_within(
+            min(seconds, LOOK) if self._watch.descriptor is None else seconds, self._watch
+        )
 
     def _end(self) -> None:
         self.status = self.process.end(grace=1.0)
@@ -165,13 +169,9 @@ class Running(RunningTrial):
         result = self._messages.latest(TrialResult)
         return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
-    def output(self) -> str:
-        """The end of what the script has printed."""
-        return tail(self.folder / "output")
-
     def last_words(self) -> str:
         """How the process ended: its signal, or its status and the last line of its output."""
-        return LastWords(self.status or 0, self.output()).sentence
+        return LastWords(self.status or 0, tail(self.folder / "output")).sentence
 
 
 @contextmanager
@@ -197,11 +197,13 @@ def start(
     environ = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
     with unwound_by_sigterm(), deferred_signals() as release:
         process: Process
+        output = folder / "output"
         if prepared is not None:
-            environ = script.environment(folder, python, MODULE, environ)
-            process = prepared.fork(words, environ, folder / "output")
+            process = prepared.fork(words, script.environment(folder, python, MODULE, environ), output)
         else:
-            process = _fresh(words, python, folder, environ)
+            place: Any = {"python": python, "folder": folder, "variables": environ}
+            with output.open("wb") as file:
+                process = script.start(MODULE, words, **place, stdin=DEVNULL, stdout=file, stderr=STDOUT)
         running = Running(process, folder, timeout)
         try:
             release()
@@ -210,29 +212,14 @@ def start(
             running._end()
 
 
-def _fresh(words: list[str], python: str, folder: Path, variables: dict[str, str]) -> Process:
-    with (folder / "output").open("wb") as output:
-        return script.start(
-            MODULE,
-            words,
-            python=python,
-            folder=folder,
-            variables=variables,
-            stdin=DEVNULL,
-            stdout=output,
-            stderr=STDOUT,
-        )
-
-
 def prepare(
     folder: Path, *, python: str, modules: Sequence[str], variables: dict[str, str]
 ) -> PreparedInterpreter:
     """An interpreter that forks the trials of a session whose folder this is."""
-    environ = {**variables, **_temporary(folder / "prepared")}
-    (folder / "prepared").mkdir(exist_ok=True)
-    return PreparedInterpreter(
-        python, modules, script.environment(folder / "prepared", python, MODULE, environ)
-    )
+    own = folder / "prepared"
+    own.mkdir(exist_ok=True)
+    environ = script.environment(own, python, MODULE, {**variables, **_temporary(own)})
+    return PreparedInterpreter(python, modules, environ)
 
 
 def _temporary(folder: Path) -> dict[str, str]:
@@ -339,18 +326,16 @@ class ForkedProcess(Process):
 
     def poll(self) -> int | None:
         """The exit status, None while it runs."""
-        return self._status(0.0)
+        with suppress(TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status, when there is one.
         Raises TimeoutExpired: it still runs.
         """
-        status = self._status(float("inf") if timeout is None else timeout)
-        if status is None:
-            raise TimeoutExpired(f"trial {self.pid}", timeout or 0.0)
-        return status
-
-    def _status(self, wait: float) -> int | None:
         if self.returncode is None:
-            self.returncode = self._interpreter.status(self.pid, min(wait, 1e6))
+            self.returncode = self._interpreter.status(self.pid, 1e6 if timeout is None else timeout)
+        if self.returncode is None:
+            raise TimeoutExpired(f"trial {self.pid}", timeout or 0.0)
         return self.returncode

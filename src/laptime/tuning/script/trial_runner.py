@@ -48,6 +48,8 @@ SHORTEST = 1.0
 """Seconds that a race may take whose time is up: it ends where it can."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured; of slow steps as in a race."""
+NEEDS = {"memory": "it needs more memory than its limit", "recompiles": "it compiles in every step"}
+"""Why a trial gave nothing that has ended so."""
 
 
 def settled(step: float, usual: int = 3) -> int:
@@ -199,7 +201,7 @@ class TrialRunner:
         self.mended: dict[str, str] = {}
         self.needs_mending: set[str] = set()
         self.memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
-        self._random = random.Random(0)  # noqa: S311, an order of trials
+        self.random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
         # What is compiled once comes out of a cache that goes with the session.
@@ -294,11 +296,9 @@ class TrialRunner:
 
     def _interpreter(self) -> PreparedInterpreter:
         if self._prepared is None:
+            modules, python = self.newest.imported, self.program.python
             self._prepared = trials.prepare(
-                self.folder,
-                python=self.program.python,
-                modules=self.newest.imported,
-                variables=self.variables,
+                self.folder, python=python, modules=modules, variables=self.variables
             )
         return self._prepared
 
@@ -328,10 +328,8 @@ class TrialRunner:
             return TrialFailed("hung", f"it did not end within {self.timeout:g} s")
         if running.child_trains:
             return TrialFailed("children", "an optimizer stepped in a process that the script has started")
-        if result.ended == "memory":
-            return TrialFailed("memory", result.error or "it needs more memory than its limit")
-        if result.ended == "recompiles":
-            return TrialFailed("recompiles", result.error or "it compiles in every step")
+        if result.ended in NEEDS:
+            return TrialFailed(result.ended, result.error or NEEDS[result.ended])
         if result.refused:
             reasons = "; ".join(f"{change['name']}: {change['why']}" for change in result.refused)
             return TrialFailed("refused", reasons)
@@ -362,16 +360,16 @@ class TrialRunner:
         Raises:
             TrialFailed: it does not run.
         """
-        step = self.step or 1.0
-        # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
+        step, is_quick = self.step or 1.0, rounds == 1
         started = self.start(
             recipe,
             fresh=fresh,
-            steps=max(2 if rounds == 1 else 1, self.block_steps(step)),
+            steps=max(2 if is_quick else 1, self.block_steps(step)),
             rounds=rounds,
             seed=seed,
             sources=sources or {},
-            settle=settled(step) if rounds == 1 else settled(step, SETTLED),
+            # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
+            settle=settled(step) if is_quick else settled(step, SETTLED),
         )
         with self.accounting.spent_on("race"), started as running:
             blocks = list(running.blocks())
@@ -389,12 +387,8 @@ class TrialRunner:
         Raises:
             TrialFailed: one of them does not run.
         """
-        sides: dict[int, TimedTrial] = {}
-        for at in self._random.sample((0, 1), 2):
-            own = settings if at else {**settings, "sources": None}
-            sides[at] = self.timed(final if at else baseline, seed, **own)
-        return TrialPair(sides[0], sides[1])
-
-    def arm_order(self) -> int:
-        """A seed for the order of arms in one process."""
-        return self._random.randrange(1 << 30)
+        made: dict[int, TimedTrial] = {}
+        for at in self.random.sample((0, 1), 2):
+            own = settings if at else settings | {"sources": None}
+            made[at] = self.timed(final if at else baseline, seed, **own)
+        return TrialPair(made[0], made[1])

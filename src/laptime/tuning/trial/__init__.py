@@ -8,7 +8,7 @@ and, inside functions, torch.
     hooks/            torch's functions wrapped; everything that the loop does goes through `LoopHooks` to the
                       callbacks of the changes that are on, and to the trial's mode
     TrialMode         there: what a trial does with the loop
-      race_runner     race: blocks of steps under alternating arms; block_timing measures one
+      race_runner     race: blocks of steps under alternating arms
       diagnosis/      diagnose: steps with parts left out, facts, synchronising calls -> LoopProfile
       numerics/       gate: values of a few steps captured and compared -> NumericsComparison
     batches           tensors in a batch; a cached batch; source_sites: places in the user's source

@@ -21,10 +21,9 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
 
     if isinstance(batch, torch.Tensor):
         return change(batch)
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(mapped(each, change) for each in batch))
     if isinstance(batch, (list, tuple)):
-        return type(batch)([mapped(each, change) for each in batch])
+        parts = [mapped(each, change) for each in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     if isinstance(batch, MutableMapping):
         copied = copy.copy(batch)
         for key, value in batch.items():
@@ -90,9 +89,7 @@ class CachedBatch:
 
     def give(self) -> Any:
         """The batch once more."""
-        self._is_written = self._is_written or any(
-            tensor._version != version for tensor, version in self._versions
-        )
+        self._is_written |= any(tensor._version != version for tensor, version in self._versions)
         if self._is_written:
             self._versions = []
             return mapped(self.batch, _copy)
@@ -132,10 +129,8 @@ def _is_plain(batch: Any) -> bool:
     """Whether everything in a batch is a tensor or one number: a list of captions cannot be cut."""
     import torch
 
-    if isinstance(batch, (list, tuple)):
-        return all(_is_plain(each) for each in batch)
-    if isinstance(batch, MutableMapping):
-        return all(_is_plain(batch[key]) for key in batch)
+    if isinstance(batch, (list, tuple, MutableMapping)):
+        return all(map(_is_plain, batch.values() if isinstance(batch, MutableMapping) else batch))
     return isinstance(batch, (torch.Tensor, int, float)) or batch is None
 
 
@@ -156,14 +151,8 @@ def padding(batch: Any) -> float | None:
 
 
 def _trailing(tensor: Any) -> float | None:
-    if (
-        tensor.dim() != 2
-        or tensor.is_floating_point()
-        or tensor.is_complex()
-        or tensor.shape[1] < FEWEST_COLUMNS
-    ):
-        return None
-    if tensor.shape[0] < 2 or tensor.element_size() == 1:
+    is_whole = not tensor.is_floating_point() and not tensor.is_complex() and tensor.element_size() > 1
+    if tensor.dim() != 2 or not is_whole or tensor.shape[0] < 2 or tensor.shape[1] < FEWEST_COLUMNS:
         return None
     table = tensor.detach().cpu()
     pad = table[:, -1].mode().values

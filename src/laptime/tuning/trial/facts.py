@@ -42,10 +42,8 @@ def cpus(root: str = "/") -> int:
 
 def memory(root: str = "/") -> int | None:
     """Free bytes of RAM: the machine's, within the limit of the control group. None where unknown."""
-    free = (
-        system_files.size(Path(root) / "proc/meminfo", "MemAvailable"),
-        system_files.memory_headroom(root),
-    )
+    of_machine = system_files.size(Path(root) / "proc/meminfo", "MemAvailable")
+    free = (of_machine, system_files.memory_headroom(root))
     return min((value for value in free if value is not None), default=None)
 
 
@@ -70,11 +68,9 @@ def fast(kind: str) -> set[str]:
 
     if kind == "cpu":
         return _fast_cpu()
-    if kind == "cuda":
-        if torch.version.hip:
-            return {"bf16", "fp16"}
+    if kind == "cuda" and not torch.version.hip:
         return by_capability(torch.cuda.get_device_capability())
-    return {"bf16", "fp16"} if kind == "xpu" else {"fp16"} if kind == "mps" else set()
+    return {"bf16", "fp16"} if kind in ("cuda", "xpu") else {"fp16"} if kind == "mps" else set()
 
 
 def by_capability(capability: tuple[int, int]) -> set[str]:
@@ -96,16 +92,14 @@ def _fast_cpu() -> set[str]:
     cpu: Any = torch.cpu
     avx = getattr(cpu, "_is_avx512_bf16_supported", lambda: False)
     amx = getattr(cpu, "_is_amx_tile_supported", lambda: False)
-    names: set[str] = set()
-    if "amx_bf16" in flags or (not flags and amx()):
-        names |= {"bf16", "amx"}
-    if "avx512_bf16" in flags or (not flags and avx()):
-        names.add("bf16")
-    if "amx_fp16" in flags:
-        names.add("fp16")
-    if platform.machine() in ("aarch64", "arm64") and "bf16" in flags:
-        names.add("bf16")
-    return names
+    has_amx = "amx_bf16" in flags or (not flags and amx())
+    is_arm = platform.machine() in ("aarch64", "arm64")
+    conditions = {
+        "amx": has_amx,
+        "bf16": has_amx or "avx512_bf16" in flags or (not flags and avx()) or (is_arm and "bf16" in flags),
+        "fp16": "amx_fp16" in flags,
+    }
+    return {fact for fact, holds in conditions.items() if holds}
 
 
 # The loop.
@@ -123,12 +117,17 @@ def of_models(models: list[Any]) -> set[str]:
         for fact, names in KINDS.items()
     }
     conditions["attention"] |= any("attention" in type(module).__name__.lower() for module in modules)
+    bases = {
+        (base.__module__.partition(".")[0], base.__name__) for each in modules for base in type(each).__mro__
+    }
+    # A convolution's weight whose strides say it, and could say otherwise.
+    weights = [each for each in parameters if each.dim() == 4 and not each.is_contiguous()]
     conditions |= {
         "frozen_parameters": any(not parameter.requires_grad for parameter in parameters),
-        "channels_last": any(_is_channels_last(parameter) for parameter in parameters),
+        "channels_last": any(each.is_contiguous(memory_format=torch.channels_last) for each in weights),
         "several_models": len(models) > 1,
         "checkpointing": any(getattr(each, "gradient_checkpointing", False) is True for each in modules),
-        "hf_model": any(_is_of(module, "transformers", "PreTrainedModel") for module in modules),
+        "hf_model": ("transformers", "PreTrainedModel") in bases,
         "blocks": any(_has_blocks(module) for module in modules),
     }
     facts = {fact for fact, holds in conditions.items() if holds}
@@ -144,23 +143,6 @@ def _wrappers(model: Any) -> set[str]:
     if any(getattr(module, "_compiled_call_impl", None) is not None for module in model.modules()):
         facts.add("compiled")
     return facts
-
-
-def _is_channels_last(parameter: Any) -> bool:
-    """A convolution's weight whose strides say it, and could say otherwise."""
-    import torch
-
-    return bool(
-        parameter.dim() == 4
-        and parameter.is_contiguous(memory_format=torch.channels_last)
-        and not parameter.is_contiguous()
-    )
-
-
-def _is_of(value: Any, package: str, name: str) -> bool:
-    return any(
-        kind.__name__ == name and kind.__module__.partition(".")[0] == package for kind in type(value).__mro__
-    )
 
 
 def _has_blocks(module: Any) -> bool:

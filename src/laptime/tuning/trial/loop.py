@@ -25,6 +25,13 @@ KINDS = (
 """Kinds of callbacks: the names of the methods of `Loop` that attach them."""
 
 
+def replaced(owner: Any, name: str, value: Any) -> Undo:
+    """Set an attribute; the result sets it back."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    return lambda: setattr(owner, name, before)
+
+
 class CannotApply(Exception):
     """The change is impossible in this loop; the text says why. The trial goes on without it."""
 
@@ -70,11 +77,7 @@ class Loop:
         self.callbacks: dict[str, list[Callable[..., Any]]] = {kind: [] for kind in KINDS}
         self.device = device
         self._live = live
-        self._existing = {
-            "model": list(models),
-            "optimizers": list(optimizers),
-            "parallels": list(parallels),
-        }
+        self._existing = {"model": [*models], "optimizers": [*optimizers], "parallels": [*parallels]}
         self._undos: list[Undo] = []
 
     # What optimizations call.
@@ -85,9 +88,7 @@ class Loop:
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute now, such as a switch of torch's; it is put back in the end."""
-        before = getattr(owner, name)
-        setattr(owner, name, value)
-        self.process(lambda: lambda: setattr(owner, name, before))
+        self._remember_undo(replaced(owner, name, value))
 
     def set_environment(self, name: str, value: str) -> None:
         """Set a variable for this process and those that it starts; it is put back in the end."""
@@ -148,7 +149,7 @@ class Loop:
         self.callbacks["input"].append(convert)
 
         def hook(model: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(convert(each) for each in inputs)
+            return tuple(map(convert, inputs))
 
         self.model(lambda model: model.register_forward_pre_hook(hook).remove)
 
@@ -190,8 +191,7 @@ class Loop:
     def undo(self) -> list[str]:
         """Take everything off, last first; returns what could not be undone, in words."""
         failures = []
-        for kind in KINDS:
-            self.callbacks[kind] = []
+        self.callbacks = {kind: [] for kind in KINDS}
         while self._undos:
             try:
                 self._undos.pop()()

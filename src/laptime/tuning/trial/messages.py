@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -148,14 +149,12 @@ class TrialResult:
         error: one line. traceback: without our frames. status: exit status.
         source: what steps were found by; "" when there was none. settled: steps before the timing.
         first: seconds until the first step ended. compile_seconds: of torch.compile in all.
-        peak: bytes, of the process (RSS, CPU) or the device's allocator. batch,
-        optimizer_steps: of the timed steps.
+        peak: bytes, of the process (RSS, CPU) or the device's allocator.
         world: processes of the job; rank. device: cpu, cuda:0 ...
         left: what an `undo` could not give back; empty when all is well.
         refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
         variables: of the environment that the script had set by the time torch was imported.
         imported: libraries among LIBRARIES that it has imported.
-        seen: signals by kind, as in `instrument.messages.Observed`.
         effects: facts of a step, as changes have made it (`facts`).
     """
 
@@ -168,8 +167,6 @@ class TrialResult:
     first: float | None = None
     compile_seconds: float = 0.0
     peak: int | None = None
-    optimizer_steps: int = 0
-    batch: int = 0
     world: int = 1
     rank: int = 0
     torch: bool = False
@@ -178,7 +175,6 @@ class TrialResult:
     refused: list[dict[str, str]] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
-    seen: dict[str, int] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)
     knobs: dict[str, Any] = field(default_factory=dict)
@@ -199,11 +195,11 @@ class TensorComparison:
             statistics (the same of BatchNorm's running ones), optimizer. elements: of the whole tensor.
         equal: bit for bit, the whole. point: floating. norm, base_norm: exact 2-norms, of the whole. rms: of
             the base: its norm over the root of its elements.
-        error: root mean square of candidate minus base, over the elements that were kept. largest: of all
-            absolute differences. cosine: over the kept elements; None when one of them is zero.
+        error: root mean square of candidate minus base, over the elements that were kept. cosine: over these;
+            None when one of them is zero.
         candidate_error, base_error: as `error`, minus the reference in double precision. reference_norm: of
             the reference's kept elements, as if they were all. None without a reference.
-        tensors, unequal: of a group: how many, and how many of them differ.
+        tensors: of a group: how many.
     """
 
     step: int
@@ -216,13 +212,11 @@ class TensorComparison:
     base_norm: float | None = None
     rms: float | None = None
     error: float | None = None
-    largest: float | None = None
     cosine: float | None = None
     candidate_error: float | None = None
     base_error: float | None = None
     reference_norm: float | None = None
     tensors: int = 1
-    unequal: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +309,6 @@ class NumericsComparison:
     planned: int = 0
     fed: bool = False
     restored: bool = False
-    sampled: int = 1
     notes: list[str] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
     candidate: CapturedRun = CapturedRun()
@@ -372,12 +365,10 @@ class Messages:
         return self._latest.get(kind)
 
     def _read(self) -> None:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except OSError:
-            return
+        data = b""
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._offset)
+            data = file.read()
         complete = data[: data.rfind(b"\n") + 1]
         self._offset += len(complete)
         for line in complete.splitlines():

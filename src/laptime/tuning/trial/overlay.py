@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 from laptime.tuning.trial.messages import TEMPORARY
@@ -80,14 +81,7 @@ class Overlay:
 
     def is_gone(self, whole: str) -> bool:
         """Whether the script has removed it, or a folder that it was in."""
-        while self.gone:
-            if whole in self.gone:
-                return True
-            parent = os.path.dirname(whole)  # noqa: PTH120
-            if parent == whole:
-                break
-            whole = parent
-        return False
+        return bool(self.gone) and not self.gone.isdisjoint({whole, *map(str, PurePath(whole).parents)})
 
     def exists(self, whole: str) -> bool:
         """Whether the script sees something there."""
@@ -133,7 +127,7 @@ class Overlay:
         if self.is_users_folder(parent):
             os.makedirs(self.over(parent), exist_ok=True)  # noqa: PTH103
 
-    def remove(self, path: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def remove(self, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
         """Remove a file or folder, for the script alone."""
         whole = self.redirected(path)
         if whole is None:
@@ -149,16 +143,16 @@ class Overlay:
         self.written.pop(whole, None)
         return None
 
-    def move(self, source: Any, target: Any, original: Callable[..., Any]) -> Any:
+    def move(self, original: Callable[..., Any], src: Any, dst: Any, **kwargs: Any) -> Any:
         """Rename: what is the user's is copied, and gone for the script."""
-        whole = self.redirected(source)
-        moved = source
+        whole = self.redirected(src)
+        moved = src
         if whole is not None:
             moved = self.over(whole)
             if not os.path.lexists(moved) and self.exists(whole):
                 self._make_parent(whole)
                 (shutil.copytree if os.path.isdir(whole) else shutil.copy2)(whole, moved)  # noqa: PTH112
-        destination = self.writing(target)
+        destination = self.writing(dst)
         try:
             result = original(moved, destination)
         except OSError as error:
@@ -171,7 +165,7 @@ class Overlay:
                 self.gone.add(whole)
         return result
 
-    def make_folder(self, path: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def make_folder(self, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
         """Make a folder, unless the script sees something there."""
         whole = self.redirected(path)
         if whole is None:
@@ -193,9 +187,9 @@ class Overlay:
 
     def is_merged(self, whole: str) -> bool:
         """Whether a folder's names differ from those on disk."""
-        if os.path.isdir(self.over(whole)) or self.is_gone(whole):  # noqa: PTH112
-            return True
-        return any(path.startswith(whole.rstrip(os.sep) + os.sep) for path in self.gone)
+        below = whole.rstrip(os.sep) + os.sep
+        is_changed = os.path.isdir(self.over(whole)) or self.is_gone(whole)  # noqa: PTH112
+        return is_changed or any(path.startswith(below) for path in self.gone)
 
     def files(self) -> list[str]:
         """Files that were written, as the script named them, in order."""

@@ -36,7 +36,10 @@ def main() -> int:
         with suppress(Exception):  # the script will say so itself
             importlib.import_module(name)
     gc.freeze()  # what stands here is not looked through again in each child
-    _fork_for_nothing()
+    pid = os.fork()  # for nothing: see above
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
     answer(threads=len(os.listdir("/proc/self/task")))  # noqa: PTH208
     children: dict[int, int] = {}
     poll = select.poll()
@@ -65,13 +68,6 @@ def main() -> int:
             poll.register(descriptor, select.POLLIN)
             answer(pid=pid)
     return 0
-
-
-def _fork_for_nothing() -> None:
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
 
 
 def _trial(request: dict[str, Any]) -> int:

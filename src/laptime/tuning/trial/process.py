@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from laptime.instrument import device, program
 from laptime.instrument.importing import WhenImported
@@ -33,24 +32,19 @@ _SET_BY_TORCH = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACH
 
 class TrialProcess:
     def __init__(self, plan: TrialPlan) -> None:
-        self.plan = plan
-        self.hooks = LoopHooks(plan)
+        self.plan, self.hooks = plan, LoopHooks(plan)
         self.result = self.hooks.result
-        self._pid = os.getpid()
-        self._is_closed = False
+        self._pid, self._is_closed = os.getpid(), False
         module, _, name = MODES[plan.mode].partition(":")
         mode = getattr(importlib.import_module(f"laptime.tuning.trial.{module}"), name)
-        self._mode: Any = mode(plan, self.hooks)
-        self.hooks.mode = self._mode
-        self.hooks.on_close = self.close
+        self.hooks.mode, self.hooks.on_close = mode(plan, self.hooks), self.close
         self._seeds = None if plan.seed is None else SeedShift(plan.seed)
-        constructors = self.hooks.constructors
         self._variables: dict[str, str] = {}
         self._started = StartedProcesses(plan.folder)
         self._import_hooks = [
             WhenImported("torch", self._keep_variables),
             WhenImported("torch", self.hooks.install),
-            *(LibraryCalls(module, name, constructors) for module, name in LIBRARY_CLASSES),
+            *(LibraryCalls(module, name, self.hooks.constructors) for module, name in LIBRARY_CLASSES),
         ]
         self._watchdog = Watchdog(plan.memory, self._over_memory_limit)
         self._undo_sandbox: Callable[[], list[str]] = list
@@ -58,12 +52,8 @@ class TrialProcess:
 
     def _keep_variables(self) -> None:
         """What a script sets before it imports torch has to be there when torch starts."""
-        environ = {**self._variables, **os.environ}
-        self.result.variables = sorted(
-            name
-            for name, value in environ.items()
-            if value != self._variables.get(name) and name not in _SET_BY_TORCH
-        )
+        changed = {name for name, value in os.environ.items() if value != self._variables.get(name)}
+        self.result.variables = sorted(changed.difference(_SET_BY_TORCH))
 
     def open(self) -> None:
         """Before the script's first line."""
@@ -82,9 +72,9 @@ class TrialProcess:
 
     def _over_memory_limit(self, used: int) -> None:
         """Called from the watchdog's thread: write what is known, the process ends now."""
-        limit = self.plan.memory or 0
+        limit = (self.plan.memory or 0) / 1e9
         self.result.ended, self.result.status, self.result.peak = "memory", 1, used
-        self.result.error = f"used {used / 1e9:.2f} GB, {limit / 1e9:.2f} GB is the limit"
+        self.result.error = f"used {used / 1e9:.2f} GB, {limit:.2f} GB is the limit"
         self._write()
 
     def close(self) -> None:
@@ -95,11 +85,10 @@ class TrialProcess:
         self._watchdog.stop()
         if self.hooks.stopped:
             self.result.ended = self.result.ended or "stopped"
-        self.result.seen = dict(self.hooks.steps.seen)
-        self.result.rank, self.result.world = rank(), world()
         self.result.source = self.hooks.steps.source
+        self.result.rank, self.result.world = rank(), world()
         try:
-            self._mode.finish()
+            self.hooks.mode.finish()
         except Exception as error:  # the device may be what the script has failed with; the rest is written
             self.result.notes.append(f"{messages.INCOMPLETE}{type(error).__name__}: {error}")
         if "torch" in sys.modules:
@@ -109,10 +98,6 @@ class TrialProcess:
                 self.result.device = self.hooks.device.name
                 self.result.libraries, self.result.devices = device.libraries(), device.devices()
                 self.result.knobs = device.knobs()
-        self._give_back()
-        self._write()
-
-    def _give_back(self) -> None:
         for import_hook in self._import_hooks:
             import_hook.remove()
         self._started.undo()
@@ -121,6 +106,7 @@ class TrialProcess:
         if self._seeds is not None:
             self.result.left += self._seeds.undo()
         self._undo_sandbox()
+        self._write()
 
     def _write(self) -> None:
         if not self.result.source and messages.Messages(self.plan.folder).latest(TrialResult) is not None:

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import multimode
 from time import perf_counter_ns
 from typing import Any
 
+from laptime.instrument.importing import WhenImported
 from laptime.instrument.messages import rank, world
 from laptime.tuning.trial import messages, watched
-from laptime.tuning.trial.block_timing import CompileMonitor, StepCounts, Stopwatch
 from laptime.tuning.trial.hooks.loop_hooks import TrialMode
 from laptime.tuning.trial.loop import Loop
 from laptime.tuning.trial.messages import Block, TrialPlan
 
+_COMPILER_CALLBACKS = "torch._dynamo.callback"
 MOST_COMPILING = 40
 """Steps beyond those asked for that may all compile something; then the race ends as `recompiles`."""
 STOP_CHECK = 50_000_000
@@ -40,9 +41,7 @@ class RaceRunner(TrialMode):
     """
 
     def __init__(self, plan: TrialPlan, hooks: Any) -> None:
-        self._plan = plan
-        self._hooks = hooks
-        self._result = hooks.result
+        self._plan, self._hooks, self._result = plan, hooks, hooks.result
         self._monitor = CompileMonitor()
         self._monitor.install()
         self._random = random.Random(plan.order)  # noqa: S311, an order, no secret
@@ -53,8 +52,7 @@ class RaceRunner(TrialMode):
         self._arm: int | None = None
         self._settled_arms = {arm for arm, changes in enumerate(plan.arms) if not changes}
         self._next_stop_check = 0
-        self._stop_requested = False
-        self._is_finished = False
+        self._stop_requested = self._is_finished = False
         self._turns, self._has_turn = -1, not plan.turns
         self._start_over()
 
@@ -71,29 +69,22 @@ class RaceRunner(TrialMode):
         self._watch: Stopwatch | None = None
         self._is_in_step = False
         self._timed_seconds = 0.0
-        self._samples: list[int] = []
         self._rank, self._world = rank(), world()
 
     # The loop.
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
-        """A batch; its samples are counted."""
         batch = take()
-        self._counts.fetched(batch)
+        self._counts.new_samples += samples(batch)
         return batch
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
-        """A backward pass; the loss that it starts from is kept."""
-        self._counts.went_backward(self._hooks.unscaled(root))
-        return run()
-
-    def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
-        """An optimizer's step, counted."""
-        self._counts.stepped()
+        loss = self._hooks.unscaled(root)
+        if getattr(loss, "ndim", None) == 0:
+            self._counts.new_losses.append(loss.detach())
         return run()
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
-        """Between two steps."""
         now = perf_counter_ns()
         if self._is_finished:
             return
@@ -104,12 +95,11 @@ class RaceRunner(TrialMode):
         elif ended and self._is_in_step:
             self._untimed_step()
         self._counts.begin()
-        if self._watch is not None:
-            return
-        self._is_in_step = False
-        if begins:
-            self._decide()
-            self._is_in_step = True
+        if self._watch is None:
+            self._is_in_step = False
+            if begins:
+                self._decide()
+            self._is_in_step = begins
 
     def _timed_step(self, watch: Stopwatch, now: int, *, ended: bool, begins: bool) -> None:
         if ended:
@@ -144,8 +134,7 @@ class RaceRunner(TrialMode):
 
     def _is_stop_requested(self, now: int) -> bool:
         if now >= self._next_stop_check and self._world == 1:
-            self._next_stop_check = now + STOP_CHECK
-            self._stop_requested = self._stop_file.exists()
+            self._next_stop_check, self._stop_requested = now + STOP_CHECK, self._stop_file.exists()
         return self._stop_requested
 
     # Between blocks.
@@ -160,11 +149,16 @@ class RaceRunner(TrialMode):
             self._is_settled = True
             self._rank, self._world = rank(), world()
         if self._next_arm is None:
-            if self._is_over():
+            is_last = not self._queue and self._round + 1 >= self._plan.rounds
+            if is_last or (self._world == 1 and self._timed_seconds >= self._plan.seconds):
                 self._end("stopped")
             if not self._has_turn and self._resettles_after_turn():
                 return
-            self._next_arm = self._draw_arm()
+            if not self._queue:
+                self._round += 1
+                arms = range(len(self._plan.arms)) if self._world == 1 else range(1)
+                self._queue = self._random.sample(arms, len(arms))
+            self._next_arm = self._queue.pop(0)
             self._switch(self._next_arm)
         if not self._is_waiting:
             self._open_block()
@@ -181,18 +175,6 @@ class RaceRunner(TrialMode):
         self._wait(self._plan.resettle)
         return self._is_waiting
 
-    def _is_over(self) -> bool:
-        is_last = not self._queue and self._round + 1 >= self._plan.rounds
-        return is_last or (self._world == 1 and self._timed_seconds >= self._plan.seconds)
-
-    def _draw_arm(self) -> int:
-        """The next arm, in random order within each round."""
-        if not self._queue:
-            self._round += 1
-            arms = range(len(self._plan.arms)) if self._world == 1 else range(1)
-            self._queue = self._random.sample(arms, len(arms))
-        return self._queue.pop(0)
-
     def _switch(self, arm: int) -> None:
         if arm == self._arm:
             return
@@ -207,7 +189,8 @@ class RaceRunner(TrialMode):
 
     def _open_block(self) -> None:
         assert self._arm is not None
-        if self._hooks.refuses(self._loops, self._plan.arms[self._arm]):
+        is_on = [loop in self._hooks.changes.changes for loop in self._loops]
+        if len(is_on) < len(self._plan.arms[self._arm]) or not all(is_on):
             self._end("refused", self._hooks.refused[-1]["why"])
         self._next_arm = None
         self._counts.clear()
@@ -231,8 +214,6 @@ class RaceRunner(TrialMode):
             return
         compiling = self._monitor.seconds - self._compile_seconds
         block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), compiling)
-        self._samples += block.samples
-        self._result.optimizer_steps += counts.optimizer_steps
         if self._rank == 0:
             messages.write(self._plan.folder, block)
 
@@ -248,11 +229,155 @@ class RaceRunner(TrialMode):
         """Put what is known into the result. Safe to call twice."""
         if self._is_finished:
             return
-        self._is_finished = True
-        self._watch = None
+        self._is_finished, self._watch = True, None
         self._result.source = self._source
         self._result.rank, self._result.world = self._rank, self._world
-        self._result.batch = max(multimode(self._samples), default=0)
         self._result.peak = max(self._peaks.values(), default=watched.peak(self._hooks.device))
         self._result.compile_seconds = self._monitor.seconds
         self._monitor.remove()
+
+
+# What is measured of a block: the time of each step, what went through it, what torch.compile did.
+
+
+class Stopwatch:
+    """Times steps back to back.
+
+    On the CPU each step has its own time. With an accelerator the host does not wait between steps, as in the
+    script itself: it waits for the device at both ends of a stretch, whose time is divided evenly.
+    """
+
+    def __init__(self, device: Any) -> None:
+        """`device`: an `instrument.device.Device`."""
+        self._device, self._waits = device, device.name != "cpu"
+        self._begun: int | None = None
+        self._steps: list[int] = []
+        self._elapsed = self._count = 0
+
+    def __len__(self) -> int:
+        """Steps that have ended."""
+        return self._count
+
+    def start(self, before: int = 0) -> None:
+        """A stretch of steps begins; `before` nanoseconds before it count with it."""
+        if self._waits:
+            self._device.wait()
+        self._begun = perf_counter_ns() - before
+
+    def lap(self, now: int) -> None:
+        """A step has ended at `now`, and the next one begins."""
+        if self._begun is None:
+            return
+        self._count += 1
+        if not self._waits:
+            self._steps.append(now - self._begun)
+            self._begun = now
+
+    def pause(self) -> None:
+        """The stretch is over: an epoch has ended, or the block has."""
+        if self._begun is None:
+            return
+        if self._waits:
+            self._device.wait()
+            self._elapsed += perf_counter_ns() - self._begun
+        self._begun = None
+
+    def seconds(self) -> list[float]:
+        """Seconds of each step."""
+        if self._waits:
+            return [self._elapsed / self._count / 1e9] * self._count if self._count else []
+        return [nanoseconds / 1e9 for nanoseconds in self._steps]
+
+
+class StepCounts:
+    """Counts what goes through a step: samples, losses. Nothing is read from the device.
+    `new_` is what the present step has until now.
+
+    The loss of a step is the sum of the scalars that went backward: micro-batches, both halves of a GAN. So
+    are its samples the sum of its batches.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+        self.clear()
+
+    def begin(self) -> None:
+        """A step begins; counts of an unfinished one are dropped."""
+        self.new_samples = 0
+        self.new_losses: list[Any] = []
+
+    def clear(self) -> None:
+        """A block begins."""
+        self.samples: list[int] = []
+        self._losses: list[list[Any]] = []
+
+    def end(self) -> None:
+        """The step has ended; it counts."""
+        self.samples.append(self.new_samples)
+        self._losses.append(self.new_losses)
+        self.begin()
+
+    def losses(self) -> list[float]:
+        """Loss of each step of the block; waits for the device. Empty where no scalar went backward."""
+        if not all(self._losses):
+            return []
+        return [sum(float(loss) for loss in losses) for losses in self._losses]
+
+
+def samples(batch: Any) -> int:
+    """Leading dimension of the first tensor in a batch, nested as it may be; 0 without one."""
+    size = getattr(batch, "shape", None)
+    if size is not None:
+        return int(size[0]) if len(size) else 1
+    if isinstance(batch, dict) or hasattr(batch, "values"):
+        batch = batch.values()
+    elif not isinstance(batch, (list, tuple)):
+        batch = vars(batch).values() if hasattr(batch, "__dict__") else ()
+    return next((count for part in batch if (count := samples(part))), 0)
+
+
+class CompileMonitor:
+    """What torch.compile does while the loop runs.
+
+    torch._dynamo.callback calls around every compilation: of frames, of backward graphs at their first run,
+    of captured CUDA graphs. It exists from PyTorch 2.2 on; without it nothing is known and nothing counts.
+
+    Attributes:
+        seconds: in all. times: how often something was compiled.
+    """
+
+    def __init__(self) -> None:
+        self.seconds, self.times = 0.0, 0
+        self._begun: int | None = None
+        self._handler: Any = None
+        self._watch = WhenImported(_COMPILER_CALLBACKS, self._register)
+
+    def install(self) -> None:
+        """Listen as soon as the compiler is imported."""
+        self._watch.install()
+
+    def remove(self) -> None:
+        """Listen no longer. Safe to call twice."""
+        self._watch.remove()
+        if self._handler is not None:
+            for phase, callback in (("start", self._starts), ("end", self._ends)):
+                callbacks = getattr(self._handler, f"{phase}_callbacks")
+                if callback in callbacks:
+                    callbacks.remove(callback)
+        self._handler = None
+
+    def _register(self) -> None:
+        handler: Any = getattr(sys.modules[_COMPILER_CALLBACKS], "callback_handler", None)
+        if hasattr(handler, "start_callbacks") and hasattr(handler, "end_callbacks"):
+            self._handler = handler
+            handler.start_callbacks.append(self._starts)
+            handler.end_callbacks.append(self._ends)
+
+    def _starts(self, *arguments: Any) -> None:
+        self._begun = perf_counter_ns()
+
+    def _ends(self, *arguments: Any) -> None:
+        if self._begun is not None:
+            self.seconds += (perf_counter_ns() - self._begun) / 1e9
+            self.times += 1
+        self._begun = None

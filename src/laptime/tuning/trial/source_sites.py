@@ -107,31 +107,19 @@ def _lines(code: Any, instruction: int, fallback: int) -> tuple[int, int]:
 
 def name_of(subject: Any, frame: FrameType) -> str:
     """The name of this very object in a frame: `model`, `self.net`; "" when it has none there."""
-    if subject is None:
-        return ""
-    for name, value in _visible(frame):
-        if value is subject:
-            return name
-    return ""
+    named = (name for name, value in _visible(frame) if value is subject and subject is not None)
+    return next(named, "")
 
 
 def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Every name of a frame: locals, globals, then their attributes one level down."""
-    scopes = [dict(frame.f_locals)]
-    if frame.f_globals is not frame.f_locals:
-        scopes.append(frame.f_globals.copy())
-    owners = [
-        (name, value)
-        for scope in scopes
-        for name, value in scope.items()
-        if name.isidentifier() and not name.startswith("__")
-    ]
+    scopes = [dict(frame.f_locals), {} if frame.f_globals is frame.f_locals else frame.f_globals.copy()]
+    visible = [(name, value) for scope in scopes for name, value in scope.items()]
+    owners = [(name, value) for name, value in visible if name.isidentifier() and name[:2] != "__"]
     yield from owners
     for name, value in owners:
-        if isinstance(value, (ModuleType, type)):
-            continue
-        for attribute, inner in _attributes(value):
-            yield f"{name}.{attribute}", inner
+        if not isinstance(value, (ModuleType, type)):
+            yield from ((f"{name}.{attribute}", inner) for attribute, inner in _attributes(value))
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
@@ -141,10 +129,9 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
     except (AttributeError, TypeError, ValueError):
         return
     modules = attributes.get("_modules")
-    for names in (attributes, modules if isinstance(modules, dict) else {}):
-        for name, inner in names.items():
-            if isinstance(name, str) and name.isidentifier():
-                yield name, inner
+    for name, inner in (*attributes.items(), *(modules.items() if isinstance(modules, dict) else ())):
+        if isinstance(name, str) and name.isidentifier():
+            yield name, inner
 
 
 def kind_of(call: ConstructorCall) -> str:
@@ -170,13 +157,11 @@ def modules_in(frame: FrameType) -> dict[str, Any]:
     """Weak references to the modules that a frame has a name for."""
     import torch
 
-    references: dict[str, Any] = {}
-    identities: set[int] = set()
+    first: dict[int, tuple[str, Any]] = {}
     for name, value in _visible(frame):
-        if isinstance(value, torch.nn.Module) and id(value) not in identities:
-            identities.add(id(value))
-            references[name] = weakref.ref(value)
-    return references
+        if isinstance(value, torch.nn.Module):
+            first.setdefault(id(value), (name, weakref.ref(value)))
+    return dict(first.values())
 
 
 def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:

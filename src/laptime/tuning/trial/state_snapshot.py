@@ -18,6 +18,7 @@ import gc
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
@@ -34,12 +35,13 @@ class TrainingSnapshot:
     def __init__(self, model: Any, generators: Iterable[Any] = ()) -> None:
         self.optimizers = training(model)
         modules = [*model.modules(), *_beside(model, self.optimizers)]
+        others = _schedulers_and_scalers(self.optimizers)
         # Last first: modules, then values, so that what was put in place of a buffer is not written into.
         self._restores: list[Undo] = [
             *random_states(),
             _threads(),
-            *(_generator(generator) for generator in generators),
-            *(_stateful(each) for each in _schedulers_and_scalers(self.optimizers)),
+            *(partial(each.set_state, each.get_state().clone()) for each in generators),
+            *(partial(each.load_state_dict, copy.deepcopy(each.state_dict())) for each in others),
             *(_optimizer(optimizer) for optimizer in self.optimizers),
             *(_value(tensor) for tensor in _values(modules, self.optimizers)),
             *(_module(module) for module in modules),
@@ -97,11 +99,8 @@ def _beside(model: Any, trained: list[Any]) -> list[Any]:
 def _schedulers_and_scalers(trained: list[Any]) -> list[Any]:
     import torch
 
-    schedulers = [
-        scheduler
-        for scheduler in _alive(torch.optim.lr_scheduler.LRScheduler)
-        if any(vars(scheduler).get("optimizer") is optimizer for optimizer in trained)
-    ]
+    alive = _alive(torch.optim.lr_scheduler.LRScheduler)
+    schedulers = [each for each in alive if any(vars(each).get("optimizer") is own for own in trained)]
     scaler = getattr(torch.amp, "GradScaler", None)
     return schedulers + (list(_alive(scaler)) if scaler is not None else [])
 
@@ -129,7 +128,7 @@ def _value(tensor: Any) -> Undo:
         if tensor.is_leaf:
             tensor.grad = None  # whose type would not fit meanwhile
             tensor.requires_grad_(wants)
-        if gradient is not None and restore_gradient is not None:
+        if restore_gradient is not None:
             restore_gradient()
             tensor.grad = gradient
 
@@ -149,13 +148,12 @@ def _numbers(tensor: Any) -> Undo:
 
 def _module(module: Any) -> Undo:
     """Which objects it has, and its mode."""
-    tables = [(table, dict(table)) for table in (module._parameters, module._buffers)]
+    tables = [_table(table, dict(table)) for table in (module._parameters, module._buffers)]
     training, compiled = module.training, getattr(module, "_compiled_call_impl", None)
 
     def restore() -> None:
-        for table, before in tables:
-            table.clear()
-            table.update(before)
+        for restore_table in tables:
+            restore_table()
         module.training = training
         if getattr(module, "_compiled_call_impl", None) is not compiled:
             module._compiled_call_impl = compiled
@@ -167,29 +165,27 @@ def _optimizer(optimizer: Any) -> Undo:
     """Its groups, and its state: the same tensors with the numbers that they had."""
     import torch
 
-    groups = [
-        (group, {name: _copy(value) for name, value in group.items()}) for group in optimizer.param_groups
-    ]
-    state = {key: dict(value) if isinstance(value, dict) else value for key, value in optimizer.state.items()}
-    inner = {key: value for key, value in optimizer.state.items() if isinstance(value, dict)}
-    tables = [*inner.values(), *optimizer.param_groups]
-    numbers = [
-        _numbers(value) for table in tables for value in table.values() if isinstance(value, torch.Tensor)
-    ]
+    groups, state = list(optimizer.param_groups), dict(optimizer.state)
+    inner = [value for value in state.values() if isinstance(value, dict)]
+    back = [_table(each, {name: _copy(value) for name, value in each.items()}) for each in groups]
+    back += [_table(each, dict(each)) for each in inner]
+    values = (value for table in (*inner, *groups) for value in table.values())
+    back += [_numbers(value) for value in values if isinstance(value, torch.Tensor)]
 
     def restore() -> None:
-        optimizer.param_groups[:] = [group for group, _ in groups]
-        for group, before in groups:
-            group.clear()
-            group.update(before)
+        optimizer.param_groups[:] = groups
         optimizer.state.clear()
-        for key, before in state.items():
-            if key in inner:
-                inner[key].clear()
-                inner[key].update(before)
-            optimizer.state[key] = inner.get(key, before)
-        for restore_numbers in numbers:
-            restore_numbers()
+        optimizer.state.update(state)
+        for each in back:
+            each()
+
+    return restore
+
+
+def _table(table: dict[Any, Any], before: dict[Any, Any]) -> Undo:
+    def restore() -> None:
+        table.clear()
+        table.update(before)
 
     return restore
 
@@ -199,16 +195,6 @@ def _copy(setting: Any) -> Any:
     if isinstance(setting, list):
         return list(setting)
     return copy.deepcopy(setting) if isinstance(setting, (dict, tuple)) else setting
-
-
-def _stateful(each: Any) -> Undo:
-    state = copy.deepcopy(each.state_dict())
-    return lambda: each.load_state_dict(state)
-
-
-def _generator(generator: Any) -> Undo:
-    state = generator.get_state().clone()
-    return lambda: generator.set_state(state)
 
 
 def _threads() -> Undo:
@@ -227,16 +213,14 @@ def random_states() -> list[Undo]:
     """Functions that restore the random states of Python, torch, its CUDA devices and numpy."""
     import torch
 
-    python, states = random.getstate(), torch.get_rng_state()
-    restores: list[Undo] = [lambda: random.setstate(python), lambda: torch.set_rng_state(states)]
+    restores: list[Undo] = [partial(random.setstate, random.getstate())]
+    restores.append(partial(torch.set_rng_state, torch.get_rng_state()))
     numpy: Any = sys.modules.get("numpy.random")
     if numpy is not None:
-        drawn = numpy.get_state()
-        restores.append(lambda: numpy.set_state(drawn))
+        restores.append(partial(numpy.set_state, numpy.get_state()))
     cuda: Any = torch.cuda
     if cuda.is_initialized():
-        devices = cuda.get_rng_state_all()
-        restores.append(lambda: cuda.set_rng_state_all(devices))
+        restores.append(partial(cuda.set_rng_state_all, cuda.get_rng_state_all()))
     return restores
 
 
@@ -294,15 +278,13 @@ class SeedShift:
                 return original(*args, **kwargs)
             self._is_inside = True
             try:
-                return original(*[self._shifted(value) for value in args], **self._named(kwargs))
+                named = {key: self._shifted(each) for key, each in kwargs.items() if key in ("seed", "a")}
+                return original(*map(self._shifted, args), **kwargs | named)
             finally:
                 self._is_inside = False
 
         self._originals.append((owner, name, original))
         setattr(owner, name, seed)
-
-    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        return {key: self._shifted(value) if key in ("seed", "a") else value for key, value in kwargs.items()}
 
     def _shifted(self, seed: Any) -> Any:
         """A shifted number; None, words and arrays stay what they are."""

@@ -17,12 +17,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
 from laptime.kit import system_files
 from laptime.kit.system_files import children
+from laptime.tuning.trial.loop import replaced
 
 _PERIOD = 0.05
 """Seconds between two checks."""
@@ -53,52 +55,38 @@ def peak(device: Any) -> int | None:
     return system_files.size(Path("/proc/self/status"), "VmHWM")
 
 
-def used(pids: list[int]) -> int:
-    """Resident bytes, pages that forked processes share counted with each of them. Microseconds a process."""
-    return sum(_resident(pid) for pid in pids)
-
-
-def _resident(pid: int) -> int:
+def used(pid: int) -> int:
+    """Resident bytes of a process, pages that it shares with others included. Takes microseconds."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
     return 0
 
 
-def shares(pids: list[int]) -> int:
-    """Resident bytes, shared pages divided among those that share them (Pss). Milliseconds a process."""
-    return sum(_share(pid) for pid in pids)
+def share(pid: int) -> int:
+    """Resident bytes of a process, shared pages divided among those that share them. Takes milliseconds."""
+    own = system_files.size(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
+    return used(pid) if own is None else own
 
 
-def _share(pid: int) -> int:
-    share = system_files.size(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
-    return _resident(pid) if share is None else share
-
-
-class Watchdog:
+class Watchdog(threading.Thread):
     """Ends this process and its children when together they use more memory than the limit, or when the
     process that started it is gone: a session that was killed can end nothing any more.
 
-    A thread of its own checks twenty times a second: it reads a line a process and sleeps. Shared pages count
-    once; they are divided only when the sum with them is over the limit.
+    It looks twenty times a second: reads a line a process and sleeps. Shared pages count once; they are
+    divided only when the sum with them is over the limit.
     """
 
     def __init__(self, limit: int | None, on_passed: Callable[[int], None]) -> None:
         """`limit` in bytes, None without; `on_passed` is called with the bytes used, right before the end."""
-        self._limit = limit
-        self._parent = os.getppid()
-        self._on_passed = on_passed
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="laptime-memory", daemon=True)
-
-    def start(self) -> None:
-        """Begin to check."""
-        self._thread.start()
+        super().__init__(name="laptime-memory", daemon=True)
+        self._limit, self._on_passed = limit, on_passed
+        self._parent, self._over = os.getppid(), threading.Event()
 
     def stop(self) -> None:
         """Stop checking. Safe to call twice."""
         self._over.set()
 
-    def _watch(self) -> None:
+    def run(self) -> None:
         pid = os.getpid()
         while not self._over.wait(_PERIOD):
             if os.getppid() != self._parent and os.getpid() == pid:
@@ -107,12 +95,12 @@ class Watchdog:
             if self._limit is None:
                 continue
             pids = [pid, *children(pid)]
-            if used(pids) <= self._limit:
+            if sum(map(used, pids)) <= self._limit:
                 continue
-            shared = shares(pids)
-            if shared > self._limit and not self._over.is_set():
+            total = sum(map(share, pids))
+            if total > self._limit and not self._over.is_set():
                 with suppress(Exception):  # the process must end, whatever cannot be written
-                    self._on_passed(shared)
+                    self._on_passed(total)
                 kill_children()
                 os._exit(1)
 
@@ -137,7 +125,7 @@ class StartedProcesses:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._original: Any = None
+        self._back: Callable[[], None] = lambda: None
         self._import_hook = WhenImported("multiprocessing.process", self._replace)
 
     def install(self) -> None:
@@ -147,43 +135,33 @@ class StartedProcesses:
     def undo(self) -> None:
         """Give the function back. Safe to call twice."""
         self._import_hook.remove()
-        if self._original is not None:
-            _class().start = self._original
-            self._original = None
+        self._back()
 
     def _replace(self) -> None:
-        original = self._original = _class().start
-        folder = self._folder
+        kind = sys.modules["multiprocessing.process"].BaseProcess
+        original, folder = kind.start, self._folder
 
         def start(process: Any) -> Any:
             target = getattr(process, "_target", None)
             if target is not None and not str(getattr(target, "__module__", "")).startswith(_OTHERS):
-                process._target = Watched(target, folder)
+                process._target = partial(watched, target, folder)
             return original(process)
 
-        _class().start = start
+        self._back = replaced(kind, "start", start)
 
 
-def _class() -> Any:
-    return sys.modules["multiprocessing.process"].BaseProcess
-
-
-class Watched:
+def watched(target: Callable[..., Any], folder: str, *arguments: Any, **named: Any) -> Any:
     """The function of such a process; it has to pickle, for interpreters that are started anew."""
 
-    def __init__(self, target: Callable[..., Any], folder: str) -> None:
-        self._target, self._folder = target, folder
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        WhenImported("torch", self._watch_optimizers).install()
-        return self._target(*arguments, **named)
-
-    def _watch_optimizers(self) -> None:
+    def watch_optimizers() -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         def first(*_: Any) -> None:
             handle.remove()
             with suppress(OSError):
-                os.close(os.open(Path(self._folder) / FILE, os.O_WRONLY | os.O_CREAT, 0o644))
+                os.close(os.open(Path(folder) / FILE, os.O_WRONLY | os.O_CREAT, 0o644))
 
         handle = register_optimizer_step_post_hook(first)
+
+    WhenImported("torch", watch_optimizers).install()
+    return target(*arguments, **named)

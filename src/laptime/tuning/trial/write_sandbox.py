@@ -74,10 +74,10 @@ class WriteSandbox:
             (builtins, ("open",), self._open),
             (io, ("open",), self._open),
             (os, ("open",), self._os_open),
-            (os, ("remove", "unlink", "rmdir"), self._remove),
-            (shutil, ("rmtree",), self._remove),
-            (os, ("rename", "replace"), self._move),
-            (os, ("mkdir",), self._make_folder),
+            (os, ("remove", "unlink", "rmdir"), self.overlay.remove),
+            (shutil, ("rmtree",), self.overlay.remove),
+            (os, ("rename", "replace"), self.overlay.move),
+            (os, ("mkdir",), self.overlay.make_folder),
             (os, ("stat", "lstat", "access", "readlink", "chdir"), self._read),
             (os, ("truncate", "chmod", "utime", "chown", "setxattr", "mkfifo", "mknod"), self._change),
             (os, ("link", "symlink"), self._link),
@@ -136,15 +136,6 @@ class WriteSandbox:
         new = bool(flags & os.O_CREAT and flags & os.O_EXCL)
         path = self.overlay.writing(path, copies=not flags & os.O_TRUNC, new=new)
         return original(path, flags, *args, **kwargs)
-
-    def _remove(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.overlay.remove(path, original, *args, **kwargs)
-
-    def _move(self, original: Any, src: Any, dst: Any, **kwargs: Any) -> Any:
-        return self.overlay.move(src, dst, original)
-
-    def _make_folder(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.overlay.make_folder(path, original, *args, **kwargs)
 
     def _read(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         return original(self.overlay.reading(path), *args, **kwargs)
@@ -208,11 +199,10 @@ class WriteSandbox:
         writer = getattr(serialization, "_open_zipfile_writer_file", None)
         if writer is not None:  # what torch.save opens by itself, whatever name the script has for it
             self._wrap(writer, "__init__", self._open_writer)
-        else:
-            for owner in (torch, serialization):
+        for owner in (torch, serialization):
+            if writer is None:
                 self._wrap(owner, "save", self._save)
-        for owner in (torch, serialization):  # a memory-mapped file is opened by torch
-            self._wrap(owner, "load", self._load)
+            self._wrap(owner, "load", self._load)  # a memory-mapped file is opened by torch
 
     def _wrap_safetensors(self) -> None:
         self._wrap(sys.modules["safetensors.torch"], "save_file", self._save_tensors)

@@ -38,7 +38,6 @@ def row(group: str, name: str, step: int = 0, **more: Any) -> dict[str, Any]:
         "base_norm": 64.0,
         "rms": 1.0,
         "error": 0.0,
-        "largest": 0.0,
         "cosine": 1.0,
         "candidate_error": 1e-7,
         "base_error": 1e-7,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch.editor import Editor
 from laptime.tuning.patch.sources import Sources
 
 IMPORT = "from torch.utils.data import DataLoader\n"
@@ -121,7 +122,7 @@ def test_an_argument_can_be_read_wrapped_and_removed(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
     sources = loader(script, "DataLoader(ds, 8, pin_memory=True, timeout=3)")
-    editor = sources.editor()
+    editor = Editor(sources)
     assert editor.argument("loader", "batch_size") == "8"
     assert editor.argument("loader", "timeout") == "3"
     assert editor.argument("loader", "num_workers") is None
@@ -142,7 +143,7 @@ def test_an_argument_on_its_own_line_goes_with_the_line(
 
 def test_what_a_mapping_may_hold_is_neither_read_nor_removed(script: Callable[..., Sources]) -> None:
     sources = loader(script, "DataLoader(ds, **options)", IMPORT + 'options = {"pin_memory": True}\n')
-    editor = sources.editor()
+    editor = Editor(sources)
     with pytest.raises(CannotEdit, match="pin_memory may be in it"):
         editor.remove_argument("loader", "pin_memory")
     with pytest.raises(CannotEdit, match="pin_memory may be in it"):
@@ -153,7 +154,7 @@ def test_what_a_mapping_may_hold_is_neither_read_nor_removed(script: Callable[..
 def test_a_positional_argument_cannot_be_removed(script: Callable[..., Sources]) -> None:
     sources = loader(script, "DataLoader(ds, 8)")
     with pytest.raises(CannotEdit, match="by position"):
-        sources.editor().remove_argument("loader", "batch_size")
+        Editor(sources).remove_argument("loader", "batch_size")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +196,9 @@ def test_trainers_are_told_by_their_own_arguments(
 def test_arguments_from_the_command_line_are_refused(script: Callable[..., Sources]) -> None:
     text = "(args,) = parser.parse_args_into_dataclasses()\n"
     sources = script(text, ("hf_arguments", "parser.", {"detail": "TrainingArguments"}))
-    assert not sources.editor().has_site("hf_arguments")
+    assert not Editor(sources).has_site("hf_arguments")
     with pytest.raises(CannotEdit, match="command line"):
-        sources.editor().set_arguments("hf_arguments", bf16="True")
+        Editor(sources).set_arguments("hf_arguments", bf16="True")
 
 
 def test_an_expression_is_replaced_where_the_last_line_has_no_newline(

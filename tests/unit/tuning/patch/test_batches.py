@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch.editor import Editor
 from laptime.tuning.patch.sources import Sources
 
 TRIM = 'script.on_batch("{batch} = trim({batch})")'
@@ -47,7 +48,7 @@ def test_a_batch_without_a_name_is_refused(
 ) -> None:
     sources = script(text, ("fetch", site, {"expression": "loader"}))
     with pytest.raises(CannotEdit, match=reason):
-        sources.editor().on_batch("{batch} = trim({batch})")
+        Editor(sources).on_batch("{batch} = trim({batch})")
 
 
 def test_an_iterator_that_begins_anew_gives_its_batch_behind_the_whole_try(
@@ -98,4 +99,4 @@ def test_results_conversions_and_copies_to_the_host_wait(script: Callable[..., S
     """A copy to the host that does not wait may be read before it is there."""
     sources = script(f"for x, y in loader:\n    {body}\n", ("fetch", "for x", {"expression": "loader"}))
     with pytest.raises(CannotEdit, match="no copy of a batch"):
-        sources.editor().non_blocking()
+        Editor(sources).non_blocking()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch.editor import Editor
 from laptime.tuning.patch.sources import Sources
 
 AROUND = 'script.around_forward("with region():")'
@@ -246,7 +247,7 @@ def test_a_call_that_leads_to_the_backward_pass_ends_the_region(
 def test_a_backward_pass_in_a_library_is_refused(script: Callable[..., Sources]) -> None:
     sources = script("trainer.fit(model)\n", ("forward", "trainer.fit", {"expression": "model"}))
     with pytest.raises(CannotEdit, match="the backward pass was not seen"):
-        sources.editor().around_forward("with region():")
+        Editor(sources).around_forward("with region():")
 
 
 def test_evaluation_in_the_same_loop_stays_outside(
@@ -274,7 +275,7 @@ def test_a_step_in_a_line_with_others_stays_in_it(
 def test_a_step_with_a_closure_or_a_used_result_is_refused(script: Callable[..., Sources]) -> None:
     for text in ("opt.step(closure)\n", "value = opt.step()\n"):
         with pytest.raises(CannotEdit, match=r"closure|is used"):
-            loop(script, text).editor().replace_step("scaler.step({optimizer})")
+            Editor(loop(script, text)).replace_step("scaler.step({optimizer})")
 
 
 def test_arguments_of_the_backward_call_are_kept(

@@ -9,7 +9,7 @@ import pytest
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.mends import needed
-from laptime.tuning.patch.sources import Sources
+from laptime.tuning.patch.sources import Sources, hunks_of
 
 NUMPY = "TypeError: Got unsupported ScalarType BFloat16"
 VIEW = "RuntimeError: view size is not compatible with input tensor's size and stride; use .reshape(...)"
@@ -42,8 +42,9 @@ def mended(tmp_path: Path, source: str, error: str, **values: Broken) -> str:
     assert wanted is not None
     sources = Sources((), str(path))
     sources.mend(wanted, "bf16_autocast")
-    assert all(hunk.names == ("bf16_autocast",) for _, hunk in sources.hunks)
-    return next(iter(sources.files.values())).text
+    (file,) = sources.files.values()
+    assert all(hunk.names == ("bf16_autocast",) for hunk in hunks_of(file))
+    return file.text
 
 
 def test_a_value_that_goes_to_numpy_is_cast(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch.editor import Editor
 from laptime.tuning.patch.sources import Sources
 
 THREADS = 'script.at_start("torch.set_num_threads(1)", "import torch")'
@@ -265,4 +266,4 @@ def test_an_optimizer_without_a_name_is_refused(script: Callable[..., Sources]) 
     text = "from torch.optim import SGD\nall.append(SGD(ps))\n"
     sources = script(text, ("optimizer", "SGD(ps)", {"detail": "SGD"}))
     with pytest.raises(CannotEdit, match="no name"):
-        sources.editor().after_optimizer("wrap({optimizer})")
+        Editor(sources).after_optimizer("wrap({optimizer})")

@@ -13,7 +13,7 @@ import pytest
 
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
-from laptime.tuning.patch.sources import Sources
+from laptime.tuning.patch.sources import Sources, hunks_of
 from laptime.tuning.trial.messages import VARIABLE, Messages, TrialPlan
 from laptime.tuning.wire_format import encode
 
@@ -58,7 +58,8 @@ def test_every_change_is_made_applies_and_leaves_python(
         kept = iter(file.text.split("\n"))
         for line in re.findall(r"#(?! laptime).*", file.original):
             assert any(line in each for each in kept), f"the comment {line} is kept, and in its place"
-    assert {each for _, hunk in sources.hunks for each in hunk.names} == set(map(lambda c: c.name, CHANGES))
+    names = {each for file in sources.files.values() for hunk in hunks_of(file) for each in hunk.names}
+    assert names == {change.name for change in CHANGES}
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -139,10 +139,10 @@ def test_its_steps_are_captured_with_and_without_a_change(main: Callable[[], Non
     capture(main, tmp_path / "base", [], write=base, **shared)
     twice = capture(main, tmp_path / "twice", [], compare=base, **shared)
     assert twice.steps == 2
-    assert not any(row.unequal for row in twice.totals)
+    assert all(row.equal for row in twice.totals)
     changed = capture(main, tmp_path / "changed", BF16, compare=base, **shared)
     assert (changed.steps, changed.refused, changed.notes) == (2, [], [])
     gradients = [row for row in changed.totals if row.group == "gradients"]
     assert len(gradients) == 2
-    assert all(row.unequal and row.cosine is not None and row.cosine > 0.99 for row in gradients)
+    assert all(not row.equal and row.cosine is not None and row.cosine > 0.99 for row in gradients)
     assert capture(main, tmp_path / "exact", [], compare=base, double=True, **shared).steps == 2

@@ -12,6 +12,7 @@ Safe variants come first, in rounds of random order; then those in which a scrip
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log, sqrt
@@ -41,16 +42,6 @@ RISKY = frozenset({"forward", *CUTS})
 
 
 @dataclass(frozen=True)
-class PlannedBlock:
-    """Steps of one variant: `skip` that do not count, then `steps`."""
-
-    variant: str
-    round: int = 0
-    skip: int = 0
-    steps: int = 1
-
-
-@dataclass(frozen=True)
 class LoopTraits:
     """What decides which variants are run.
 
@@ -76,51 +67,37 @@ class LoopTraits:
         return self.step > SLOW and not self.accelerator
 
 
-def plan_blocks(traits: LoopTraits, *, seconds: float, order: int) -> list[PlannedBlock]:
+def plan_blocks(traits: LoopTraits, *, seconds: float, order: int) -> list[TimedBlock]:
     """Blocks in the order in which they run; `order` is the seed of their random order."""
     budget = min(SECONDS, seconds)
     step = max(traits.step, 1e-5)
     steps = min(MOST, max(1, round(BLOCK / step)))
-    variants = _safe_variants(traits)
+    variants = ["whole"] if traits.is_slow else ["whole", "whole"]  # against itself it tells the noise
+    variants += ["cached"] if traits.can_cache else []
+    variants += ["on_device"] if traits.can_cache and traits.accelerator else []
+    if not traits.is_slow and not traits.closure:  # a closure's step gives the loss, and scripts use it
+        variants += ["no_optimizer", *(["forward_backward"] if traits.can_cache else [])]
     skip = 0 if step > SLOW else 1
     drained = min(traits.queued, DRAINED, max(0, int(0.1 * budget / step)))
     per_round = step * (len(variants) * (steps + skip) + drained)
     rounds = min(ROUNDS, max(1, int(0.6 * budget / per_round)))
     rng = random.Random(order)  # noqa: S311, no secret
-    planned: list[PlannedBlock] = []
+    planned: list[TimedBlock] = []
     for number in range(rounds):
         shuffled = list(variants)
         rng.shuffle(shuffled)
         for variant in shuffled:
             was_cached = bool(planned) and planned[-1].variant in CACHED
             drains = drained if variant not in CACHED and was_cached else 0
-            planned.append(PlannedBlock(variant, number, skip + drains, steps))
-    if traits.accelerator:
-        planned.append(PlannedBlock("synchronised", 0, skip, steps))
-        planned.append(PlannedBlock("traced", 0, skip, steps))
-    return [*planned, *_risky_blocks(traits, skip, steps)]
-
-
-def _safe_variants(traits: LoopTraits) -> list[str]:
-    """Of every round. `whole` is there twice: against itself it tells the noise."""
-    variants = ["whole"] if traits.is_slow else ["whole", "whole"]
-    variants += ["cached"] if traits.can_cache else []
-    if traits.can_cache and traits.accelerator:
-        variants.append("on_device")
-    if not traits.is_slow and not traits.closure:  # a closure's step gives the loss, and scripts use it
-        variants.append("no_optimizer")
-        variants += ["forward_backward"] if traits.can_cache else []
-    return variants
-
-
-def _risky_blocks(traits: LoopTraits, skip: int, steps: int) -> list[PlannedBlock]:
-    blocks = [PlannedBlock("lint", steps=2 if traits.step <= SLOW else 1)]
+            planned.append(TimedBlock(variant, number, skip=skip + drains, steps=steps))
+    risky = [*traits.cuts] if not traits.compiled else []  # another shape is compiled anew, for minutes
     # Without a backward pass a GradScaler's step finds no gradients and raises.
     if not (traits.is_slow or traits.closure or traits.scaler) and traits.can_cache:
-        blocks.append(PlannedBlock("forward", 0, skip, steps))
-    if not traits.compiled:  # another shape is compiled anew, for minutes
-        blocks += [PlannedBlock(variant, 0, skip, steps) for variant in traits.cuts]
-    return blocks
+        risky.insert(0, "forward")
+    last = [TimedBlock(variant, skip=skip, steps=steps) for variant in ("synchronised", "traced")]
+    planned += last if traits.accelerator else []
+    planned.append(TimedBlock("lint", steps=2 if traits.step <= SLOW else 1))
+    return planned + [TimedBlock(variant, skip=skip, steps=steps) for variant in risky]
 
 
 class PartClock:
@@ -164,15 +141,18 @@ class TimedBlock:
         seconds: of each step; with an accelerator the block's, divided evenly. parts: of each step.
         host: seconds until the host has started all of the block's first step; with an accelerator only.
         samples: in each step. faults: minor page faults in each.
+        skip: steps that do not count before them. steps: that it is to have.
     """
 
     variant: str
-    round: int
+    round: int = 0
     seconds: list[float] = field(default_factory=list)
     parts: list[dict[str, float]] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
     host: float | None = None
     faults: list[int] = field(default_factory=list)
+    skip: int = 0
+    steps: int = 1
 
     def last(self) -> TimedBlock:
         """The last step alone."""
@@ -186,26 +166,18 @@ class TimedBlock:
 
 def what_if(blocks: list[TimedBlock]) -> dict[str, float]:
     """Median seconds of a step by variant; a saving counts as far as three of four rounds show it."""
-    by_variant: dict[str, list[float]] = {}
-    for block in blocks:
-        by_variant.setdefault(block.variant, []).extend(block.seconds)
-    found = {variant: median(seconds) for variant, seconds in by_variant.items() if seconds}
-    return {
-        variant: seconds if gain is None else max(seconds, found["whole"] - max(0.0, gain))
-        for variant, seconds in found.items()
-        for gain in [_agreed_saving(blocks, variant)]
-    }
-
-
-def _agreed_saving(blocks: list[TimedBlock], variant: str) -> float | None:
-    """Seconds that a variant saves in three of four rounds, in all of fewer than four; None without two."""
-    times: dict[tuple[int, str], list[float]] = {}
-    for block in blocks:
-        if block.seconds:
-            times.setdefault((block.round, block.variant), []).append(median(block.seconds))
-    pairs = [(times.get((number, "whole")), own) for (number, name), own in times.items() if name == variant]
-    savings = sorted(fmean(whole) - fmean(own) for whole, own in pairs if whole)
-    return savings[len(savings) // 4] if len(savings) > 1 else None
+    times: defaultdict[tuple[int, str], list[float]] = defaultdict(list)  # medians, by round and variant
+    by_variant: defaultdict[str, list[float]] = defaultdict(list)
+    for block in (block for block in blocks if block.seconds):
+        times[block.round, block.variant].append(median(block.seconds))
+        by_variant[block.variant] += block.seconds
+    found = {variant: median(seconds) for variant, seconds in by_variant.items()}
+    for variant, seconds in found.items():
+        rounds = [number for number, name in times if name == variant and (number, "whole") in times]
+        savings = sorted(fmean(times[each, "whole"]) - fmean(times[each, variant]) for each in rounds)
+        if len(savings) > 1:  # in three of four rounds, in all of fewer than four
+            found[variant] = max(seconds, found["whole"] - max(0.0, savings[len(savings) // 4]))
+    return found
 
 
 def mean_parts(blocks: list[TimedBlock], variant: str) -> dict[str, float]:
@@ -228,37 +200,29 @@ def shares(
         seconds: of a step by variant, see `what_if`.
         measured: seconds by part; with an accelerator, waited for.
     """
-    whole = seconds.get("whole", 0.0)
-    if whole <= 0.0:
-        return dict.fromkeys(SHARES, 0.0)
+    whole = max(0.0, seconds.get("whole", 0.0))
     parts = {part: max(0.0, measured.get(part, 0.0)) for part in SHARES}
     total = sum(parts.values())
-    if total <= 0.0:
+    if whole * total <= 0.0:
         return {**dict.fromkeys(SHARES, 0.0), "other": whole}
     parts = {part: value * whole / total for part, value in parts.items()}
     if not accelerator:  # nothing is moved: what was between batch and model is the script's own work
         parts["other"] += parts["transfer"]
         parts["transfer"] = 0.0
-    without = seconds.get("cached")
-    if without is not None and accelerator:
-        parts["data"] = min(whole, max(0.0, whole - without))
-        moved = seconds.get("on_device")
-        left = whole - parts["data"]
-        parts["transfer"] = parts["transfer"] if moved is None else min(left, max(0.0, without - moved))
-        return _scaled(parts, whole, fixed=("data", "transfer"))
-    if without is not None and workers:
-        parts["data"] = min(whole, max(parts["data"], whole - without))
-        return _scaled(parts, whole, fixed=("data",))
-    return parts
-
-
-def _scaled(parts: dict[str, float], whole: float, fixed: tuple[str, ...]) -> dict[str, float]:
-    """Scaled, but for some parts, so that all add up to the whole."""
-    left = max(0.0, whole - sum(parts[part] for part in fixed))
+    without, moved = seconds.get("cached"), seconds.get("on_device")
+    if without is None or not (accelerator or workers):
+        return parts
+    data = min(whole, max(0.0 if accelerator else parts["data"], whole - without))
+    fixed = {"data": data}
+    if accelerator:
+        hidden = parts["transfer"] if moved is None else min(whole - data, max(0.0, without - moved))
+        fixed["transfer"] = hidden
+    # The others are scaled so that all add up to the whole.
+    left = max(0.0, whole - sum(fixed.values()))
     free = sum(value for part, value in parts.items() if part not in fixed)
     if free <= 0.0:
-        return {**parts, "other": left}
-    return {part: value if part in fixed else value * left / free for part, value in parts.items()}
+        return {**parts, **fixed, "other": left}
+    return {part: fixed.get(part, value * left / free) for part, value in parts.items()}
 
 
 def noise(blocks: list[TimedBlock]) -> float:
@@ -288,14 +252,15 @@ def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, 
     whole, total = seconds.get("whole"), sum(measured.values())
     if whole is None or total <= 0.0:
         return {}
-    scale = whole / total  # parts are means, the step is a median
-    data, backward, optimizer = (scale * measured[part] for part in ("data", "backward", "optimizer"))
-    without = {
-        "no_optimizer": whole - optimizer,
-        "forward_backward": whole - optimizer - data,
-        "forward": whole - optimizer - data - backward,
-    }
-    return {variant: max(0.0, value) for variant, value in without.items()}
+    left, found = whole, {}
+    for part, variant in (
+        ("optimizer", "no_optimizer"),
+        ("data", "forward_backward"),
+        ("backward", "forward"),
+    ):
+        left -= whole / total * measured[part]  # parts are means, the step is a median
+        found[variant] = max(0.0, left)
+    return found
 
 
 def contradiction(seconds: dict[str, float], measured: dict[str, float]) -> str:

@@ -47,7 +47,7 @@ class AblationRunner(TrialMode):
         self._source = self._hooks.steps.source
         self._variant, self._state = "whole", "settling"  # then running, done
         self._block = self._observed.settled
-        self._queue: list[ablation_blocks.PlannedBlock] = []
+        self._queue: list[ablation_blocks.TimedBlock] = []
         self._batches: dict[str, dict[int, CachedBatch]] = {}
         self._step_returns: dict[int, Any] = {}
         self._in_optimizer_step = False
@@ -100,7 +100,6 @@ class AblationRunner(TrialMode):
             observed.shapes.add((id(loader), *(tuple(tensor.shape[1:]) for tensor in parts)))
 
     def forward(self, module: Any, inputs: Any) -> None:
-        """A model is about to be called."""
         self._clock.begins("forward")
         observed = self._observed
         if self._in_optimizer_step:
@@ -149,14 +148,12 @@ class AblationRunner(TrialMode):
         return returned
 
     def zero_grad(self, owner: Any, set_to_none: bool = True) -> None:
-        """Gradients are about to be zeroed."""
         if not set_to_none:
             self._observed.facts.add("zero_grad_to_zero")
         if self._state == "settling":
             self._observed.sites.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
 
     def clip(self, norm: Any) -> None:
-        """Gradients are about to be clipped."""
         self._observed.facts.add("clipping")
 
     def _note_site(self, kind: str, owner: Any, owners: Any = ()) -> None:
@@ -167,7 +164,6 @@ class AblationRunner(TrialMode):
     # Steps.
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
-        """A step lies behind, another one may follow."""
         now = perf_counter()
         if self._hooks.steps.source != self._source:
             self._observed.syncs.leave()
@@ -183,7 +179,8 @@ class AblationRunner(TrialMode):
         if not begins:
             self._observed.syncs.leave()
             return
-        if self._state == "done" or self._is_stop_requested():
+        is_stopped = self._state == "running" and Path(self._plan.folder, "stop").exists()
+        if self._state == "done" or is_stopped:
             self._stop_watching()
             self._probe_loader()
             self._hooks.stop()
@@ -248,26 +245,19 @@ class AblationRunner(TrialMode):
 
     def _settle(self) -> None:
         """Plan the blocks once enough steps have passed and nothing compiles any more."""
-        compiled, steps = facts.compiled(), self._observed.settled_steps
+        observed = self._observed
+        compiled, steps = facts.compiled(), observed.settled_steps
         compiles, self._compiled = compiled != self._compiled, compiled
         self._left = 1
-        is_slow = self._observed.settled.seconds[-1] > ablation_blocks.SLOW
+        is_slow = observed.settled.seconds[-1] > ablation_blocks.SLOW
         usual = min(self._plan.settle, SLOW_SETTLED) if is_slow else self._plan.settle
         if steps < max(1, usual) or (compiles and steps < MOST_COMPILING):
             return
-        self._queue = ablation_blocks.plan_blocks(
-            self._traits(), seconds=self._plan.seconds, order=self._plan.order
-        )
-        self._state, self._planned_at = "running", perf_counter()
-        self._next_block()
-
-    def _traits(self) -> LoopTraits:
-        observed = self._observed
         queued = sum(
             int(getattr(loader, "num_workers", 0)) * int(getattr(loader, "prefetch_factor", None) or 0)
             for loader in observed.loaders.values()
         )
-        return LoopTraits(
+        traits = LoopTraits(
             step=min(observed.settled.seconds),
             queued=queued,
             can_cache=bool(observed.cached),
@@ -277,6 +267,9 @@ class AblationRunner(TrialMode):
             compiled=facts.compiled() > 0,
             cuts=tuple(variant for variant in CUTS if observed.cached and self._cut(variant)),
         )
+        self._queue = ablation_blocks.plan_blocks(traits, seconds=self._plan.seconds, order=self._plan.order)
+        self._state, self._planned_at = "running", perf_counter()
+        self._next_block()
 
     def _cut(self, variant: str) -> bool:
         """Cut or double the cached batches; False where they cannot be, or the memory would not last."""
@@ -302,25 +295,21 @@ class AblationRunner(TrialMode):
         if not self._queue:
             self._state = "done"
             return
-        planned = self._queue.pop(0)
-        self._variant, self._skip, self._left = planned.variant, planned.skip, planned.steps
-        if planned.variant in RISKY and observed.peak is None:
+        block = self._block = self._queue.pop(0)
+        self._variant, self._skip, self._left = block.variant, block.skip, block.steps
+        if block.variant in RISKY and observed.peak is None:
             observed.peak = facts.peak(self._device_kind())
             self._probe_loader()
             self._write()  # what comes now may end the process
         self._stretch_steps = 0
-        self._clock.waits = planned.variant == "synchronised"
-        self._block = ablation_blocks.TimedBlock(planned.variant, planned.round)
-        observed.blocks.append(self._block)
-        if planned.variant == "on_device" and "on_device" not in self._batches and self._hooks.models:
+        self._clock.waits = block.variant == "synchronised"
+        observed.blocks.append(block)
+        if block.variant == "on_device" and "on_device" not in self._batches and self._hooks.models:
             device = next(self._hooks.models[0].parameters()).device
             self._batches["on_device"] = {key: each.on(device) for key, each in observed.cached.items()}
 
     def _device_kind(self) -> str:
         return str(getattr(self._hooks.device, "name", "cpu"))
-
-    def _is_stop_requested(self) -> bool:
-        return self._state == "running" and Path(self._plan.folder, "stop").exists()
 
     def _wait(self) -> None:
         if self._observed.accelerator:
@@ -346,22 +335,18 @@ class AblationRunner(TrialMode):
             return
         self._is_finished = True
         self._stop_watching()
-        if self._state == "running":
-            self._ended_early()
+        if self._state == "running":  # the script ended before the plan did
+            notes, result = self._observed.notes, self._hooks.result
+            notes.append(f"the script ended in mode {self._variant}: what comes after it is unknown")
+            if self._variant in RISKY and result.ended == "raised":  # that is no failure
+                notes.append(f"{self._variant}: {result.error}")
+                result.ended, result.status, result.error, result.traceback = "stopped", 0, "", ""
         if not self._observed.settled.seconds:
             return  # without a step nothing is known: a profile would be taken for a diagnosis
         with suppress(RuntimeError):  # the device may be what the script has failed with
             self._wait()
         self._probe_loader()
         self._write()
-
-    def _ended_early(self) -> None:
-        """The script ended before the plan did. Where a risky variant made it raise, that is no failure."""
-        notes, result = self._observed.notes, self._hooks.result
-        notes.append(f"the script ended in mode {self._variant}: what comes after it is unknown")
-        if self._variant in RISKY and result.ended == "raised":
-            notes.append(f"{self._variant}: {result.error}")
-            result.ended, result.status, result.error, result.traceback = "stopped", 0, "", ""
 
     def _write(self) -> None:
         messages.write(self._plan.folder, loop_profile(self._observed))

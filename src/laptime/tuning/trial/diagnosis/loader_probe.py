@@ -10,6 +10,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from statistics import median_high
 from time import perf_counter
 from typing import Any
 
@@ -95,6 +96,8 @@ def _keys(loader: Any, count: int) -> list[Any]:
 
 def _samples(loader: Any, values: dict[str, Any]) -> None:
     """Time and size of single samples, and whether one that is read again is the same."""
+    import torch
+
     if _is_iterable(loader):
         return
     dataset, begun, seconds = loader.dataset, perf_counter(), []
@@ -105,24 +108,17 @@ def _samples(loader: Any, values: dict[str, Any]) -> None:
         seconds.append(perf_counter() - start)
         is_random = is_random or _random_state() != before
         values.setdefault("sample_bytes", sample_bytes(sample))
-        if not is_random:
-            _draw()
+        if not is_random:  # again, with random states that went on, as they do between two epochs
+            random.random()  # noqa: S311
+            torch.rand(1)
+            if "numpy.random" in sys.modules:
+                sys.modules["numpy.random"].random()
             is_random = not same(sample, dataset[key])
         if perf_counter() - begun > SECONDS / 2:
             break
     if seconds:
         values["random"] = is_random
-        values["sample_seconds"] = sorted(seconds)[len(seconds) // 2]
-
-
-def _draw() -> None:
-    """Random states go on, as they do between two epochs."""
-    import torch
-
-    random.random()  # noqa: S311
-    torch.rand(1)
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].random()
+        values["sample_seconds"] = median_high(seconds)
 
 
 def _batches(loader: Any, values: dict[str, Any]) -> None:
@@ -153,7 +149,7 @@ def _batches(loader: Any, values: dict[str, Any]) -> None:
         if sum(seconds) > SECONDS / 2:
             break
     if seconds:
-        values["loader_seconds"] = sorted(seconds)[len(seconds) // 2]
+        values["loader_seconds"] = median_high(seconds)
 
 
 def compose_of(dataset: Any) -> Any:
@@ -166,32 +162,24 @@ def compose_of(dataset: Any) -> Any:
             stages = getattr(inner, "transforms", None)
             if isinstance(stages, list) and stages and callable(inner):
                 return inner
-        composes = [value for value in getattr(dataset, "__dict__", {}).values() if _is_compose(value)]
+        own = [each for each in getattr(dataset, "__dict__", {}).values() if type(each).__name__ == "Compose"]
+        composes = [each for each in own if isinstance(getattr(each, "transforms", None), list)]
         if len(composes) == 1:
             return composes[0]
         dataset = getattr(dataset, "dataset", None)
-        if dataset is None:
-            return None
     return None
-
-
-def _is_compose(value: Any) -> bool:
-    return type(value).__name__ == "Compose" and isinstance(getattr(value, "transforms", None), list)
 
 
 class _TimedStage:
     """A stage of a Compose, with a clock."""
 
     def __init__(self, stage: Callable[..., Any]) -> None:
-        self.stage, self.seconds, self.is_random = stage, 0.0, False
-        self.takes = self.gives = ""
+        self.stage, self.seconds = stage, 0.0
 
     def __call__(self, *args: Any) -> Any:
-        before, start = _random_state(), perf_counter()
+        start = perf_counter()
         result = self.stage(*args)
         self.seconds += perf_counter() - start
-        self.is_random = self.is_random or _random_state() != before
-        self.takes, self.gives = _kind(args[0] if args else None), _kind(result)
         return result
 
 
@@ -211,25 +199,9 @@ def _stages(loader: Any, values: dict[str, Any]) -> None:
                 break
     finally:
         compose.transforms = stages
-    if not count:
-        return
-    values["details"]["fetch_by_stage"] = [
-        {
-            "name": type(each.stage).__name__,
-            "module": type(each.stage).__module__,
-            "seconds": each.seconds / count,
-            "random": each.is_random,
-            "in": each.takes,
-            "out": each.gives,
-        }
-        for each in timed
-    ]
-
-
-def _kind(value: Any) -> str:
-    """What goes between two stages: `Image uint8`, `Tensor float32`."""
-    kind = getattr(value, "dtype", None)
-    return f"{type(value).__name__} {str(kind).removeprefix('torch.') if kind is not None else ''}".strip()
+    if count:
+        stages = [{"name": type(each.stage).__name__, "seconds": each.seconds / count} for each in timed]
+        values["details"]["fetch_by_stage"] = stages
 
 
 def same(one: Any, two: Any) -> bool:
@@ -252,10 +224,8 @@ def same(one: Any, two: Any) -> bool:
 
 def sample_bytes(sample: Any) -> int:
     """Bytes of tensors, arrays, images and texts in one sample."""
-    if isinstance(sample, dict):
-        return sum(sample_bytes(each) for each in sample.values())
-    if isinstance(sample, (list, tuple)):
-        return sum(sample_bytes(each) for each in sample)
+    if isinstance(sample, (list, tuple, dict)):
+        return sum(map(sample_bytes, sample.values() if isinstance(sample, dict) else sample))
     if isinstance(sample, (bytes, bytearray, str)):
         return len(sample)
     if hasattr(sample, "element_size"):

@@ -157,13 +157,9 @@ def _training(observed: Observations, values: dict[str, Any], notes: list[str]) 
     if observed.hooks.optimizers:
         first = observed.hooks.optimizers[0]
         group = first.param_groups[0]
-        switches = {name: _number(group[name]) for name in SWITCHES if name in group}
-        values["optimizer"] = {"class": type(first).__name__, **switches}
-
-
-def _number(value: Any) -> Any:
-    """A setting; of one that is a tensor its value."""
-    return value.item() if hasattr(value, "item") else value
+        switches = {name: group[name] for name in SWITCHES if name in group}
+        numbers = {name: each.item() if hasattr(each, "item") else each for name, each in switches.items()}
+        values["optimizer"] = {"class": type(first).__name__, **numbers}
 
 
 def _sites(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:

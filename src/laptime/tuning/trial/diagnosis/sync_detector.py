@@ -19,12 +19,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import takewhile
 from time import perf_counter
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
 from laptime.tuning.loop_profile import Site
+from laptime.tuning.trial.loop import replaced
 from laptime.tuning.trial.source_sites import SiteCounts, users_frame
 
 VALUES = {"_local_scalar_dense": "item", "equal": "equal", "is_nonzero": "bool"}
@@ -48,7 +51,9 @@ LIBRARY = re.compile(
 )
 """In the names of operators that a compiler calls as they are; it can fuse those around them."""
 ATTENTION = "scaled_dot_product"
-CHECKPOINT = "torch/utils/checkpoint.py"
+RECOMPUTED = ("torch/utils/checkpoint.py", "torch/autograd/__init__.py")
+"""Files on the stack where a backward pass computes activations anew."""
+HOST = ("cpu", "meta")
 LIBRARY_STEPS = ("torch/optim/", "torch/amp/")
 """Torch's own files that wait on purpose: step counts of optimizers, the scaler's check for infinities."""
 
@@ -72,33 +77,12 @@ class SyncDetector:
         self.optimizes = False
         self.halves = self.checkpointing = self.attention = False
         self.muted = self.accelerator = False
-        self._modes: list[Any] = []
-        self._printing: Any = None
+        self._watches: ExitStack | None = None
 
     def enter(self) -> None:
         """A step that is looked at begins."""
-        if not self._modes:
-            self._modes = [_operators(self._operator_ran), _methods(self._method_called)]
-            for mode in self._modes:
-                mode.__enter__()
-            self._watch_printing()
-
-    def leave(self) -> None:
-        """No step is looked at. Safe to call twice."""
-        modes, self._modes = self._modes, []
-        for mode in reversed(modes):
-            mode.__exit__(None, None, None)
-        if self._printing is not None:
-            from torch import _tensor_str
-
-            _tensor_str._str, self._printing = self._printing, None
-
-    def sites(self) -> list[Site]:
-        """What synchronises, with its count per step."""
-        return self._sites.sites(self.steps)
-
-    def _watch_printing(self) -> None:
-        """Torch leaves all modes while it writes a tensor's values: that function is watched itself."""
+        if self._watches is not None:
+            return
         from torch import _tensor_str
 
         original: Any = _tensor_str._str
@@ -107,12 +91,24 @@ class SyncDetector:
             self._method_called("print", tensor)
             return original(tensor, *rest, **more)
 
-        self._printing = original
-        _tensor_str._str = _str  # type: ignore[assignment]
+        self._watches = ExitStack()
+        self._watches.enter_context(_operators(self._operator_ran))
+        self._watches.enter_context(_methods(self._method_called))
+        # Torch leaves all modes while it writes a tensor's values: that function is watched itself.
+        self._watches.callback(replaced(_tensor_str, "_str", _str))
+
+    def leave(self) -> None:
+        """No step is looked at. Safe to call twice."""
+        watches, self._watches = self._watches, None
+        if watches is not None:
+            watches.close()
+
+    def sites(self) -> list[Site]:
+        """What synchronises, with its count per step."""
+        return self._sites.sites(self.steps)
 
     def _method_called(self, name: str, tensor: Any) -> None:
-        kind = getattr(getattr(tensor, "device", None), "type", "")
-        if not self.muted and (kind != "cpu" or not self.accelerator):
+        if not self.muted and (_kind(tensor, "") != "cpu" or not self.accelerator):
             self._sites.note("sync", detail=name)
 
     def operators(self) -> dict[str, float]:
@@ -123,31 +119,22 @@ class SyncDetector:
         count = {"count": self._count / self.steps}
         return count if self.accelerator else {**count, "fusable": self._fusable / max(self._seconds, 1e-9)}
 
-    def _counts(self, name: str, seconds: float) -> None:
-        """Forward and backward passes, for `operators`."""
-        if not self.optimizes:
-            self._count += 1
-            self._seconds += seconds
-            self._fusable += 0.0 if LIBRARY.search(name) else seconds
-
     def _operator_ran(self, name: str, arguments: tuple[Any, ...], result: Any, seconds: float) -> None:
         if self.muted:
             return
-        self._counts(name, seconds)
-        if ATTENTION in name:
-            self.attention = True
+        if not self.optimizes:  # forward and backward passes, for `operators`
+            self._count += 1
+            self._seconds += seconds
+            self._fusable += 0.0 if LIBRARY.search(name) else seconds
+        self.attention = self.attention or ATTENTION in name
         if name in MATRICES:
             self._matrix(result)
             return
-        what = (
-            VALUES.get(name)
-            or SIZES.get(name)
-            or _indexed(name, arguments)
-            or _copied(name, arguments, result)
-        )
-        if what is None or (self.accelerator and what != COPY and not _is_on_device(arguments)):
+        what = VALUES.get(name) or SIZES.get(name) or _indexed(name, arguments)
+        what = what or _copied(name, arguments, result)
+        if what is None or (name in VALUES and _is_torchs_own(sys._getframe(1))):
             return
-        if not (name in VALUES and _is_torchs_own(sys._getframe(1))):
+        if not self.accelerator or what == COPY or any(_kind(each) not in HOST for each in arguments):
             self._sites.note("sync", detail=what)
 
     def _matrix(self, result: Any) -> None:
@@ -155,14 +142,8 @@ class SyncDetector:
 
         self.halves = self.halves or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
         if not self.checkpointing:
-            frame: FrameType | None = sys._getframe(1)
-            in_backward = in_checkpoint = False
-            while frame is not None:
-                file = frame.f_code.co_filename
-                in_checkpoint = in_checkpoint or file.endswith(CHECKPOINT)
-                in_backward = in_backward or file.endswith("torch/autograd/__init__.py")
-                frame = frame.f_back
-            self.checkpointing = in_backward and in_checkpoint
+            files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
+            self.checkpointing = all(any(file.endswith(end) for file in files) for end in RECOMPUTED)
 
 
 def _operators(listen: Any) -> Any:
@@ -176,8 +157,7 @@ def _operators(listen: Any) -> Any:
             listen(func.overloadpacket.__name__, args, result, perf_counter() - began)
             return result
 
-    mode: Any = Operators
-    return mode()
+    return Operators()  # type: ignore[no-untyped-call]
 
 
 def _methods(listen: Any) -> Any:
@@ -196,9 +176,8 @@ def _methods(listen: Any) -> Any:
     return Methods()
 
 
-def _is_on_device(arguments: tuple[Any, ...]) -> bool:
-    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in arguments]
-    return any(kind not in ("cpu", "meta") for kind in kinds)
+def _kind(value: Any, otherwise: str = "cpu") -> Any:
+    return getattr(getattr(value, "device", None), "type", otherwise)
 
 
 def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
@@ -216,18 +195,14 @@ def _copied(name: str, arguments: tuple[Any, ...], result: Any) -> str | None:
     if name not in COPIES or not arguments:
         return None
     source = arguments[1] if name == "copy_" and len(arguments) > 1 else arguments[0]
-    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in (source, result)]
-    return COPY if kinds[0] not in ("cpu", "meta") and kinds[1] == "cpu" else None
+    return COPY if _kind(source) not in HOST and _kind(result) == "cpu" else None
 
 
-def _is_torchs_own(frame: FrameType | None) -> bool:
+def _is_torchs_own(frame: FrameType) -> bool:
     """Whether torch itself asks, between here and the user's line."""
     user = users_frame(frame)
-    while frame is not None and frame is not user:
-        if any(part in frame.f_code.co_filename for part in LIBRARY_STEPS):
-            return True
-        frame = frame.f_back
-    return False
+    frames = takewhile(lambda each: each is not user, (each for each, _ in walk_stack(frame)))
+    return any(part in each.f_code.co_filename for each in frames for part in LIBRARY_STEPS)
 
 
 # Time of the device.

@@ -11,14 +11,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.optimization import load
 from laptime.tuning.trial import source_sites
-from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop
+from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop, Undo, replaced
 
 PER_STEP = ("batch", "input", "forward", "backward", "step", "zero_grad")
 """Kinds of callbacks that are called in every step."""
@@ -35,8 +35,7 @@ class ActiveChanges:
 
     def __init__(self, refused: list[dict[str, str]], left: list[str]) -> None:
         self.changes: list[Loop] = []
-        self.refused = refused
-        self.left = left
+        self.refused, self.left = refused, left
         self._names: dict[int, str] = {}
         self._gather()
 
@@ -110,12 +109,9 @@ class ActiveChanges:
     def wrapped(self, dataset: Any) -> Any:
         """A map-style dataset, inside the wrappers of the changes."""
         for loop in list(self.changes):
-            before = dataset
             try:
-                for wrap in loop.callbacks["dataset"]:
-                    dataset = wrap(dataset)
+                dataset = reduce(lambda inner, wrap: wrap(inner), loop.callbacks["dataset"], dataset)
             except CannotApply as refusal:
-                dataset = before
                 self.refuse(loop, str(refusal))
         return dataset
 
@@ -212,7 +208,7 @@ class ConstructorCalls:
     def _remember(self, owner: Any, arguments: dict[str, Any], kind: str = "") -> ConstructorCall:
         """Remember the script's own call, and return a copy that may be changed."""
         kind = kind or type(owner).__name__
-        call = ConstructorCall(kind, type(owner), dict(arguments), self._counts[kind])
+        call = ConstructorCall(kind, type(owner), arguments, self._counts[kind])
         self._counts[kind] += 1
         if self._finds_sites:
             source_sites.of_call(call)
@@ -239,7 +235,8 @@ class ConstructorCalls:
             dataset = call.arguments["dataset"] = self._changes.wrapped(dataset)
         starts = [start for loop in self._changes.changes for start in loop.callbacks["worker"]]
         if starts and call.arguments.get("num_workers"):
-            call.arguments["worker_init_fn"] = WorkerInit(starts, call.arguments.get("worker_init_fn"))
+            own = call.arguments.get("worker_init_fn")
+            call.arguments["worker_init_fn"] = partial(init_worker, [*starts, own] if own else starts)
         self._datasets[id(dataset)] = dataset
 
     def _is_remade(self, loader: Any, arguments: dict[str, Any]) -> bool:
@@ -286,21 +283,10 @@ def _shuffles(loader: Any) -> bool:
     return not isinstance(getattr(loader, "sampler", None), SequentialSampler)
 
 
-class WorkerInit:
-    """A `worker_init_fn`: callbacks in their order, then the one that the script gave. It is pickled."""
-
-    def __init__(
-        self, callbacks: Sequence[Callable[[int], None]], original: Callable[[int], Any] | None
-    ) -> None:
-        self.callbacks = list(callbacks)
-        self.original = original
-
-    def __call__(self, worker: int) -> None:
-        """In worker number `worker`."""
-        for callback in self.callbacks:
-            callback(worker)
-        if self.original is not None:
-            self.original(worker)
+def init_worker(callbacks: Sequence[Callable[[int], Any]], worker: int) -> None:
+    """Call what a worker begins with; with its callbacks it is a `worker_init_fn`, which is pickled."""
+    for callback in callbacks:
+        callback(worker)
 
 
 class LibraryCalls(WhenImported):
@@ -308,17 +294,13 @@ class LibraryCalls(WhenImported):
 
     def __init__(self, module: str, name: str, calls: ConstructorCalls) -> None:
         super().__init__(module, self._wrap)
-        self._class = module, name
-        self._calls = calls
-        self._original: tuple[Any, Any] | None = None
+        self._class, self._calls = (module, name), calls
+        self._back: Undo = lambda: None
 
     def remove(self) -> None:
         """Watch and remember no longer. Safe to call twice."""
         super().remove()
-        if self._original is not None:
-            cls, original = self._original
-            cls.__init__ = original
-            self._original = None
+        self._back()
 
     def _wrap(self) -> None:
         cls = getattr(sys.modules[self._class[0]], self._class[1], None)
@@ -330,8 +312,7 @@ class LibraryCalls(WhenImported):
         def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             calls.library(original, self_, args, kwargs)
 
-        self._original = cls, original
-        cls.__init__ = __init__
+        self._back = replaced(cls, "__init__", __init__)
 
 
 @lru_cache(maxsize=256)
@@ -357,9 +338,7 @@ def bind(
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             named |= named.pop(name, {})
-    if lists:
-        named = {key: list(value) if isinstance(value, Iterator) else value for key, value in named.items()}
-    return named
+    return {key: list(each) if lists and isinstance(each, Iterator) else each for key, each in named.items()}
 
 
 def call_bound(function: Callable[..., Any], owner: Any, arguments: dict[str, Any]) -> Any:

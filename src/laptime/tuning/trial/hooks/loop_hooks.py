@@ -84,6 +84,7 @@ class LoopHooks(StepFinder):
             of the step.
         began: perf_counter of the trial's start. epoch_start: nanoseconds that the loader took, right before
             the first step of an epoch, to make an iterator and start its workers; 0 before other steps.
+            iterator_starts: the same of iterators that were made and not yet asked.
         scaled: what a GradScaler of the script has made of a loss, and the loss, until it goes backward.
         mode: hears of all this.
     """
@@ -91,13 +92,9 @@ class LoopHooks(StepFinder):
     def __init__(self, plan: TrialPlan) -> None:
         super().__init__(plan.step_by)
         self.plan = plan
-        self.models: list[Any] = []
-        self.optimizers: list[Any] = []
-        self.parallels: list[Any] = []
-        self.loaders: list[Any] = []
-        self.device = Device()
-        self.result = TrialResult()
-        self.region = ForwardRegion()
+        self.models, self.optimizers = list[Any](), list[Any]()
+        self.parallels, self.loaders = list[Any](), list[Any]()
+        self.device, self.result, self.region = Device(), TrialResult(), ForwardRegion()
         self.refused = self.result.refused
         self.changes = ActiveChanges(self.refused, self.result.left)
         self.constructors = ConstructorCalls(self.changes, finds_sites=plan.mode == "diagnose")
@@ -110,15 +107,13 @@ class LoopHooks(StepFinder):
         self._constructed_optimizers: list[Any] = []
         self._fetching = 0
         self._fetches: Counter[int] = Counter()
-        self._iterator_starts: dict[int, int] = {}
+        self.iterator_starts: dict[int, int] = {}
         self._last_loader: Any = None
         self._trainable: dict[int, tuple[Any, bool]] = {}
-        self._met_modules: set[int] = set()
-        self._unmet: list[Any] = []
-        self._trained_modules: set[int] = set()
+        self._met_modules, self._trained_modules = set[int](), set[int]()
         self._stepped_optimizers: set[int] = set()
-        self._ended_steps = 0
-        self._source = ""
+        self._unmet: list[Any] = []
+        self._ended_steps, self._source = 0, ""
         self._is_over = False
         self._stop_looking: Callable[[], Any] = lambda: None
         self._is_grad_enabled: Callable[[], bool] = lambda: True
@@ -179,14 +174,9 @@ class LoopHooks(StepFinder):
         for loop in reversed(loops):
             self.changes.take_off(loop)
 
-    def refuses(self, loops: list[Loop], changes: list[dict[str, Any]]) -> bool:
-        """Whether not all of these changes, put on as `loops`, are still on."""
-        return len(loops) < len(changes) or any(loop not in self.changes.changes for loop in loops)
-
     # What torch's hooks tell of construction.
 
     def optimizer_constructed(self, optimizer: Any) -> None:
-        """The script has one more optimizer."""
         self._constructed_optimizers.append(optimizer)
         self.changes.meet("optimizers", optimizer)
 
@@ -198,7 +188,6 @@ class LoopHooks(StepFinder):
             self.optimizer_constructed(optimizer)
 
     def parallel_constructed(self, module: Any) -> None:
-        """The script has one more DistributedDataParallel."""
         self.parallels.append(module)
         self.changes.meet("parallels", module)
 
@@ -209,15 +198,10 @@ class LoopHooks(StepFinder):
         if not self.steps.prefetches:
             self.region.leave()
         self._fetching = loader
-        self.epoch_start = self._iterator_starts.pop(loader, 0)
+        self.epoch_start = self.iterator_starts.pop(loader, 0)
         super().fetch(loader)
 
-    def epoch_begun(self, loader: int, nanoseconds: int) -> None:
-        """A loader's iterator was made and its workers started."""
-        self._iterator_starts[loader] = nanoseconds
-
     def exhausted(self, loader: int) -> None:
-        """A loader has no more batches."""
         self.region.leave()
         super().exhausted(loader)
 

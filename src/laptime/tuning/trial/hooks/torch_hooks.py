@@ -62,12 +62,11 @@ class TorchHooks(Hooks):
         has_inner = hasattr(clip_grad, "_clip_grads_with_norm_")
         self._stand_in(clip_grad, "_clip_grads_with_norm_" if has_inner else "clip_grad_norm_", self._clip)
         self._stand_in(torch.nn.utils, "clip_grad_value_", self._clip)
-        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
-        if scaler is not None:
-            self._stand_in(scaler, "scale", self._scale)
-        parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
-        if parallel is not None:
-            self._stand_in(parallel, "__init__", self._parallel)
+        amp: Any = getattr(torch, "amp", None)
+        if hasattr(amp, "GradScaler"):
+            self._stand_in(amp.GradScaler, "scale", self._scale)
+        if hasattr(torch.nn.parallel, "DistributedDataParallel"):
+            self._stand_in(torch.nn.parallel.DistributedDataParallel, "__init__", self._parallel)
 
     def left(self) -> list[str]:
         """After `undo`: names of functions that are not the original ones."""
@@ -141,7 +140,7 @@ class TorchHooks(Hooks):
     def _iter(self, original: Any, loader: Any) -> Any:
         begun = perf_counter_ns()
         iterator = original(loader)
-        self._loop.epoch_begun(self._identity(iterator), perf_counter_ns() - begun)
+        self._loop.iterator_starts[self._identity(iterator)] = perf_counter_ns() - begun
         return iterator
 
     def _constructor(self, cls: type) -> None:
@@ -156,10 +155,10 @@ class TorchHooks(Hooks):
             super(optimizer, cls).__init_subclass__(**kwargs)
             constructor(cls)
 
-        name = "__init_subclass__"
-        self._first_originals.append((optimizer, name, vars(optimizer).get(name)))
-        self._originals.append((optimizer, name, vars(optimizer).get(name)))
-        setattr(optimizer, name, classmethod(__init_subclass__))
+        entry = optimizer, "__init_subclass__", vars(optimizer).get("__init_subclass__")
+        self._first_originals.append(entry)
+        self._originals.append(entry)
+        optimizer.__init_subclass__ = classmethod(__init_subclass__)
 
     def _optimizer(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         if self._constructing or self._loop.phases.is_closed:

@@ -43,11 +43,8 @@ class NumericsCapture(TrialMode):
         self._captured_batches: list[list[Any]] = []
         self._feeds = self._makes_capture = False
         self._fetches = 0
-        self._start: dict[str, Any] = {}
-        self._initial: dict[str, Any] = {}
-        self._steps: list[dict[str, Any]] = []
-        self._settings: list[dict[str, Any]] = []
-        self._data: list[dict[str, Any]] = []
+        self._start, self._initial = dict[str, Any](), dict[str, Any]()
+        self._steps, self._settings, self._data = (list[dict[str, Any]]() for _ in range(3))
         self._notes: list[str] = []
         self._undo: list[Callable[[], None]] = []
         self._stride = 1
@@ -60,7 +57,10 @@ class NumericsCapture(TrialMode):
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         """The batch of the capture, in the shape of the loader's own."""
         batch = take()
-        if self._state != "capturing" or self._reads_samples or not self._trains(loader):
+        loaders = self._hooks.loaders
+        # Any loader's batches go into training while no training loader is known.
+        trains = not loaders or any(loader is each for each in loaders)
+        if self._state != "capturing" or self._reads_samples or not trains:
             return batch
         self._step["samples"] += batches.size(batch)
         number = self._fetches
@@ -81,7 +81,11 @@ class NumericsCapture(TrialMode):
         """Keeps the shapes that reach a model: all that tells the batch of a script without a loader."""
         if self._plan.eager_draws and not self._undo:  # before the first call, which compiles
             self._undo.append(model_variants.as_eager())
-        if self._state == "capturing" and self._trains_now(module):
+        import torch
+
+        # Evaluation between two steps is no training.
+        trains = torch.is_grad_enabled() and any(module is model for model in self._hooks.models)
+        if self._state == "capturing" and trains:
             self._step["shapes"].append(batches.shapes(inputs))
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
@@ -140,7 +144,9 @@ class NumericsCapture(TrialMode):
             return
         if self._state == "capturing":
             if ended and not self._leads:
-                self._keep_step()
+                groups = tensor_summary.groups(*self._named_tensors(), self._hooks.optimizers)
+                kept = {name: tensor_summary.summaries(each, self._stride) for name, each in groups.items()}
+                self._steps.append(self._step | kept)
             self._leads = False
             if len(self._steps) >= self._plan.steps:
                 self._state = "done"
@@ -168,7 +174,6 @@ class NumericsCapture(TrialMode):
             "start": self._start,
             "settings": self._settings,
             "data": self._data,
-            "double": self._plan.double,
             "fed": self._feeds or self._makes_capture,
             "restored": bool(self._initial),
         }
@@ -223,47 +228,23 @@ class NumericsCapture(TrialMode):
     def _named_tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return tensor_summary.named(self._hooks.models, self._hooks.optimizers)
 
-    def _trains(self, loader: Any) -> bool:
-        """Whether these batches go into training; any loader's do while no training loader is known."""
-        loaders = self._hooks.loaders
-        return not loaders or any(loader is each for each in loaders)
-
-    def _trains_now(self, module: Any) -> bool:
-        """Whether a call of this module is training: evaluation between two steps is not."""
-        import torch
-
-        return torch.is_grad_enabled() and any(module is model for model in self._hooks.models)
-
     def _captured_batch(self, batch: Any, number: int) -> Any:
         """The captured batch in place of this one; the loader's own where it does not fit."""
-        if number >= len(self._fed):
-            self._feeds = False
-            self._note("more batches were asked for than were captured: the last ones are the loader's own")
-            return batch
         try:
-            return captured_inputs.filled(batch, self._fed[number])
+            if number < len(self._fed):
+                return captured_inputs.filled(batch, self._fed[number])
+            self._note("more batches were asked for than were captured: the last ones are the loader's own")
         except captured_inputs.DoesNotFit as error:
-            self._feeds = False
             self._note(f"the loader's own batches were used: {error}")
-            return batch
-
-    # What is kept.
-
-    def _keep_step(self) -> None:
-        groups = tensor_summary.groups(*self._named_tensors(), self._hooks.optimizers)
-        summaries = {
-            name: tensor_summary.summaries(tensors, self._stride) for name, tensors in groups.items()
-        }
-        self._steps.append(self._step | summaries)
+        self._feeds = False
+        return batch
 
     def _read_samples(self, most: int) -> None:
         self._reads_samples = True
-        converted = partial(self._hooks.changes.replaced, "input")
+        read = partial(captured_inputs.epoch, seed=self._seed, most=most)
         try:
             for loader in self._hooks.loaders:
-                self._data.append(
-                    captured_inputs.epoch(loader, seed=self._seed, most=most, converted=converted)
-                )
+                self._data.append(read(loader, converted=partial(self._hooks.changes.replaced, "input")))
         finally:
             self._reads_samples = self._leads = False
 
@@ -278,7 +259,6 @@ class NumericsCapture(TrialMode):
             "planned": self._plan.steps if self._plan.samples is None else 0,
             "fed": captured["fed"],
             "restored": captured["restored"],
-            "sampled": self._stride,
             "notes": self._notes,
             "refused": list(self._hooks.refused),
             "candidate": _without_tensors(captured),

@@ -49,13 +49,11 @@ def seed_everything(seed: int) -> None:
 def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
     """Copies of a batch's tensors, on the CPU; of those with a row a sample the first `most` rows."""
     count = batches.size(batch)
-    return [
-        (tensor[:most] if most is not None and tensor.dim() and len(tensor) == count else tensor)
-        .detach()
-        .cpu()
-        .clone()
-        for _, tensor in batches.tensors(batch)
+    tensors = [tensor for _, tensor in batches.tensors(batch)]
+    cut = [
+        each[:most] if most is not None and each.dim() and len(each) == count else each for each in tensors
     ]
+    return [each.detach().cpu().clone() for each in cut]
 
 
 def filled(batch: Any, stored: list[Any]) -> Any:
@@ -111,9 +109,8 @@ def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: li
 def forget_histories(optimizers: list[Any]) -> None:
     """Let optimizers begin anew that keep lists of earlier steps, as LBFGS does."""
     for optimizer in optimizers:
-        if any(
-            isinstance(value, list) for state in optimizer.state.values() for value in dict(state).values()
-        ):
+        values = (value for state in optimizer.state.values() for value in dict(state).values())
+        if any(isinstance(value, list) for value in values):
             optimizer.state.clear()
 
 
@@ -130,33 +127,23 @@ def put_back(
     import torch
 
     unmatched: list[str] = []
-    here = {"parameters": parameters, "buffers": buffers}
+    states, without = stored["optimizer"], set(stored["optimizer"])
     with torch.no_grad():
-        for group, tensors in here.items():
+        for group, tensors in (("parameters", parameters), ("buffers", buffers)):
             for name in sorted(set(tensors) | set(stored[group])):
                 tensor, captured = tensors.get(name), stored[group].get(name)
                 if tensor is None or captured is None or tensor.shape != captured.shape:
                     unmatched.append(name)
                 else:
                     tensor.copy_(captured)
-        unmatched += _put_back_states(stored["optimizer"], parameters, optimizers)
-    return unmatched
-
-
-def _put_back_states(stored: dict[str, Any], parameters: dict[str, Any], optimizers: list[Any]) -> list[str]:
-    import torch
-
-    unmatched = set(stored)
-    for name, state, key, value in tensor_summary.state_items(optimizers, parameters):
-        if name not in unmatched:
-            continue
-        if isinstance(value, torch.Tensor) and value.shape == stored[name].shape:
-            value.copy_(stored[name])
-            unmatched.discard(name)
-        elif tensor_summary.is_number(value):
-            state[key] = type(value)(stored[name].item())
-            unmatched.discard(name)
-    return sorted(unmatched)
+        for name, state, key, value in tensor_summary.state_items(optimizers, parameters):
+            if name in without and isinstance(value, torch.Tensor) and value.shape == states[name].shape:
+                value.copy_(states[name])
+                without.discard(name)
+            elif name in without and tensor_summary.is_number(value):
+                state[key] = type(value)(states[name].item())
+                without.discard(name)
+    return unmatched + sorted(without)
 
 
 # Samples of loaders.
@@ -188,7 +175,7 @@ def epoch(
 
     _dismiss(loader)
     iterable = isinstance(loader.dataset, IterableDataset)
-    samples: dict[str, Any] = {
+    samples = {
         "iterable": iterable,
         "workers": int(loader.num_workers),
         "batch_size": None if loader.batch_size is None else int(loader.batch_size),
@@ -196,10 +183,9 @@ def epoch(
         "length": _length(loader),
         "dataset": _length(loader.dataset),
     }
-    samples |= _epoch(loader, seed, most, converted)
-    keys = samples.pop("_keys")
-    samples["draws"] = [] if iterable or not keys or keys[0] is None else _draws(loader, keys[0], seed)
-    return samples
+    read, keys = _epoch(loader, seed, most, converted)
+    draws = [] if iterable or not keys or keys[0] is None else _draws(loader, keys[0], seed)
+    return {**samples, **read, "draws": draws}
 
 
 def _dismiss(loader: Any) -> None:
@@ -218,8 +204,10 @@ def _dismiss(loader: Any) -> None:
         visits.zero_()
 
 
-def _epoch(loader: Any, seed: int, most: int, converted: Callable[[Any], Any]) -> dict[str, Any]:
-    ids: list[str] = []
+def _epoch(
+    loader: Any, seed: int, most: int, converted: Callable[[Any], Any]
+) -> tuple[dict[str, Any], list[Any]]:
+    """What a pass gives, and the keys of its samples."""
     keys: list[Any] = []
     sizes: list[int] = []
     hashes: list[str] = []
@@ -243,16 +231,8 @@ def _epoch(loader: Any, seed: int, most: int, converted: Callable[[Any], Any]) -
             if len(sizes) >= most or perf_counter() - begun > SECONDS:
                 complete = len(sizes) == _length(loader)
                 break
-    if any(key is not None for key in keys):
-        ids = [str(key) for key in keys]
-    return {
-        "ids": ids[:MOST],
-        "sizes": sizes,
-        "complete": complete,
-        "hashes": hashes,
-        "values": values,
-        "_keys": keys,
-    }
+    ids = [str(key) for key in keys[:MOST]] if any(key is not None for key in keys) else []
+    return {"ids": ids, "sizes": sizes, "complete": complete, "hashes": hashes, "values": values}, keys
 
 
 def _draws(loader: Any, first: Any, seed: int) -> list[list[list[str]]]:

@@ -7,6 +7,8 @@ of `messages.TensorComparison`. What is allowed is the business of `gates`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 WORST = 20
@@ -27,10 +29,7 @@ class _Sums:
         self.kept = self.elements = 0
         self.aa = self.bb = self.rr = self.ab = self.dd = self.da = self.db = 0.0
         self.norm = self.base_norm = 0.0
-        self.largest = 0.0
-        self.equal = True
-        self.has_reference = True
-        self.point = True
+        self.equal = self.has_reference = self.point = True
 
     def add(self, other: _Sums) -> None:
         """Add the sums of another pair."""
@@ -38,8 +37,6 @@ class _Sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.norm = math.hypot(self.norm, other.norm)
         self.base_norm = math.hypot(self.base_norm, other.base_norm)
-        self.largest = max(self.largest, other.largest)
-        self.equal = self.equal and other.equal
         self.has_reference = self.has_reference and other.has_reference
 
     def row(self, step: int, group: str, name: str) -> dict[str, Any]:
@@ -56,7 +53,6 @@ class _Sums:
             "base_norm": self.base_norm,
             "rms": self.base_norm / math.sqrt(max(self.elements, 1)),
             "error": math.sqrt(self.dd / count) if self.dd >= 0 else math.nan,
-            "largest": self.largest,
         }
         if self.aa > 0 and self.bb > 0:
             row["cosine"] = self.ab / math.sqrt(self.aa) / math.sqrt(self.bb)
@@ -78,12 +74,12 @@ def _summed(a: Any, b: Any, r: Any | None) -> _Sums:
         sums.bb += float(base @ base)
         sums.ab += float(candidate @ base)
         sums.dd += float(difference @ difference)
-        sums.largest = max(sums.largest, float(difference.abs().max()))
         if r is not None:
             exact = r[start : start + _CHUNK].double()
+            wrong, base_wrong = candidate - exact, base - exact
             sums.rr += float(exact @ exact)
-            sums.da += float((candidate - exact) @ (candidate - exact))
-            sums.db += float((base - exact) @ (base - exact))
+            sums.da += float(wrong @ wrong)
+            sums.db += float(base_wrong @ base_wrong)
     return sums
 
 
@@ -123,7 +119,7 @@ def compared(
     totals: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     unmatched: set[str] = set()
-    dtypes: dict[str, tuple[str, str]] = {}
+    dtypes: dict[str, dict[str, str]] = {}
     for number, (step, base_step) in enumerate(zip(candidate["steps"], base["steps"], strict=False)):
         exact = _step(reference, number)
         for group in GROUPS:
@@ -136,7 +132,7 @@ def compared(
                     continue
                 sums[name] = of_tensor
                 if a["dtype"] != b["dtype"]:
-                    dtypes[name] = (a["dtype"], b["dtype"])
+                    dtypes[name] = {"name": name, "candidate": a["dtype"], "base": b["dtype"]}
             _add(totals, rows, number, group, sums)
         captures = candidate, base, reference
         _add(totals, rows, number, "updates", _updates(captures, number, "parameters"))
@@ -146,10 +142,7 @@ def compared(
         "totals": totals,
         "tensors": _worst(rows),
         "unmatched": sorted(unmatched)[:WORST],
-        "dtypes": [
-            {"name": name, "candidate": dtypes[name][0], "base": dtypes[name][1]}
-            for name in sorted(dtypes)[:WORST]
-        ],
+        "dtypes": [dtypes[name] for name in sorted(dtypes)[:WORST]],
         "dtypes_count": len(dtypes),
     }
 
@@ -158,28 +151,21 @@ def _step(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
     return captured["steps"][number] if captured is not None and number < len(captured["steps"]) else {}
 
 
-def _before(captured: dict[str, Any] | None, number: int, group: str) -> dict[str, Any]:
-    if captured is None:
-        return {}
-    if number == 0 or captured["restored"]:
-        start: dict[str, Any] = captured["start"]
-        return start
-    before: dict[str, Any] = _step(captured, number - 1).get(group, {})
-    return before
+def _before(captured: dict[str, Any] | None, number: int, group: str) -> Any:
+    if captured is not None and (number == 0 or captured["restored"]):
+        return captured["start"]
+    return _step(captured, number - 1).get(group, {})
 
 
 def _updates(captures: tuple[dict[str, Any] | None, ...], number: int, group: str) -> dict[str, _Sums]:
     """Of candidate, base and reference: parameters, or of the buffers BatchNorm's running statistics."""
     sums = {}
     for name in sorted(_step(captures[0], number)[group]):
-        if group == "buffers" and not name.endswith(RUNNING):
-            continue
-        after = [_step(each, number).get(group, {}).get(name) for each in captures]
-        before = [_before(each, number, group).get(name) for each in captures]
-        of_update = _of_update(after, before)
-        if of_update is not None:
-            sums[name] = of_update
-    return sums
+        if group == "parameters" or name.endswith(RUNNING):
+            after = [_step(each, number).get(group, {}).get(name) for each in captures]
+            before = [_before(each, number, group).get(name) for each in captures]
+            sums[name] = _of_update(after, before)
+    return {name: each for name, each in sums.items() if each is not None}
 
 
 def _add(
@@ -192,12 +178,8 @@ def _add(
     for each in sums.values():
         if each.point:
             everything.add(each)
-        else:
-            everything.equal = everything.equal and each.equal
-    total = everything.row(step, group, "")
-    total["tensors"] = len(sums)
-    total["unequal"] = sum(not each.equal for each in sums.values())
-    totals.append(total)
+    everything.equal = all(each.equal for each in sums.values())
+    totals.append(everything.row(step, group, "") | {"tensors": len(sums)})
     rows += [each.row(step, group, name) for name, each in sums.items()]
 
 
@@ -205,41 +187,27 @@ def _worst(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """All rows while they are few; else the WORST of every group by every measure."""
     if len(rows) <= ALL:
         return rows
-    measures = (_unequal, _relative, _against_reference, _turned, _stretched)
     chosen: dict[tuple[int, str, str], dict[str, Any]] = {}
-    first = [row for row in rows if row["step"] == 0]
-    for of in (first, [row for row in rows if row["step"] > 0]):
-        for group in (*GROUPS, "updates"):
-            of_group = [row for row in of if row["group"] == group]
-            for measure in measures:
-                for row in sorted(of_group, key=measure, reverse=True)[:WORST]:
-                    chosen[row["step"], row["group"], row["name"]] = row
+    for is_first, group, measure in product((True, False), (*GROUPS, "updates"), MEASURES):
+        of_group = [row for row in rows if (row["step"] == 0) is is_first and row["group"] == group]
+        for row in sorted(of_group, key=measure, reverse=True)[:WORST]:
+            chosen[row["step"], row["group"], row["name"]] = row
     return list(chosen.values())
 
 
-def _finite_or_infinity(value: float) -> float:
-    return value if math.isfinite(value) else math.inf
+def _share(row: dict[str, Any], error: float) -> float:
+    share = error / max(row["rms"], 1e-30)
+    return share if math.isfinite(share) else math.inf
 
 
-def _unequal(row: dict[str, Any]) -> float:
-    return 0.0 if row["equal"] else 1.0 + (0.0 if row["point"] else 1.0)
-
-
-def _relative(row: dict[str, Any]) -> float:
-    return _finite_or_infinity(row["error"] / max(row["rms"], 1e-30))
-
-
-def _against_reference(row: dict[str, Any]) -> float:
-    excess = row.get("candidate_error", 0.0) - 2 * row.get("base_error", 0.0)
-    return float(_finite_or_infinity(excess / max(row["rms"], 1e-30)))
-
-
-def _turned(row: dict[str, Any]) -> float:
-    return 1 - float(row.get("cosine", 1.0))
-
-
-def _stretched(row: dict[str, Any]) -> float:
-    return abs(math.log(max(row["norm"], 1e-30) / max(row["base_norm"], 1e-30)))
+MEASURES: tuple[Callable[[dict[str, Any]], float], ...] = (
+    lambda row: 0.0 if row["equal"] else 1.0 if row["point"] else 2.0,
+    lambda row: _share(row, row["error"]),
+    lambda row: _share(row, row.get("candidate_error", 0.0) - 2 * row.get("base_error", 0.0)),
+    lambda row: 1 - float(row.get("cosine", 1.0)),
+    lambda row: abs(math.log(max(row["norm"], 1e-30) / max(row["base_norm"], 1e-30))),
+)
+"""How bad a row is: unequal, off, further off than the base, turned, stretched."""
 
 
 def finite(value: Any) -> Any:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.tuning.trial import batches
+from laptime.tuning.trial.loop import replaced
 
 LAST_BITS = "last_bits"
 """Rounds away the last DROPPED bits of a float's own fraction, instead of rounding to a smaller type."""
@@ -35,12 +36,9 @@ def settings(group: dict[str, Any]) -> dict[str, Any]:
     """Numbers of an optimizer's group that decide what it computes; learning rates are kept by step."""
     numbers: dict[str, Any] = {}
     for name, value in group.items():
-        if name in _HIDDEN or name.startswith("_"):
-            continue
-        if isinstance(value, (bool, int, float)):
-            numbers[name] = value
-        elif isinstance(value, (tuple, list)) and all(isinstance(item, (int, float)) for item in value):
-            numbers[name] = list(value)
+        is_list = isinstance(value, (tuple, list)) and all(isinstance(each, (int, float)) for each in value)
+        if name not in _HIDDEN and not name.startswith("_") and (is_list or isinstance(value, (int, float))):
+            numbers[name] = list(value) if is_list else value
     return numbers
 
 
@@ -60,10 +58,9 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     def converted(model: Any, args: Any, kwargs: Any) -> Any:
         return batches.mapped(args, doubled), batches.mapped(kwargs, doubled)
 
-    tensor_class: Any = torch.Tensor
-    default, to_single = torch.get_default_dtype(), tensor_class.float
+    default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    tensor_class.float = torch.Tensor.double
+    float_back = replaced(torch.Tensor, "float", torch.Tensor.double)
     hooks = [model.register_forward_pre_hook(converted, with_kwargs=True) for model in models]
     for model in models:
         model.double()
@@ -75,7 +72,7 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
 
     def undo() -> None:
         torch.set_default_dtype(default)
-        tensor_class.float = to_single
+        float_back()
         for hook in hooks:
             hook.remove()
 
@@ -114,15 +111,12 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
         return value
 
     handles = []
-    for model in models:
-        for module in model.modules():
-            if small is not None and _has_products(module):
-                handles += _rounded_weights(module, rounded_value)
-            if next(module.children(), None) is None:
-                handles.append(module.register_forward_pre_hook(lambda module, inputs: rounded_value(inputs)))
-                handles.append(
-                    module.register_forward_hook(lambda module, inputs, outputs: rounded_value(outputs))
-                )
+    for module in (module for model in models for module in model.modules()):
+        if small is not None and _has_products(module):
+            handles += _rounded_weights(module, rounded_value)
+        if next(module.children(), None) is None:
+            handles.append(module.register_forward_pre_hook(lambda _, inputs: rounded_value(inputs)))
+            handles.append(module.register_forward_hook(lambda _, inputs, outputs: rounded_value(outputs)))
 
     def undo() -> None:
         for handle in handles:
@@ -155,10 +149,7 @@ def _rounded_weights(module: Any, rounded_value: Callable[[Any], Any]) -> list[A
         if hasattr(module, "_flat_weights_names"):  # recurrent layers have a list of theirs besides
             module._flat_weights = [parameters[name] for name in module._flat_weights_names]
 
-    return [
-        module.register_forward_pre_hook(begin),
-        module.register_forward_hook(end, always_call=True),
-    ]
+    return [module.register_forward_pre_hook(begin), module.register_forward_hook(end, always_call=True)]
 
 
 def _last_bits(dropped: int) -> Callable[[Any], Any]:
@@ -204,10 +195,7 @@ def as_eager() -> Callable[[], None]:
 
     switch(True)
 
-    def undo() -> None:
-        switch(before)
-
-    return undo
+    return lambda: switch(before)
 
 
 # Masks of dropout.
@@ -229,9 +217,4 @@ def independent_of_layout() -> Callable[[], None]:
         factors = plain(ones(input.shape, dtype=input.dtype, device=input.device), p, True)
         return input.mul_(factors) if inplace else input * factors
 
-    functional.dropout = dropout
-
-    def undo() -> None:
-        functional.dropout = plain
-
-    return undo
+    return replaced(functional, "dropout", dropout)

@@ -44,22 +44,21 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
         module = unwrapped(model)
         if all(module is not other for other in inner):
             inner.append(module)
+
+    def add(into: dict[str, Any], name: str, tensor: Any) -> None:
+        if id(tensor) not in identities:
+            identities.add(id(tensor))
+            into[name] = tensor
+
     for number, model in enumerate(inner):
         prefix = f"{number}." if len(inner) > 1 else ""
-        for named_tensors, into in (
-            (model.named_parameters(), parameters),
-            (model.named_buffers(), buffers),
-        ):
-            for name, tensor in named_tensors:
-                if id(tensor) not in identities:
-                    identities.add(id(tensor))
-                    into[prefix + name.replace("_orig_mod.", "")] = tensor
+        for tensors, into in ((model.named_parameters(), parameters), (model.named_buffers(), buffers)):
+            for name, tensor in tensors:
+                add(into, prefix + name.replace("_orig_mod.", ""), tensor)
     for number, optimizer in enumerate(optimizers):
         for group, members in enumerate(optimizer.param_groups):
             for index, tensor in enumerate(members["params"]):
-                if id(tensor) not in identities:
-                    identities.add(id(tensor))
-                    parameters[f"optimizer{number}.group{group}.{index}"] = tensor
+                add(parameters, f"optimizer{number}.group{group}.{index}", tensor)
     return parameters, buffers
 
 
@@ -121,7 +120,8 @@ def summary(tensor: Any, every: int) -> dict[str, Any]:
     if floating:
         flat = flat + 0.0
     chosen = flat if every == 1 or flat.numel() <= SMALL else flat[::every]
-    norm = float(torch.linalg.vector_norm(flat.double())) if flat.numel() <= _CHUNK else _norm(flat)
+    norms = [float(torch.linalg.vector_norm(part.double())) for part in flat.split(_CHUNK)]
+    norm = norms[0] if len(norms) == 1 else math.sqrt(sum(each**2 for each in norms))
     return {
         "values": chosen.cpu().clone(),
         "elements": flat.numel(),
@@ -143,25 +143,11 @@ def _flat(tensor: Any) -> Any:
     import torch
 
     local = tensor.detach()
-    if hasattr(local, "to_local"):
-        local = local.to_local()
-    if local.is_sparse:
-        local = local.to_dense()
-    if local.is_quantized:
-        local = local.dequantize()
-    if local.is_complex():
-        local = torch.view_as_real(local)
-    flat = local.reshape(-1)
+    local = local.to_local() if hasattr(local, "to_local") else local
+    local = local.to_dense() if local.is_sparse else local
+    local = local.dequantize() if local.is_quantized else local
+    flat = (torch.view_as_real(local) if local.is_complex() else local).reshape(-1)
     return flat.cpu() if flat.device.type not in ("cpu", "cuda") else flat
-
-
-def _norm(flat: Any) -> float:
-    import torch
-
-    total = 0.0
-    for part in flat.split(_CHUNK):
-        total += float(torch.linalg.vector_norm(part.double())) ** 2
-    return math.sqrt(total)
 
 
 def checksum(flat: Any) -> int:
@@ -180,8 +166,7 @@ def checksum(flat: Any) -> int:
     weights = _weights(str(words.device))
     total = 0
     for number, part in enumerate(words.split(_CHUNK)):
-        integers = part if part.dtype == torch.int64 else part.to(torch.int64)
-        total += (number * _MIX | 1) * int((integers * weights[: part.numel()]).sum())
+        total += (number * _MIX | 1) * int((part.to(torch.int64) * weights[: part.numel()]).sum())
     return int(total % (1 << 63))
 
 
@@ -197,8 +182,5 @@ def norm_of_gradients(parameters: list[Any]) -> float:
     """Norm of all gradients together; 0 without any."""
     import torch
 
-    total = 0.0
-    for parameter in parameters:
-        if parameter.grad is not None:
-            total += float(torch.linalg.vector_norm(_flat(parameter.grad).float()).double()) ** 2
-    return math.sqrt(total)
+    gradients = [_flat(parameter.grad) for parameter in parameters if parameter.grad is not None]
+    return math.sqrt(sum(float(torch.linalg.vector_norm(each.float()).double()) ** 2 for each in gradients))
