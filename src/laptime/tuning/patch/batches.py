@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from itertools import chain, repeat
 
 import libcst as cst
@@ -38,7 +39,7 @@ def first(sources: LocatedSites, place: Place, statement: str) -> Mark | None:
             return None
         indent = file.indentation(tree.first_line(node.body.body[0]))
         at = file.next_line(tree.outer(node.iter)[1])
-        return file.insert_lines(at, statements.indented(code, indent))
+        return file.insert_lines(at, textwrap.indent(code, indent))
     small = tree.small(node)
     if not isinstance(small, cst.Assign) or small.value is not node:
         raise CannotEdit(f"the batch has no name at {place.where}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import libcst as cst
 
@@ -108,7 +109,7 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | 
     once = function is None or len(loops) > 1
     code = statement
     if not once and COMPILES.match(statement):
-        code = f"{ONCE}\n{statements.indented(statement, tree.module.default_indent)}"
+        code = f"{ONCE}\n{textwrap.indent(statement, tree.module.default_indent)}"
     elif not once and not REPEATABLE.match(statement):
         raise CannotEdit(f"{name} has a name only at {place.where}, which may run once an epoch")
     if REBINDS.match(statement) and name.isidentifier():
@@ -165,6 +166,6 @@ def _split_return(place: Place, statement: str) -> Mark:
     taken = tree.names(tree.function(call) or tree.module)
     name = next(each for each in ("optimizer", "made_optimizer", "_optimizer") if each not in taken)
     indent = file.indentation(tree.start(tree.statement(call)))
-    code = statements.indented(statements.fill(statement, optimizer=name), indent)
+    code = textwrap.indent(statements.fill(statement, optimizer=name), indent)
     trail = f"\n{code}\n".replace("\n", file.newline)
     return statements.move_out(file, call, name, f"{indent}{name} = ", trail)

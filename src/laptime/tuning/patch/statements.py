@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from collections.abc import Iterable
 
 import libcst as cst
@@ -30,11 +31,6 @@ def matches(template: str, source: str) -> bool:
     parts = re.split(r"\{\w*(?:!r)?\}", template)
     pattern = ".+".join(re.escape("".join(part.split())) for part in parts)
     return re.fullmatch(pattern, "".join(source.split()), re.DOTALL) is not None
-
-
-def indented(code: str, by: str) -> str:
-    """Lines of code further in; empty ones stay empty."""
-    return "\n".join(by + line if line.strip() else line for line in code.split("\n"))
 
 
 def sources(code: str) -> list[str]:
@@ -79,7 +75,7 @@ def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
         file.insert(tree.end(small), "; " + one_line(code, file.shown))
         return mark
     indent = file.indentation(tree.first_line(statement))
-    return file.insert_lines(file.next_line(tree.end(statement)), indented(code, indent))
+    return file.insert_lines(file.next_line(tree.end(statement)), textwrap.indent(code, indent))
 
 
 def on_lines_of_their_own(file: File, node: cst.CSTNode) -> None:
@@ -121,7 +117,7 @@ def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
     start = tree.first_line(statement)
     indent = file.indentation(start)
     at = file.line_start(start)
-    file.insert(at, indented(code, indent).replace("\n", file.newline) + file.newline)
+    file.insert(at, textwrap.indent(code, indent).replace("\n", file.newline) + file.newline)
     return file.mark(at)
 
 
@@ -146,7 +142,7 @@ def replace(file: File, node: cst.CSTNode, template: str, **values: str) -> Mark
     start, end = tree.start(small), tree.end(small)
     if tree.is_alone(small):
         # What is filled in keeps its lines as they are: there may be strings in them.
-        code = indented(template, file.indentation(start)).lstrip().replace("\n", file.newline)
+        code = textwrap.indent(template, file.indentation(start)).lstrip().replace("\n", file.newline)
     else:
         code = one_line(template.replace("{}", "present"), file.shown).replace("present", "{}")
     file.replace(start, end, fill(code, **values))

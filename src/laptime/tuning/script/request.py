@@ -211,12 +211,3 @@ def several_ranks(name: str) -> LaptimeError:
         why="only the process of the script is timed; its child processes run without hooks",
         next=f"laptime tune torchrun --nproc-per-node 2 {name}   or tune one process and use its recipe",
     )
-
-
-def data_parallel(name: str) -> LaptimeError:
-    """torch.nn.DataParallel: one process on several devices."""
-    return UsageError(
-        f"{name} trains on several GPUs with DataParallel",
-        why="one process drives all of them, and laptime tunes one device at a time",
-        next="set CUDA_VISIBLE_DEVICES=0, or train with DistributedDataParallel under torchrun",
-    )

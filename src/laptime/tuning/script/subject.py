@@ -33,7 +33,6 @@ from laptime.tuning.script.final_set import PatchWriter, convergence_of, final_c
 from laptime.tuning.script.request import (
     TuneRequest,
     choice_of,
-    data_parallel,
     program_of,
     refusal,
     resume_terms,
@@ -310,8 +309,12 @@ class ScriptSubject(Subject):
 
 
 def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:
-    if "data_parallel" in loop_profile.facts:
-        raise data_parallel(name)
+    if "data_parallel" in loop_profile.facts:  # torch.nn.DataParallel: one process on several devices
+        raise UsageError(
+            f"{name} trains on several GPUs with DataParallel",
+            why="one process drives all of them, and laptime tunes one device at a time",
+            next="set CUDA_VISIBLE_DEVICES=0, or train with DistributedDataParallel under torchrun",
+        )
     if runner.newest.world > 1 and not any("torchrun" in word for word in runner.program.words):
         raise several_ranks(name)
     if not loop_profile.optimizer and "in_library" not in loop_profile.facts:
