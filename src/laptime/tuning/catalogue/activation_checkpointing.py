@@ -24,8 +24,12 @@ def apply(loop: Any, options: Options) -> None:
         wrapped = checkpoint_blocks(model)
         if not wrapped:
             loop.refuse(f"{type(model).__name__} has no repeated blocks without batch normalisation")
-        # The wrapper was the instance's; the class's is found again.
-        return lambda: [delattr(block, "forward") for block in wrapped]
+
+        def back() -> None:
+            for block in wrapped:
+                del block.forward  # the wrapper was the instance's; the class's is found again
+
+        return back
 
     loop.model(convert)
 
