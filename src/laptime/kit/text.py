@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +19,12 @@ def closest(word: str, words: Iterable[str]) -> str | None:
 def count(number: int, noun: str) -> str:
     """`1 sample`, `2 samples`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first of them, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return between.join(names[:most]) + more
 
 
 def from_here(path: str | Path) -> str:

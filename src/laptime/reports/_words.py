@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Literal
+from typing import Any, Literal
 
-from laptime.kit.text import count
+from laptime.kit.text import count, some
 from laptime.kit.units import percent as percent
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
@@ -32,6 +32,16 @@ _ABSENT = {
     "again": "1",
     "instances": "1",
 }
+_PHRASES = {
+    **dict.fromkeys(("dtype", "device", "backend"), "{}"),
+    "compile": "compiled ({})",
+    "train": "training steps ({})",
+    "again": "copy {}",
+}
+"""How an axis and its value read in a sentence, where it is not `NAME VALUE`."""
+_WITHOUT = {"compile": "not compiled", "channels_last": "not channels last", "train": "inference"}
+_WITHOUT |= {"again": "copy 1", "instances": "1 instance", "backend": "torch"}
+"""The same of an axis that a case does not have."""
 _ABSOLUTE = re.compile(
     r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
 )
@@ -66,26 +76,14 @@ def axis_value(name: str, value: Axis | None) -> str:
 
 def axis_phrase(name: str, value: Axis) -> str:
     """An axis value as it reads in a sentence: `batch 8`, `2 threads`, `compiled (default)`."""
-    if name in ("dtype", "device", "backend"):
-        return printable(value)
-    if name == "threads" and isinstance(value, int):
-        return count(value, "thread")
-    if name == "instances" and isinstance(value, int):
-        return count(value, "instance")
-    if name == "compile":
-        return f"compiled ({printable(value)})"
-    if name == "train":
-        return f"training steps ({printable(value)})"
-    if name == "again":
-        return f"copy {printable(value)}"
+    if name in _PHRASES:
+        return _PHRASES[name].format(printable(value))
+    if name in ("threads", "instances") and isinstance(value, int):
+        return count(value, name[:-1])
+    called = printable(name).replace("_", " ")
     if isinstance(value, bool):
-        return printable(name).replace("_", " ") if value else f"no {printable(name).replace('_', ' ')}"
-    return f"{printable(name).replace('_', ' ')} {printable(value)}"
-
-
-def axis_title(name: str) -> str:
-    """An axis as the head of a column."""
-    return "copy" if name == "again" else printable(name).replace("_", " ")
+        return called if value else f"no {called}"
+    return f"{called} {printable(value)}"
 
 
 def varying(run: Run) -> list[str]:
@@ -135,17 +133,7 @@ def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
 def _phrase(name: str, value: Axis | None) -> str:
     if value is not None:
         return axis_phrase(name, value)
-    if name in ("compile", "channels_last"):
-        return f"not {'compiled' if name == 'compile' else 'channels last'}"
-    if name == "train":
-        return "inference"
-    if name == "again":
-        return "copy 1"
-    if name == "instances":
-        return "1 instance"
-    if name == "backend":
-        return _ABSENT[name]
-    return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
+    return _WITHOUT.get(name) or f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
 
 
 def held(run: Run) -> str:
@@ -160,9 +148,7 @@ def held(run: Run) -> str:
 def title(run: Run) -> str:
     """What the run was about: its name, else its targets."""
     targets = list(dict.fromkeys(case.target for case in run.cases)) or [s.target for s in run.subjects]
-    what = ", ".join(printable(target) for target in targets[:3])
-    more = f" and {len(targets) - 3} more" if len(targets) > 3 else ""
-    return printable(run.name) or f"{what}{more}" or printable(run.verb)
+    return printable(run.name) or some([printable(target) for target in targets], 3) or printable(run.verb)
 
 
 def where(run: Run) -> list[str]:
@@ -214,6 +200,11 @@ def took(run: Run) -> list[str]:
     """How long the command took, and whether it is over."""
     end = f", {run.status}" if run.status in ("running", "interrupted") else ""
     return [f"took {show(run.seconds, 's')}{end}"] if run.seconds > 0 else []
+
+
+def busy_cores(row: Any) -> str:
+    """Physical cores that a number of threads keeps busy, and whether some of them share one."""
+    return "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
 
 
 def command(run: Run) -> str:

@@ -63,9 +63,8 @@ def tuning(optimization: str, run: Run) -> str:
     only = ["--only", optimization]
     subject = run.subjects[0] if run.subjects else None
     if subject is not None and subject.source == IN_MEMORY:
-        return (
-            f"laptime.tune(laptime.Problem(model=model, step=step, loader=loader), only=[{optimization!r}])"
-        )
+        problem = "laptime.Problem(model=model, step=step, loader=loader)"
+        return f"laptime.tune({problem}, only=[{optimization!r}])"
     if run.verb != "profile" or subject is None:  # a trace names no script
         return f"tune the script that made it: {shlex.join(['laptime', 'tune', *only])}"
     if ":" in subject.target and optimization not in registry.entries("model_changes"):
@@ -79,12 +78,9 @@ def _call(verb: str, target: str, options: Sequence[str]) -> str:
     """`laptime.bench(model, budget=30)`: what is in memory has no name for a command line."""
     if verb == "profile":
         return f"laptime.profile({', '.join(_settings(options))})"
-    values = {"--budget": units.seconds, "--precision": units.share}
-    given = [
-        f"{name.removeprefix('--').replace('-', '_')}={values[name](value):g}"
-        for name, value in itertools.pairwise(options)
-        if name in values
-    ]
+    read = {"--budget": units.seconds, "--precision": units.share}
+    typed = [(name, value) for name, value in itertools.pairwise(options) if name in read]
+    given = [f"{name.removeprefix('--')}={read[name](value):g}" for name, value in typed]
     return f"laptime.{verb}({', '.join([printable(target), '...', *given])})"
 
 
@@ -106,11 +102,8 @@ def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[
 def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]) -> list[str]:
     without = [name for name in without if name.startswith("-")]  # a value may be another option's, too
     valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
-    return [
-        word
-        for before, word in itertools.pairwise(["", *words])
-        if word.partition("=")[0] not in without and before not in valued
-    ]
+    kept = [(before, word) for before, word in itertools.pairwise(["", *words]) if before not in valued]
+    return [word for _, word in kept if word.partition("=")[0] not in without]
 
 
 def _typed(run: Run, verb: str) -> list[str]:

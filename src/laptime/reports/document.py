@@ -36,7 +36,7 @@ Tone = Literal["trusted", "noisy", "invalid", "neutral", "unknown"]
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
 
-class Headline(Struct, frozen=True, kw_only=True):
+class Headline(Struct, frozen=True):
     """The first thing that is read.
 
     Attributes:
@@ -54,7 +54,7 @@ class Headline(Struct, frozen=True, kw_only=True):
     figure: str = ""
 
 
-class Card(Struct, frozen=True, kw_only=True):
+class Card(Struct, frozen=True):
     """A key number: `interval` and `note` are smaller lines under it."""
 
     title: str
@@ -69,19 +69,22 @@ class Block(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
-class Text(Block, frozen=True, kw_only=True):
+class Text(Block, frozen=True):
     """A quiet sentence."""
 
     text: str
 
 
-class Facts(Block, frozen=True, kw_only=True):
-    """Lines of (topic, text); an empty topic goes on with the one before. `next: COMMAND` is never broken."""
+class Facts(Block, frozen=True):
+    """Lines of (topic, text), those with a text; an empty topic goes on with the one before.
+
+    `next: COMMAND` is never broken.
+    """
 
     rows: Sequence[tuple[str, str]]
 
 
-class Bar(Struct, frozen=True, kw_only=True):
+class Bar(Struct, frozen=True):
     """One bar.
 
     Attributes:
@@ -104,7 +107,7 @@ class Bar(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
-class Bars(Block, frozen=True, kw_only=True):
+class Bars(Block, frozen=True):
     """Bars on one scale.
 
     Attributes:
@@ -121,7 +124,7 @@ class Bars(Block, frozen=True, kw_only=True):
     legend: Sequence[Bar] = ()
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class Cell(Struct, frozen=True):
     """A number or word that is shown as it is.
 
     Attributes:
@@ -160,7 +163,7 @@ class Extra(Struct, frozen=True, kw_only=True):
     table: Table | None = None
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class Column(Struct, frozen=True):
     """A column.
 
     Attributes:
@@ -181,7 +184,7 @@ class Column(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Row(Struct, frozen=True):
     """A row: one raw value or ready `Cell` a column.
 
     Attributes:
@@ -202,7 +205,7 @@ class Row(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
-class Table(Block, frozen=True, kw_only=True):
+class Table(Block, frozen=True):
     """Rows and columns. The page sorts, searches and folds them; a row's anchor is `ID-INDEX`.
 
     Attributes:
@@ -228,7 +231,7 @@ class Table(Block, frozen=True, kw_only=True):
         return any(isinstance(cell, Cell) and cell.interval for row in self.rows for cell in row.cells)
 
 
-class Views(Block, frozen=True, kw_only=True):
+class Views(Block, frozen=True):
     """Several views of one thing: the page shows one at a time, a terminal the first."""
 
     tables: Sequence[Table]
@@ -254,7 +257,7 @@ class Advice(Block, frozen=True, kw_only=True):
     links: Sequence[tuple[str, str]] = ()
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class Notice(Struct, frozen=True):
     """One line of what a check or a comparison says: `level` is its outcome or word."""
 
     level: str
@@ -262,7 +265,7 @@ class Notice(Struct, frozen=True, kw_only=True):
     next: str = ""
 
 
-class Notices(Block, frozen=True, kw_only=True):
+class Notices(Block, frozen=True):
     """What checks and small findings say, one line each."""
 
     rows: Sequence[Notice]
@@ -278,7 +281,7 @@ class Failure(Block, frozen=True, kw_only=True):
     next: str = ""
 
 
-class Code(Block, frozen=True, kw_only=True):
+class Code(Block, frozen=True):
     """Source or a patch; `brief` lines of it are shown on a terminal."""
 
     text: str
@@ -287,7 +290,7 @@ class Code(Block, frozen=True, kw_only=True):
     brief: int = 0
 
 
-class Chart(Block, frozen=True, kw_only=True):
+class Chart(Block, frozen=True):
     """A drawing, which only the page has.
 
     Attributes:
@@ -308,13 +311,13 @@ class Stage(Block, frozen=True, kw_only=True):
     data: Callable[[], dict[str, Any]]
 
 
-class Panels(Block, frozen=True, kw_only=True):
+class Panels(Block, frozen=True):
     """Blocks side by side where there is room."""
 
     blocks: Sequence[Block]
 
 
-class Group(Block, frozen=True, kw_only=True):
+class Group(Block, frozen=True):
     """Blocks under a smaller heading; `id` can be linked to."""
 
     title: str
@@ -323,7 +326,7 @@ class Group(Block, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Folded(Block, frozen=True, kw_only=True):
+class Folded(Block, frozen=True):
     """Blocks that the page and Markdown fold away under a title; on the page they may be `open` at first."""
 
     title: str
@@ -331,7 +334,7 @@ class Folded(Block, frozen=True, kw_only=True):
     open: bool = False
 
 
-class Section(Struct, frozen=True, kw_only=True):
+class Section(Struct, frozen=True):
     """Blocks of one topic.
 
     Attributes:
@@ -352,7 +355,7 @@ class Section(Struct, frozen=True, kw_only=True):
     folded: bool = False
 
 
-class TestCase(Struct, frozen=True, kw_only=True):
+class TestCase(Struct, frozen=True):
     """One test of the JUnit report: a case, a check, a finding, a gate."""
 
     __test__ = False  # not one of pytest's

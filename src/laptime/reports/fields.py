@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from laptime.reports.document import Column, Detail, Extra, Kind, Row, Table
+from laptime.reports.document import Cell, Column, Detail, Extra, Kind, Row, Table
 
 
 class Field(NamedTuple):
@@ -56,8 +56,13 @@ def listed(
     """
     shown = [field for field in fields if field]
     columns = [Column(**{name: getattr(field, name) for name in _OF_COLUMNS}) for field in shown]
-    made = [Row(cells=[field.of(each) for field in shown], **row(each)) for each in rows]
-    return Table(id=id, columns=columns, rows=made, **settings)
+    made = [Row([field.of(each) for field in shown], **row(each)) for each in rows]
+    return Table(id, columns, made, **settings)
+
+
+def told(value: float | None, write: Callable[[Any], str]) -> Cell:
+    """A number as it is written, `-` where there is none."""
+    return Cell("-" if value is None else write(value), value)
 
 
 def cut(table: Table, *, without: tuple[str, ...]) -> Table:

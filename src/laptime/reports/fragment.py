@@ -19,11 +19,9 @@ def render(document: doc.Document) -> str:
     tables = (block.tables[0] if isinstance(block, doc.Views) else block for block in blocks)
     table = next((block for block in tables if isinstance(block, doc.Table)), None)
     failures = [block for block in document.brief if isinstance(block, doc.Failure)]
+    told = {"document": document, "table": table, "failures": failures, "most": ROWS}
     colour = _COLOURS.get(document.verdict.tone, "inherit")
-    source = template(asset("fragment.html"))
-    return source.render(
-        document=document, table=table, most=ROWS, colour=colour, cell=_cell, title=title, failures=failures
-    )
+    return template(asset("fragment.html")).render(**told, colour=colour, cell=_cell, title=title)
 
 
 def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:

@@ -48,6 +48,8 @@ def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
     if isinstance(block, doc.Views):
         tables = [table for table in blocks(block.tables, medium) if isinstance(table, doc.Table)]
         return replace(block, tables=tables[:1] if medium == "terminal" else tables)
+    if isinstance(block, doc.Facts):
+        return replace(block, rows=[row for row in block.rows if row[1]])
     if isinstance(block, doc.Bars):
         return replace(block, rows=[bar for bar in block.rows if bar.detail in details])
     if isinstance(block, doc.Panels | doc.Group | doc.Folded):
@@ -56,16 +58,14 @@ def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
 
 
 def _table(table: doc.Table, details: tuple[doc.Detail, ...]) -> doc.Table:
-    shown = [row for row in table.rows if row.detail in details]
+    rows = [row for row in table.rows if row.detail in details]
     places = [
         at
         for at, column in enumerate(table.columns)
-        if column.detail in details and (at == 0 or any(_says_something(row.cells[at]) for row in shown))
+        if column.detail in details and (at == 0 or any(_says_something(row.cells[at]) for row in rows))
     ]
-    rows = [
-        row if len(places) == len(table.columns) else replace(row, cells=[row.cells[at] for at in places])
-        for row in shown
-    ]
+    if len(places) < len(table.columns):
+        rows = [replace(row, cells=[row.cells[at] for at in places]) for row in rows]
     columns = [table.columns[at] for at in places]
     return replace(table, columns=columns, rows=rows, total=max(table.total, len(table.rows)))
 
@@ -133,15 +133,12 @@ def in_columns(columns: Sequence[Column], rows: Sequence[Sequence[Value | Cell]]
 def _column(column: Column, values: list[Value | Cell], unit: tuple[float, str]) -> Texts:
     numbers = [_number(value) for value in values]
     top = max((abs(number) for number in numbers if number is not None), default=0.0)
-    digits = 0 if _is_whole(column, numbers) else _digits(column.kind, top / unit[0])
+    # Calls that are counted need no decimals, their mean per step does.
+    is_whole = column.kind == "number" and all(each is None or each.is_integer() for each in numbers)
+    digits = 0 if is_whole else _digits(column.kind, top / unit[0])
     texts = [_text(value, unit[0], digits, plus=column.kind == "change") for value in values]
     bars = [round(100 * abs(number) / top) if number and column.bar else 0 for number in numbers]
     return Texts(unit[1], texts, bars)
-
-
-def _is_whole(column: Column, numbers: list[float | None]) -> bool:
-    """Calls that are counted need no decimals, their mean per step does."""
-    return column.kind == "number" and all(number is None or number.is_integer() for number in numbers)
 
 
 def _number(value: Value | Cell) -> float | None:

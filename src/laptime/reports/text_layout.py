@@ -195,12 +195,16 @@ def _columns(table: Table, *, exact: bool) -> list[_Shown]:
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
         columns.append(_column(column, cells))
-        if index == 0:
-            columns[0] = _first(columns[0], table)
+        if index == 0:  # with the depth of its rows, and how many rows there are
+            deep = zip(table.rows, columns[0].texts, strict=True)
+            some = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
+            texts = [f"{GAP * (row.depth or 0)}{text}" for row, text in deep]
+            columns[0] = columns[0]._replace(title=columns[0].title + some, texts=texts)
         if column.bar and column.kind == "share":
             bars = [bar_drawn(cell, _BAR) if isinstance(cell, int | float) else "" for cell in cells]
             columns.append(_Shown("", bars, ["bar"] * len(bars), kind="bar", priority=_BARS))
-        intervals = [_interval(cell, exact=exact) for cell in cells]
+        both = [(cell.interval, cell.margin) if isinstance(cell, Cell) else ("", "") for cell in cells]
+        intervals = [interval if exact else margin for interval, margin in both]
         if any(intervals) and not any(shown.title.startswith("95 %") for shown in columns):
             title = "95 % interval" if exact else "95 %"
             columns.append(_Shown(title, [text or "-" for text in intervals], [""] * len(cells)))
@@ -216,17 +220,6 @@ def _column(column: Column, cells: list[Value | Cell]) -> _Shown:
         "name" if column.kind in ("text", "code") else "number",
         column.priority,
     )
-
-
-def _first(column: _Shown, table: Table) -> _Shown:
-    """The first column with the depth of its rows, and how many rows there are."""
-    texts = [f"{GAP * (row.depth or 0)}{text}" for row, text in zip(table.rows, column.texts, strict=True)]
-    some = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
-    return column._replace(title=column.title + some, texts=texts)
-
-
-def _interval(cell: Value | Cell, *, exact: bool) -> str:
-    return (cell.interval if exact else cell.margin) if isinstance(cell, Cell) else ""
 
 
 def _width(column: _Shown) -> int:
@@ -277,8 +270,7 @@ def _stacked(table: Table, columns: list[_Shown]) -> list[Text]:
     lines: list[Text] = []
     for index, row in enumerate(table.rows):
         texts = [each.texts[index] for each in columns]
-        lines += [
-            Text(f"{GAP}{name}{fill(name, wide)}{GAP}{t}") for name, t in zip(names, texts, strict=True)
-        ]
+        pairs = zip(names, texts, strict=True)
+        lines += [Text(f"{GAP}{name}{fill(name, wide)}{GAP}{text}") for name, text in pairs]
         lines += [*_notes(row, 0), Text()]
     return lines[:-1]

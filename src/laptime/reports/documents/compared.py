@@ -17,20 +17,20 @@ _OUTCOMES: dict[str, doc.Outcome] = {"slower": "failure", "unclear": "error"}
 
 def document(baseline: Run, candidate: Run, comparisons: Sequence[Comparison]) -> doc.Document:
     """Every case that both runs have; `baseline` is what the other is held against."""
-    described = [_described(each) for each in comparisons]
-    sides = doc.Facts(rows=[("baseline", _title(baseline)), ("candidate", _title(candidate))])
+    cases = [" against ".join(dict.fromkeys([each.candidate, each.baseline])) for each in comparisons]
+    pairs = zip(comparisons, map(_words.printable, cases), strict=True)
+    described = [(each, text, drawn.sentence_of(each)) for each, text in pairs]
+    sides = doc.Facts([("baseline", _title(baseline)), ("candidate", _title(candidate))])
     rows = [(each.word, f"{cases}: {each.metric}: {sentence}") for each, cases, sentence in described]
     return doc.Document(
         verb="compare",
         title=f"{_words.title(candidate)} against {_words.title(baseline)}",
         verdict=_headline(described),
         conditions=_words.machine(candidate),
-        brief=[sides, *([doc.Facts(rows=rows)] if len(rows) > 1 else [])],
+        brief=[sides, *([doc.Facts(rows)] if len(rows) > 1 else [])],
         sections=[
-            doc.Section(id="sides", title="The two runs", blocks=[sides], headed=False),
-            doc.Section(
-                id="words", title="In words", blocks=[doc.Facts(rows=rows, detail="text")], headed=False
-            ),
+            doc.Section("sides", "The two runs", [sides], headed=False),
+            doc.Section("words", "In words", [doc.Facts(rows, detail="text")], headed=False),
             drawn.strips(described),
         ],
         cases=[_test_case(*each) for each in described],
@@ -42,13 +42,11 @@ def document(baseline: Run, candidate: Run, comparisons: Sequence[Comparison]) -
 
 def data(baseline: Run, candidate: Run, comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """The comparison for machines."""
-    sides = {"baseline": _side(baseline), "candidate": _side(candidate)}
+    sides = {
+        side: {"run": r.id, "verdict": r.trust, "started": r.started, "name": r.name, "status": r.status}
+        for side, r in (("baseline", baseline), ("candidate", candidate))
+    }
     return {"schema": "laptime.compare/1", **sides, "comparisons": comparisons}
-
-
-def _side(run: Run) -> dict[str, Any]:
-    fields = {name: getattr(run, name) for name in ("started", "name", "status")}
-    return {"run": run.id, "verdict": run.trust, **fields}
 
 
 def _title(run: Run) -> str:
@@ -56,29 +54,20 @@ def _title(run: Run) -> str:
     return "  ".join(part for part in (run.id, run.started, run.name, trust) if part)
 
 
-def _described(each: Comparison) -> drawn.Described:
-    cases = " against ".join(dict.fromkeys([each.candidate, each.baseline]))
-    return each, _words.printable(cases), drawn.sentence_of(each)
-
-
 def _headline(described: Sequence[drawn.Described]) -> doc.Headline:
     if not described:
-        return doc.Headline(word="unclear", tone="noisy", sentence="the runs share no timed metric")
+        return doc.Headline("unclear", "noisy", "the runs share no timed metric")
     words = [each.word for each, _, _ in described]
     if len(described) == 1:
         return drawn.worded(described, [])
     numbers = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
     sentence = f"{numbers} of {count(len(words), 'comparison')}"
     tone: doc.Tone = "noisy" if "unclear" in words else "neutral"
-    return doc.Headline(word=words[0] if len({*words}) == 1 else "different", tone=tone, sentence=sentence)
+    return doc.Headline(words[0] if len({*words}) == 1 else "different", tone, sentence)
 
 
 def _test_case(each: Comparison, cases: str, sentence: str) -> doc.TestCase:
     """Slower is a failure; unclear is an error, because a pipeline must not pass on it."""
-    return doc.TestCase(
-        group=cases,
-        name=each.metric,
-        outcome=_OUTCOMES.get(each.word, "passed"),
-        kind=each.word if each.word in _OUTCOMES else "",
-        sentence=f"{each.word}: {sentence}",
-    )
+    kind = each.word if each.word in _OUTCOMES else ""
+    outcome = _OUTCOMES.get(each.word, "passed")
+    return doc.TestCase(cases, each.metric, outcome, kind, f"{each.word}: {sentence}")

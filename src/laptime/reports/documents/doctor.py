@@ -20,18 +20,16 @@ _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 
 def document(report: DoctorReport) -> doc.Document:
     """What every report shows of an examination."""
-    lines = [
-        doc.Notice(level=_LEVELS[line.outcome], text=line.sentence, next=line.next) for line in report.lines
-    ]
+    lines = [doc.Notice(_LEVELS[line.outcome], line.sentence, line.next) for line in report.lines]
     return doc.Document(
         verb="doctor",
         title=report.environment.host,
         verdict=_headline(report.noise),
         conditions=_machine(report),
-        brief=[doc.Notices(rows=[line for line in lines if line.level == "warning"] or lines[:1])],
+        brief=[doc.Notices([line for line in lines if line.level == "warning"] or lines[:1])],
         sections=[
-            doc.Section(id="checks", title="This machine", blocks=[doc.Notices(rows=lines)], headed=False),
-            doc.Section(id="rates", title="Peak rates", blocks=_rates(report)),
+            doc.Section("checks", "This machine", [doc.Notices(lines)], headed=False),
+            doc.Section("rates", "Peak rates", _rates(report)),
         ],
         data=lambda: data(report),
     )
@@ -47,17 +45,16 @@ def data(report: DoctorReport) -> dict[str, Any]:
 def _machine(report: DoctorReport) -> list[str]:
     environment = report.environment
     models = [device.model for device in report.devices if device.name != "cpu"]
-    drivers = sorted({device.driver for device in report.devices if device.driver})
+    drivers = sorted({f"driver {device.driver}" for device in report.devices if device.driver})
     virtual = [f"on {environment.virtual}"] if environment.virtual else []
     python = f"Python {environment.python.split()[0]}"
-    drivers = [f"driver {driver}" for driver in drivers]
     return [part for part in (environment.cpu, *models, *drivers, *virtual, environment.os, python) if part]
 
 
 def _headline(noise: NoiseFloor | None) -> doc.Headline:
     if noise is None:
         sentence = "see the warning below"
-        return doc.Headline(word="The smallest difference is not known", tone="unknown", sentence=sentence)
+        return doc.Headline("The smallest difference is not known", "unknown", sentence)
     useless = noise.smallest > USELESS
     word = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
     if useless and noise.word == "unclear":
@@ -70,7 +67,7 @@ def _headline(noise: NoiseFloor | None) -> doc.Headline:
         f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, {processes} each, "
         f"{show(round(noise.seconds), 's')}"
     )
-    return doc.Headline(word=word, tone="noisy" if useless else "trusted", sentence=sentence)
+    return doc.Headline(word, "noisy" if useless else "trusted", sentence)
 
 
 def _rates(report: DoctorReport) -> list[doc.Block]:
@@ -83,7 +80,7 @@ def _rates(report: DoctorReport) -> list[doc.Block]:
         Field("peak", lambda rate: doc.number(rate.value, rate.unit), "number"),
         Field("on paper", _paper),
     ]
-    return [doc.Text(text=measured), listed("peaks", fields, report.rates)] if report.rates else []
+    return [doc.Text(measured), listed("peaks", fields, report.rates)] if report.rates else []
 
 
 def _paper(rate: Rate) -> str:

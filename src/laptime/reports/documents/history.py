@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from laptime.analysis.change_points import FEWEST
-from laptime.kit.text import count
+from laptime.kit.text import count, some
 from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
 from laptime.records.comparison import History, Point
@@ -33,7 +33,7 @@ _RUN = Style("ring", "c0")
 
 def document(histories: Sequence[History], *, by: str) -> doc.Document:
     """Every case in a table, then each with its chart, its changes and its runs."""
-    overview = doc.Section(id="cases", title="Cases", blocks=[_overview(histories)], headed=False)
+    overview = doc.Section("cases", "Cases", [_overview(histories)], headed=False)
     return doc.Document(
         verb="history",
         title=f"{count(len(histories), 'case')} over time",
@@ -57,21 +57,18 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
     if not told:
         most = max(len(history.points) for history in histories)
         return doc.Headline(
-            word="too few runs",
-            tone="unknown",
-            sentence=f"a change of level is looked for from {FEWEST} runs of a case on; "
-            f"the most there are is {most}",
+            "too few runs",
+            "unknown",
+            f"a change of level is looked for from {FEWEST} runs of a case on; the most there are is {most}",
         )
     is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
     few = f" in {len(told)} of {count(len(histories), 'case')}; the others have too few runs"
-    where = "; ".join(
-        f"{history.case} {step.word}, {step.sentence}" for history in told for step in history.steps
-    )
+    where = "; ".join(f"{each.case} {step.word}, {step.sentence}" for each in told for step in each.steps)
     found = where or "no change of level was found" + (few if len(told) < len(histories) else "")
     return doc.Headline(
-        word="worse" if is_worse else "changed" if steps else "steady",
-        tone="invalid" if is_worse else "noisy" if steps else "trusted",
-        sentence=f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
+        "worse" if is_worse else "changed" if steps else "steady",
+        "invalid" if is_worse else "noisy" if steps else "trusted",
+        f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
         "runs are no more alike than others",
     )
 
@@ -79,7 +76,9 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
 def _overview(histories: Sequence[History]) -> doc.Table:
     fields = [
         Field("case", "case", "code"),
-        any(history.differs for history in histories) and Field("differs in", _apart),
+        # All differences stand with the case.
+        any(history.differs for history in histories)
+        and Field("differs in", lambda history: some(history.differs, _TOLD)),
         Field("runs", lambda history: len(history.points), "count"),
         Field("history", lambda history: sparkline([each.value for each in history.points]), priority=1),
         Field("first", lambda history: _value(history, history.points[0]), "number"),
@@ -94,16 +93,9 @@ def _changes(history: History) -> str:
     return changes or ("too few runs" if history.note else "none found")
 
 
-def _apart(history: History) -> str:
-    """The first differences; all of them stand with the case."""
-    differs = history.differs
-    more = f" and {len(differs) - _TOLD} more" if len(differs) > _TOLD else ""
-    return ", ".join(differs[:_TOLD]) + more
-
-
 def _value(history: History, point: Point) -> doc.Cell:
     bound = "at least " if point.at_least else ""
-    return doc.Cell(text=bound + show(point.value, history.unit, point.ci95), value=point.value)
+    return doc.Cell(bound + show(point.value, history.unit, point.ci95), point.value)
 
 
 def _section(history: History, by: str, number: int) -> doc.Section:
@@ -113,29 +105,21 @@ def _section(history: History, by: str, number: int) -> doc.Section:
     excluded = f"{count(history.left_out, 'run')} left out" if history.left_out else ""
     apart = f"apart from others of this case: {'; '.join(history.differs)}" if history.differs else ""
     numbers = count(len(history.points), "run")
-    facts = [f"{history.title} ({history.metric})", numbers, conditions, excluded, apart]
+    facts = [f"{history.title} ({history.metric})", numbers, conditions, excluded, apart, history.note]
     title = f"{history.title} of {history.case} by run"
-    return doc.Section(
-        id=f"case{number}",
-        title=history.case,
-        blocks=[
-            doc.Text(
-                text=", ".join(filter(None, [*facts, history.note])),
-                detail="brief" if history.steps or by != "run" else "page",
-            ),
-            doc.Chart(title="", plot=partial(chart, history, title)),
-            doc.Notices(
-                rows=[doc.Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]
-            ),
-            _groups(history, by, f"groups{number}"),
-            doc.Folded(title="Every run", blocks=[_runs(history, f"runs{number}")], detail="page"),
-        ],
-    )
+    blocks = [
+        doc.Text(", ".join(filter(None, facts)), detail="brief" if history.steps or by != "run" else "page"),
+        doc.Chart("", partial(chart, history, title)),
+        doc.Notices([doc.Notice(s.word, f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
+        _groups(history, by, f"groups{number}"),
+        doc.Folded("Every run", [_runs(history, f"runs{number}")], detail="page"),
+    ]
+    return doc.Section(f"case{number}", history.case, blocks)
 
 
 def _groups(history: History, by: str, id: str) -> doc.Table:
     def median(row: tuple[str, list[Point]]) -> doc.Cell:
-        return doc.Cell(text=show(statistics.median(point.value for point in row[1]), history.unit))
+        return doc.Cell(show(statistics.median(point.value for point in row[1]), history.unit))
 
     fields = [
         Field(by, lambda row: row[0]),
@@ -152,7 +136,7 @@ def _runs(history: History, id: str) -> doc.Table:
         Field("commit", _commit, "code"),
         Field("value", lambda point: _value(history, point), "number"),
         Field("95 % interval", lambda point: show_interval(point.ci95, point.value, unit), "number"),
-        Field("verdict", lambda point: doc.Cell(text=point.trust, tone=point.trust)),
+        Field("verdict", lambda point: doc.Cell(point.trust, tone=point.trust)),
     ]
     return listed(id, fields, reversed(history.points))
 
@@ -178,13 +162,13 @@ def groups(history: History, by: str) -> dict[str, list[Point]]:
     return groups
 
 
-def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """One block a value; beyond `width`, one a group of neighbours, by their median.
+def sparkline(values: Sequence[float]) -> str:
+    """One block a value; beyond `WIDTH`, one a group of neighbours, by their median.
 
     From 20 values on, the highest and the lowest twentieth are cut off: one wild run flattens no line.
     """
-    if len(values) > width:
-        edges = [round(at * len(values) / width) for at in range(width + 1)]
+    if len(values) > WIDTH:
+        edges = [round(at * len(values) / WIDTH) for at in range(WIDTH + 1)]
         values = [statistics.median(values[a:b]) for a, b in pairwise(edges)]
     ordered = sorted(values)
     cut = len(values) // 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from laptime.kit.text import count
-from laptime.records.check import Check, Verdict, conclusion, summary
+from laptime.records.check import Check, conclusion, summary
 from laptime.records.quantity import WORST_FIRST
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -18,6 +18,8 @@ _ANSWERS: dict[str, tuple[str, doc.Tone]] = {
     "broken": ("not passed", "invalid"),
     "undecided": ("undecided", "noisy"),
 }
+LEVELS: dict[str, str] = {"warn": "warning", "fail": "failed"}
+"""How a check's outcome is called in a line, where it is not its own word."""
 _FEW = 5
 """Cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them."""
 
@@ -31,20 +33,14 @@ def answered(made: doc.Document, run: Run) -> doc.Document:
     """A report that begins with the answer; whether to trust the numbers is the second line."""
     is_suite = run.verb == "suite"
     verdicts = sorted(run.verdicts, key=lambda verdict: WORST_FIRST.index(verdict.word))
-    asked = doc.Notices(rows=[_notice(verdict) for verdict in verdicts])
-    bad = doc.Notices(rows=[_notice(verdict) for verdict in verdicts if verdict.word != "kept"])
-    notes = [
-        doc.Notice(level="note", text=each.sentence)
-        for each in run.findings
-        if each.kind.startswith("suite/")
-    ]
-    trust = doc.Facts(rows=[(made.verdict.word, made.verdict.sentence)])
+    rows = [doc.Notice(v.word, f"{v.case}: {v.metric}: {v.sentence}", v.next) for v in verdicts]
+    asked, bad = doc.Notices(rows), doc.Notices([row for row in rows if row.level != "kept"])
+    notes = [doc.Notice("note", each.sentence) for each in run.findings if each.kind.startswith("suite/")]
+    trust = doc.Facts([(made.verdict.word, made.verdict.sentence)])
     numbers = made.brief if is_suite or len(run.cases) <= _FEW else failures(run)
-    section = doc.Section(id="checks", title="Checks", blocks=[trust, asked], headed=False)
-    brief = [trust, *numbers, bad, doc.Notices(rows=notes)] if is_suite else [asked, trust, *numbers]
-    return structs.replace(
-        made, verdict=headline(run), answers=True, brief=brief, sections=[section, *made.sections]
-    )
+    brief = [trust, *numbers, bad, doc.Notices(notes)] if is_suite else [asked, trust, *numbers]
+    sections = [doc.Section("checks", "Checks", [trust, asked], headed=False), *made.sections]
+    return structs.replace(made, verdict=headline(run), answers=True, brief=brief, sections=sections)
 
 
 def headline(run: Run) -> doc.Headline:
@@ -52,22 +48,15 @@ def headline(run: Run) -> doc.Headline:
     failed = sum(case.failure is not None for case in run.cases)
     failures = [f"{failed} of {count(len(run.cases), 'case')} failed"] if failed else []
     if not run.verdicts and not failed:
-        sentence = f"{count(len(run.cases), 'case')}, no limit to keep"
-        return doc.Headline(word="measured", tone="neutral", sentence=sentence)
+        return doc.Headline("measured", "neutral", f"{count(len(run.cases), 'case')}, no limit to keep")
     word, tone = _ANSWERS["broken" if failed else conclusion(run.verdicts)]
     said = [summary(run.verdicts)] if run.verdicts else []
-    return doc.Headline(word=word, tone=tone, sentence="; ".join(failures + said))
-
-
-def _notice(verdict: Verdict) -> doc.Notice:
-    text = f"{verdict.case}: {verdict.metric}: {verdict.sentence}"
-    return doc.Notice(level=verdict.word, text=text, next=verdict.next)
+    return doc.Headline(word, tone, "; ".join(failures + said))
 
 
 def doubt(check: Check, lead: str = "", next: str = "") -> doc.Notice:
     """A check in a line: one that warns is a warning, one that fails has failed."""
-    word = {"warn": "warning", "fail": "failed"}.get(check.outcome, check.outcome)
-    return doc.Notice(level=word, text=lead + check.sentence, next=next)
+    return doc.Notice(LEVELS.get(check.outcome, check.outcome), lead + check.sentence, next)
 
 
 def test_cases(run: Run) -> list[TestCase]:
@@ -77,26 +66,14 @@ def test_cases(run: Run) -> list[TestCase]:
 
 def test_case(check: Check, group: str) -> TestCase:
     """A check as a test; a failed one is an error, because numbers behind it are no answer."""
-    return TestCase(
-        group=group,
-        name=check.name,
-        outcome="error" if check.outcome == "fail" else "passed",
-        kind=check.outcome,
-        sentence=check.sentence,
-        next=whole(check.next),
-    )
+    outcome: doc.Outcome = "error" if check.outcome == "fail" else "passed"
+    return TestCase(group, check.name, outcome, check.outcome, check.sentence, whole(check.next))
 
 
 def failures(run: Run) -> list[Failure]:
     """The cases that failed, were skipped or interrupted."""
+    failed = [(case, case.failure) for case in run.cases if case.failure is not None]
     return [
-        Failure(
-            status=case.status,
-            name=words.label(case, run),
-            what=case.failure.what,
-            why=case.failure.why,
-            next=case.failure.next,
-        )
-        for case in run.cases
-        if case.failure is not None
+        Failure(status=case.status, name=words.label(case, run), what=each.what, why=each.why, next=each.next)
+        for case, each in failed
     ]

@@ -17,11 +17,8 @@ def format_of(path: Path) -> str:
     """The name of the report that is written to a file of this suffix.
     Raises UsageError: there is none; says which suffixes there are.
     """
-    suffixes = {
-        suffix: name
-        for name in registry.names("reports")
-        for suffix in registry.load("reports", name).SUFFIXES
-    }
+    formats = {name: registry.load("reports", name) for name in registry.names("reports")}
+    suffixes = {suffix: name for name, format in formats.items() for suffix in format.SUFFIXES}
     ends = [path.name[at:].lower() for at in range(1, len(path.name)) if path.name[at] == "."]
     found = next((suffixes[end] for end in ends if end in suffixes), None)
     if found is None:
@@ -52,12 +49,8 @@ def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
     """The timed calls of every case that was measured, by regime.
     Raises UsageError: the run has none.
     """
-    timed = [
-        (case, series)
-        for case in run.cases
-        for series in case.samples
-        if series.metric.tag == "latency" and series.samples and case.status != "failed"
-    ]
+    told = [(case, series) for case in run.cases if case.status != "failed" for series in case.samples]
+    timed = [(case, each) for case, each in told if each.metric.tag == "latency" and each.samples]
     if not timed:
         raise refusal(run, format, "timings of cases")
     return timed

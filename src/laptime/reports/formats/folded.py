@@ -24,11 +24,7 @@ def render(run: Run) -> str:
     for above, name in zip(tree.parent, tree.name_index, strict=True):
         text = plain(tree.names[name]).replace(";", ":")
         stacks.append(f"{stacks[above]};{text}" if above >= 0 else text)
-    weights = {"host": tree.host_ns, "device": tree.device_ns}
-    lines = [
-        f"{side};{stack} {ns}"
-        for side, own in weights.items()
-        for stack, ns in zip(stacks, own, strict=True)
-        if ns
-    ]
+    lines = []
+    for side, own in {"host": tree.host_ns, "device": tree.device_ns}.items():
+        lines += [f"{side};{stack} {ns}" for stack, ns in zip(stacks, own, strict=True) if ns]
     return "\n".join([*lines, ""])

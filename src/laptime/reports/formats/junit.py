@@ -47,9 +47,8 @@ def render_document(document: Document) -> str:
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"
-    )
+    text = ElementTree.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
 def _test(suite: ElementTree.Element, case: TestCase) -> None:

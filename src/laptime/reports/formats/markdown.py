@@ -74,17 +74,14 @@ def _block(block: doc.Block) -> str:
             several = len(block.tables) > 1
             return "\n\n".join(_table(table, titled=several) for table in block.tables)
         case doc.Notices():
-            return "\n".join(
-                f"- **{_text(row.level)}**: {_text(row.text)}"
-                + (f" ({_coded(row.next)})" if row.next else "")
-                for row in block.rows
-            )
+            rows = [(row, f" ({_coded(row.next)})" if row.next else "") for row in block.rows]
+            return "\n".join(f"- **{_text(row.level)}**: {_text(row.text)}{next}" for row, next in rows)
         case doc.Failure():
             why = f"; why: {_text(block.why)}" if block.why else ""
             step = f"; next: {_coded(block.next)}" if block.next else ""
             return f"- **{block.status}** {_text(block.name)}: {_text(block.what)}{why}{step}"
         case doc.Code():
-            return _code(block)
+            return _folded(block.title or block.language, _fenced(block.text, block.language))
         case doc.Group():
             return f"**{_text(block.title)}**\n\n{_blocks(block.blocks)}"
         case doc.Folded():
@@ -160,10 +157,6 @@ def _finding(number: int, advice: doc.Advice) -> str:
     for step in advice.commands:
         lines.append("   " + (_coded(step) if step.startswith("laptime ") else _text(step)))
     return "  \n".join(lines)
-
-
-def _code(code: doc.Code) -> str:
-    return _folded(code.title or code.language, _fenced(code.text, code.language))
 
 
 def _folded(summary: str, body: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import compress
 from typing import Any
 
 from laptime.records.profile import CallTree
@@ -50,13 +51,6 @@ def _profile(tree: CallTree, name: str, own: list[int]) -> dict[str, Any]:
     stacks = list[list[int]]()
     for above, frame in zip(tree.parent, tree.name_index, strict=True):
         stacks.append([*(stacks[above] if above >= 0 else ()), frame])
-    spent = [(stack, ns) for stack, ns in zip(stacks, own, strict=True) if ns]
-    return {
-        "type": "sampled",
-        "name": name,
-        "unit": "nanoseconds",
-        "startValue": 0,
-        "endValue": sum(own),
-        "samples": [stack for stack, _ in spent],
-        "weights": [ns for _, ns in spent],
-    }
+    samples, weights = compress(stacks, own), filter(None, own)
+    whole = {"type": "sampled", "name": name, "unit": "nanoseconds", "startValue": 0, "endValue": sum(own)}
+    return {**whole, "samples": [*samples], "weights": [*weights]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from rich.table import Table as RichTable
 from rich.text import Text as Line
@@ -12,11 +13,9 @@ from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports import text_layout as layout
-from laptime.reports import text_layout as text_table
 from laptime.reports._words import printable
 from laptime.reports.documents import document
 from laptime.reports.shown import blocks, sections
-from laptime.reports.text_layout import in_ascii
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
@@ -52,23 +51,26 @@ def render_document(
     unicode: bool = True,
 ) -> str:
     """Any document as lines."""
-    text = _rendered(document, color=color, width=width, brief=brief)
-    return text if unicode else in_ascii(text)
+    is_brief = brief and document.brief
+    lines = (_brief if is_brief else _whole)(document, max(width, NARROWEST))
+    text = layout.printed(lines, color=color)
+    return text if unicode else layout.in_ascii(text)
 
 
-def _rendered(document: doc.Document, *, color: bool, width: int, brief: bool) -> str:
-    width = max(width, NARROWEST)
-    if brief and document.brief:
-        return layout.printed(_brief(document, width), color=color)
-    lines = _head(document, width)
+def _whole(document: doc.Document, width: int) -> list[Line]:
+    """All of it."""
+    verdict = document.verdict
+    lines = [*_paragraph(f"{document.verb} {document.title}", width), *_verdict(verdict, width)]
+    lines += _topic("next", verdict.next, 0)
+    if document.conditions:
+        lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
     for section in sections(document, "terminal"):
-        lines += [Line(), *_section(section, width)]
-    lines += [Line()] if document.warnings else []
-    for index, warning in enumerate(document.warnings):
-        lines += layout.titled("" if index else "warning", warning, width, style=_style("warning"))
+        title = [Line(printable(section.title), style="bold")] if section.headed else []
+        lines += [Line(), *title, *_blocks(section.blocks, width, layout.GAP if section.headed else "")]
+    lines += [Line(), *_topic("warning", document.warnings, width)] if document.warnings else []
     if document.run is not None:
         lines += [Line(), Line(printable(layout.footer(document.run)))]
-    return layout.printed(lines, color=color)
+    return lines
 
 
 def _brief(document: doc.Document, width: int) -> list[Line]:
@@ -76,44 +78,31 @@ def _brief(document: doc.Document, width: int) -> list[Line]:
     verdict, numbers = _verdict(document.verdict, width), list(document.brief)
     lines = _blocks(blocks(numbers, "terminal"), width, "")
     lines = [*verdict, *lines] if document.answers else [*lines, *verdict]
-    for command in document.verdict.next[:1]:
-        lines += layout.titled("next", command, 0, style=_style("next"))
-    for index, warning in enumerate(document.warnings):
-        lines += layout.titled("" if index else "warning", warning, width, style=_style("warning"))
+    lines += _topic("next", document.verdict.next[:1], 0)
+    lines += _topic("warning", document.warnings, width)
     return [*lines, Line(printable(layout.brief_footer(document.run)), style="dim")]
 
 
-def _head(document: doc.Document, width: int) -> list[Line]:
-    lines = _paragraph(f"{document.verb} {document.title}", width)
-    verdict = document.verdict
-    lines += _verdict(verdict, width)
-    for index, command in enumerate(verdict.next):
-        lines += layout.titled("" if index else "next", command, 0, style=_style("next"))
-    if document.conditions:
-        lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
-    return lines
+def _topic(topic: str, texts: Sequence[str], width: int) -> list[Line]:
+    """Texts under a topic that is written once."""
+    topics = [topic, *[""] * len(texts)]
+    lines = [
+        layout.titled(t, text, width, style=_style(topic)) for t, text in zip(topics, texts, strict=False)
+    ]
+    return list(chain.from_iterable(lines))
 
 
 def _verdict(verdict: doc.Headline, width: int) -> list[Line]:
-    lines: list[Line] = []
     if len(verdict.word) < layout.INDENT - 1:
-        lines += layout.titled(verdict.word, verdict.sentence, width, style=_style(verdict.tone))
-    else:
-        word = printable(verdict.word)
-        sentence = _paragraph(f"{word}: {verdict.sentence}", width)
-        sentence[0].stylize(_style(verdict.tone), 0, len(word))
-        lines += sentence
-    return lines
+        return layout.titled(verdict.word, verdict.sentence, width, style=_style(verdict.tone))
+    word = printable(verdict.word)
+    sentence = _paragraph(f"{word}: {verdict.sentence}", width)
+    sentence[0].stylize(_style(verdict.tone), 0, len(word))
+    return sentence
 
 
 def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> list[Line]:
     return [Line(line, style=style) for line in layout.wrapped("", printable(text), width, indent=indent)]
-
-
-def _section(section: doc.Section, width: int) -> list[Line]:
-    lead = layout.GAP if section.headed else ""
-    lines = [Line(printable(section.title), style="bold")] if section.headed else []
-    return lines + _blocks(section.blocks, width, lead)
 
 
 def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
@@ -155,35 +144,31 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
         case doc.Bars():
             return _bars(block, width, lead, indent)
         case doc.Table():
-            return text_table.lines(block, width)
+            return layout.lines(block, width)
         case doc.Views():
-            return text_table.lines(block.tables[0], width)
+            return layout.lines(block.tables[0], width)
         case doc.Advice():
             return _finding(block, number, width, lead, indent)
         case doc.Notices():
-            return [
-                line
-                for row in block.rows
-                for line in (
-                    *layout.titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent),
-                    *(layout.titled("", f"next: {row.next}", 0, indent=indent) if row.next else []),
-                )
-            ]
+            return [line for row in block.rows for line in _notice(row, width, lead, indent)]
         case doc.Failure():
             return _failure(block, width, indent)
         case doc.Code():
             return _code(block, width, lead)
         case doc.Group():
-            return [
-                Line(f"{lead}{printable(block.title)}", style="bold"),
-                *_blocks(block.blocks, width, lead + layout.GAP),
-            ]
+            title = Line(f"{lead}{printable(block.title)}", style="bold")
+            return [title, *_blocks(block.blocks, width, lead + layout.GAP)]
     return []
 
 
 def _style(level: str) -> str:
     colour = layout.style_of(level)
     return f"bold {colour}" if colour else _STYLES.get(level, "dim")
+
+
+def _notice(row: doc.Notice, width: int, lead: str, indent: int) -> list[Line]:
+    lines = layout.titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent)
+    return lines + (layout.titled("", f"next: {row.next}", 0, indent=indent) if row.next else [])
 
 
 def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) -> list[Line]:
@@ -208,11 +193,8 @@ def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
     if width >= _WIDE:  # bars of several blocks begin in one column
         names = [name + layout.fill(name, _BAR_NAMES) for name in names]
     shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
-    taken = (
-        len(lead)
-        + 3 * len(layout.GAP)
-        + sum(max(map(len, c)) for c in (names, [b.text for b in bars.rows], shares))
-    )
+    columns = (names, [bar.text for bar in bars.rows], shares)
+    taken = len(lead) + 3 * len(layout.GAP) + sum(max(map(len, column)) for column in columns)
     length = min(_BAR, width - taken)
     room = width - taken - length - len(layout.GAP)
     for name, share, bar in zip(names, shares, bars.rows, strict=True):

@@ -22,8 +22,8 @@ def document(run: Run) -> doc.Document:
     doubts = reasons.reasons(run)
     commands = [each.next for each in reasons.against(doubts) if each.next]
     because = reasons.because(run, [headline(numbers) for numbers in stats], doubts)
-    best, trust = cards(run, stats), doc.Facts(rows=[(run.trust, because)])
-    first = trust if _has_answer(run) else doc.Facts(rows=lines.answer(run, best), detail="text")
+    best, trust = cards(run, stats), doc.Facts([(run.trust, because)])
+    first = trust if _has_answer(run) else doc.Facts(lines.answer(run, best), detail="text")
     return doc.Document(
         run=run,
         verb=run.verb,
@@ -41,48 +41,27 @@ def document(run: Run) -> doc.Document:
     )
 
 
-def _regimes(table: doc.Table) -> list[str]:
-    shown = dict.fromkeys(column.regime for column in table.columns)
-    return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
-
-
 def _sections(run: Run, stats: list[Stats], doubts: list[Reason], first: doc.Facts) -> list[doc.Section]:
-    cases = table(run, stats)
+    cases, regimes = table(run, stats), words.REGIMES
+    shown = dict.fromkeys(column.regime for column in cases.columns if column.regime in regimes)
+    held = [doc.Text(words.held(run)), doc.Text("; ".join(f"{name}: {regimes[name]}" for name in shown))]
+    brackets = "In brackets: the 95 % interval." if cases.has_intervals else ""
+    compared = comparisons.described(run)
+    sentences = [("compared", f"{sides}: {sentence}") for _, sides, sentence in compared]
+    told = doc.Facts([*lines.agreement(run), *sentences], detail="text")
+    about = [
+        doc.Facts(lines.lines(run, stats)),
+        _doubts(run, doubts),
+        doc.Facts(machine.brief(run), detail="folded"),
+    ]
+    folded = doc.Folded("Model, checks and environment", about, detail="text")
     return [
-        doc.Section(
-            id="numbers",
-            title="The numbers themselves",
-            headed=False,
-            blocks=[first],
-        ),
-        doc.Section(
-            id="cases",
-            title="Cases",
-            headed=False,
-            note="In brackets: the 95 % interval." if cases.has_intervals else "",
-            blocks=[doc.Text(text=words.held(run)), doc.Text(text="; ".join(_regimes(cases))), cases],
-        ),
-        doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
-        doc.Section(
-            id="findings",
-            title="Findings",
-            headed=False,
-            blocks=[
-                doc.Facts(rows=[*lines.agreement(run), *comparisons.sentences(run)], detail="text"),
-                _findings(run),
-                doc.Folded(
-                    title="Model, checks and environment",
-                    detail="text",
-                    blocks=[
-                        doc.Facts(rows=lines.lines(run, stats)),
-                        _doubts(run, doubts),
-                        doc.Facts(rows=machine.brief(run), detail="folded"),
-                    ],
-                ),
-            ],
-        ),
+        doc.Section("numbers", "The numbers themselves", [first], headed=False),
+        doc.Section("cases", "Cases", [*held, cases], headed=False, note=brackets),
+        doc.Section("failures", "Failures", verdicts.failures(run), headed=False),
+        doc.Section("findings", "Findings", [told, _findings(run), folded], headed=False),
         curves.against_batch(run, stats),
-        comparisons.section(run),
+        comparisons.strips(compared),
         samples.section(run, stats),
         curves.over_time(run),
         costs.section(run, stats),
@@ -94,18 +73,19 @@ def _sections(run: Run, stats: list[Stats], doubts: list[Reason], first: doc.Fac
 def _headline(run: Run, because: str, commands: list[str], best: list[doc.Card]) -> doc.Headline:
     """The answer to a comparison or a search; else whether the numbers can be trusted, and the first."""
     if _is_compared(run):
-        return comparisons.headline(run, commands)
+        described = comparisons.described(run)
+        return comparisons.worded([row for row in described if not comparisons.is_per_item(row[0])], commands)
     if knee := _knee(run):
         batch, sizes = knee.evidence.get("knee"), sorted(knee.evidence.get("candidates") or [])
         between = f"batch {sizes[0]} to {sizes[-1]}: not decided" if len(sizes) > 1 else "undecided"
         word, then = between if batch is None else f"batch {batch}", whole(knee.next, run)
         tone = "noisy" if batch is None else run.trust
         sentence = knee.sentence.removeprefix(f"{word} is ")
-        return doc.Headline(word=word, tone=tone, sentence=sentence, next=[then] if then else commands)
+        return doc.Headline(word, tone, sentence, next=[then] if then else commands)
     failed = bool(run.cases) and all(case.status == "failed" for case in run.cases)
     figure = best[0].figure if best and run.trust != "invalid" else ""
     word = "failed" if failed else run.trust
-    return doc.Headline(word=word, tone=run.trust, sentence=because, next=commands, figure=figure)
+    return doc.Headline(word, run.trust, because, next=commands, figure=figure)
 
 
 def _is_compared(run: Run) -> bool:
@@ -127,47 +107,38 @@ def _brief(run: Run, stats: list[Stats], because: str, best: list[doc.Card]) -> 
     """The numbers: a line for a single case, else the best ones and the table; the trust where the verdict
     is another one."""
     failures = verdicts.failures(run)
-    trust = [doc.Facts(rows=[(run.trust, because)])] if _has_answer(run) else []
+    trust = [doc.Facts([(run.trust, because)])] if _has_answer(run) else []
     if _is_compared(run):
         return [*trust, *failures]
     numbers: doc.Block = table(run, stats)
     if len(run.cases) == 1 and (headline(stats[0]) is not None or failures):
-        numbers = doc.Facts(rows=[("latency", lines.number(run, stats[0]))])
-    best_of = [] if trust else [doc.Facts(rows=lines.answer(run, best))]
+        numbers = doc.Facts([("latency", lines.number(run, stats[0]))])
+    best_of = [] if trust else [doc.Facts(lines.answer(run, best))]
     return [*best_of, numbers, *trust, *failures]
 
 
 def _findings(run: Run) -> doc.Notices:
     told = _knee(run)
-    return doc.Notices(
-        rows=[
-            doc.Notice(
-                level="finding" if each.severity == "info" else each.severity,
-                text=each.sentence,
-                next=whole(each.next, run),
-            )
-            for each in run.findings
-            if not each.kind.startswith(("model/", "check/")) and each is not told
-        ]
-    )
+    shown = [f for f in run.findings if not f.kind.startswith(("model/", "check/")) and f is not told]
+    levels = ["finding" if each.severity == "info" else each.severity for each in shown]
+    rows = zip(levels, shown, strict=True)
+    return doc.Notices([doc.Notice(level, each.sentence, whole(each.next, run)) for level, each in rows])
 
 
 def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
     """Reasons beside the one in the verdict; failures have their own lines."""
-    failed = {
-        case.failure.kind for case in run.cases if case.failure and case.status in ("failed", "skipped")
-    }
+    failed = {c.failure.kind for c in run.cases if c.failure and c.status in ("failed", "skipped")}
     against = reasons.against(doubts)
     said = against[0].name if against else ""  # with the verdict
     groups = [group for group in reasons.likewise(doubts) if group[0].name != said]
     command = next((each.next for each in against if each.next), "")
     rows = [
         doc.Notice(
-            level={"warn": "warning", "fail": "failed"}.get(first.outcome, first.outcome),
-            text=reasons.said(group, run),
-            next=whole(first.next, run) if first.next != command else "",
+            verdicts.LEVELS.get(first.outcome, first.outcome),
+            reasons.said(group, run),
+            whole(first.next, run) if first.next != command else "",
         )
         for group in groups
         if (first := group[0]).name not in failed
     ]
-    return doc.Notices(rows=rows)
+    return doc.Notices(rows)

@@ -26,55 +26,44 @@ _MOST = 3
 """Comparisons that the verdict names."""
 
 
-def sentences(run: Run) -> list[tuple[str, str]]:
-    """(topic, text) of each comparison."""
-    return [("compared", f"{sides}: {sentence}") for _, sides, sentence in _described(run)]
-
-
 def is_per_item(comparison: Comparison) -> bool:
     """Whether it is one of two batch sizes: of the time an item takes, not of a call."""
     return comparison.metric.startswith("time per item")
 
 
-def headline(run: Run, commands: list[str]) -> Headline:
-    """The word of the comparison, or the words of several, the first of them in full."""
-    return worded([row for row in _described(run) if not is_per_item(row[0])], commands)
-
-
 def worded(described: Sequence[Described], commands: list[str]) -> Headline:
-    """The same of comparisons with names; there is at least one."""
+    """The word of the comparison, or the words of several, the first of them in full; at least one."""
     words_ = list(dict.fromkeys(each.word for each, _, _ in described))
     shown = [
-        f"{sides}: {sentence.removeprefix(each.word).lstrip(': ')}" for each, sides, sentence in described
+        f"{sides}: {_without_word(each, said) if len(words_) == 1 else said}"
+        for each, sides, said in described
     ]
-    if len(words_) > 1:
-        shown = [f"{sides}: {sentence}" for _, sides, sentence in described]
     more = f"; and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
-    factors = [
-        max(each.speedup, 1 / each.speedup) for each, *_ in described if each.word in ("faster", "slower")
-    ]
+    decided = [each.speedup for each, *_ in described if each.word in ("faster", "slower")]
+    factors = [max(speedup, 1 / speedup) for speedup in decided]
     return Headline(
-        word=words_[0] if len(words_) == 1 else "different",
-        tone="noisy" if "unclear" in words_ else "neutral",
-        sentence="; ".join(shown[:_MOST]) + more,
+        words_[0] if len(words_) == 1 else "different",
+        "noisy" if "unclear" in words_ else "neutral",
+        "; ".join(shown[:_MOST]) + more,
         next=commands,
         figure=f"{factors[0]:.2f}x" if factors and len(described) == 1 else "",
     )
 
 
-def section(run: Run) -> Section:
-    """A row a comparison, with a strip: the margin, 1.0, interval and estimate."""
-    return strips(_described(run))
+def _without_word(each: Comparison, sentence: str) -> str:
+    return sentence.removeprefix(each.word).removeprefix(": ")
 
 
 def strips(described: Sequence[Described]) -> Section:
-    """The same of comparisons with names; no blocks without any."""
+    """A row a comparison, with a strip: the margin, 1.0, interval and estimate; no blocks without any."""
     x = _scale([each for each, _, _ in described])
     fields = [
         Field("candidate against baseline", itemgetter(1)),
-        Field("word", lambda row: Cell(text=row[0].word, tone=row[0].word)),
-        Field("slower · faster", partial(_strip, x), draw=partial(_axis, x)),
-        Field("how much", lambda row: row[2].removeprefix(row[0].word).removeprefix(": ")),
+        Field("word", lambda row: Cell(row[0].word, tone=row[0].word)),
+        Field(
+            "slower · faster", lambda row: Cell("", draw=partial(_drawn, row[0], x)), draw=partial(_axis, x)
+        ),
+        Field("how much", lambda row: _without_word(row[0], row[2])),
         Field("evidence", lambda row: _evidence(row[0]), "number"),
     ]
     margin = f"{100 * described[0][0].margin:.1f} %" if described else ""
@@ -82,17 +71,13 @@ def strips(described: Sequence[Described]) -> Section:
         f"Above 1 the candidate is faster. Shaded: the margin of {margin} within which nothing is claimed. "
         "“Same” means that the whole interval lies in it; “unclear” means that more samples are needed."
     )
-    return Section(
-        id="comparisons",
-        title="Comparisons",
-        detail="page",
-        blocks=[listed("comparison", fields, described), Text(text=legend)] if described else [],
-    )
+    blocks = [listed("comparison", fields, described), Text(legend)] if described else []
+    return Section("comparisons", "Comparisons", blocks, detail="page")
 
 
 def _evidence(each: Comparison) -> Cell:
     around = f"{each.processes} + {each.processes} processes"
-    return Cell(text=count(each.pairs, "pair"), value=each.pairs, interval=around)
+    return Cell(count(each.pairs, "pair"), each.pairs, interval=around)
 
 
 def sentence_of(each: Comparison) -> str:
@@ -101,17 +86,18 @@ def sentence_of(each: Comparison) -> str:
     return words.printable(told)
 
 
-def _described(run: Run) -> list[Described]:
+def described(run: Run) -> list[Described]:
+    """The comparisons of a run, with words for their cases."""
     cases = {case.key: case for case in run.cases}
-    described = []
+    made = []
     for each in run.comparisons:
         candidate, baseline, shared = words.printable(each.candidate), words.printable(each.baseline), ""
         if each.candidate in cases and each.baseline in cases:
             candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
         lead = f"{shared}: " if shared else ""
         lead += "per item, " if is_per_item(each) else ""
-        described.append((each, f"{lead}{candidate} against {baseline}", sentence_of(each)))
-    return described
+        made.append((each, f"{lead}{candidate} against {baseline}", sentence_of(each)))
+    return made
 
 
 def _axis(x: Scale) -> Markup:
@@ -132,10 +118,6 @@ def _ticks(high: float) -> list[float]:
     factors = (1000, 100, 10, 5, 4, 3, 2, 1.5, 1.25, 1.2, 1.1, 1.05, 1.02)
     factor = next((f for f in factors if math.log(f) <= 0.85 * math.log(high)), 1.02)
     return [1 / factor if factor in (1000, 100, 10, 5, 4, 2, 1.25) else round(1 / factor, 3), 1.0, factor]
-
-
-def _strip(x: Scale, row: Described) -> Cell:
-    return Cell(text="", draw=partial(_drawn, row[0], x))
 
 
 def _drawn(each: Comparison, x: Scale) -> Markup:

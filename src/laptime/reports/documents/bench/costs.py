@@ -6,6 +6,7 @@ import math
 
 from laptime.analysis.scaling import Scaled, scaling, siblings_pay
 from laptime.analysis.stat import Stat
+from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -19,13 +20,9 @@ from laptime.reports.fields import Field, listed
 
 def section(run: Run, stats: list[Stats]) -> doc.Section:
     """Bars from zero; those of one group are on one scale."""
-    starts: list[doc.Block] = [_waterfall(*start) for start in startups(run, stats).items()]
-    groups = [
-        doc.Group(title="Start-up", blocks=starts),
-        doc.Group(title="Memory", blocks=[_memories(run, stats)]),
-        doc.Group(title="Work", blocks=_work(run, stats)),
-    ]
-    return doc.Section(id="cost", title="Cost", detail="page", blocks=groups)
+    starts = doc.Group("Start-up", [_waterfall(*start) for start in startups(run, stats).items()])
+    groups = [starts, doc.Group("Memory", [_memories(run, stats)]), doc.Group("Work", _work(run, stats))]
+    return doc.Section("cost", "Cost", groups, detail="page")
 
 
 def _waterfall(name: str, stats: Stats) -> doc.Bars:
@@ -42,45 +39,36 @@ def _waterfall(name: str, stats: Stats) -> doc.Bars:
             begin[stat.tag] = begin.get("time/first_call", now)
         elif stat.tag != "time/compile":
             now = begin[stat.tag] + _length(stat)
-    kinds = {stat.tag: f"start-{stat.tag.rpartition('/')[2]}" for stat in parts}
-    rows = [_bar(stat, stat.title, kind=kinds[stat.tag], begin=begin[stat.tag]) for stat in parts]
-    return doc.Bars(title=name, rows=rows)
+    kinds = [f"start-{stat.tag.rpartition('/')[2]}" for stat in parts]
+    told = zip(parts, kinds, strict=True)
+    return doc.Bars([_bar(each, each.title, kind=k, begin=begin[each.tag]) for each, k in told], title=name)
 
 
 def _memories(run: Run, stats: list[Stats]) -> doc.Bars:
     rows = []
     for case, numbers in zip(run.cases, stats, strict=True):
         lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
-        for stat in memory(numbers):
-            name = lead + memory_name(stat)
-            rows.append(_bar(stat, name, kind="on-device"))
-    return doc.Bars(rows=rows)
+        rows += [_bar(stat, lead + memory_name(stat), kind="on-device") for stat in memory(numbers)]
+    return doc.Bars(rows)
 
 
 def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> doc.Bar:
     length = _length(stat)
-    parts = [doc.Bar(name="", value=begin, kind="gap"), doc.Bar(name="", value=length, kind=kind)]
-    parts = parts if begin else []
-    return doc.Bar(name=name, value=begin + length, text=stat.text, kind=kind, parts=parts, note=stat.note)
+    parts = [doc.Bar("", begin, kind="gap"), doc.Bar("", length, kind=kind)] if begin else []
+    return doc.Bar(name, begin + length, stat.text, kind=kind, parts=parts, note=stat.note)
 
 
 def _work(run: Run, stats: list[Stats]) -> list[doc.Block]:
-    blocks: list[doc.Block] = [doc.Text(text=text) for text in models(run, stats)]
-    blocks += [doc.Text(text=f"not measured: {text}") for text in unmeasured(run)]
-    return blocks + [
-        doc.Folded(title=title, blocks=[doc.Facts(rows=rows)]) for title, rows in _receipts(run).items()
-    ]
+    blocks: list[doc.Block] = [doc.Text(text) for text in models(run, stats)]
+    blocks += [doc.Text(f"not measured: {text}") for text in unmeasured(run)]
+    return blocks + [doc.Folded(title, [doc.Facts(rows)]) for title, rows in _receipts(run).items()]
 
 
 def _receipts(run: Run) -> dict[str, list[tuple[str, str]]]:
     """What the model is, and what was counted for its FLOPs; equal ones are shown once."""
     receipts: dict[str, list[tuple[str, str]]] = {}
-    titles = {
-        "model": "The model and its inputs",
-        "inputs": "What its calls got",
-        "count": "What was counted as FLOPs",
-    }
-    for name, title in titles.items():
+    titles = {"model": "The model and its inputs", "inputs": "What its calls got"}
+    for name, title in {**titles, "count": "What was counted as FLOPs"}.items():
         for case in run.cases:
             rows = flat(getattr(case.details, name))
             if rows and rows not in receipts.values():
@@ -98,25 +86,17 @@ def cores(run: Run) -> doc.Section:
     """A row a number of threads and instances, fewest first; nothing where there is one number alone."""
     cores = run.environment.physical_cores
     rows = scaling(run.cases, run.constants, None if cores is None else float(cores))
+    each_thread = lambda row: doc.number(row.rate.value / row.workers, "1/s")  # noqa: E731
     fields = [
         Field("threads", "threads", "count"),
         any(row.instances > 1 for row in rows) and Field("instances", "instances", "count"),
         Field("throughput", lambda row: doc.measured(row.rate), "number", "of all instances together"),
-        Field("a thread", _of_a_thread, "number", "throughput over threads of all instances"),
+        Field("a thread", each_thread, "number", "throughput over threads of all instances"),
         Field("efficiency", "efficiency", "share", "of a thread, against the fewest"),
-        Field("cores", _busy, note="physical ones that are kept busy"),
+        Field("cores", words.busy_cores, note="physical ones that are kept busy"),
     ]
-    table = [listed("core", fields, rows, row=lambda row: {"key": row.case})] if rows else []
-    facts = [doc.Facts(rows=_facts(run, rows))] if rows else []
-    return doc.Section(id="cores", title="Cores", blocks=[*table, *facts])
-
-
-def _of_a_thread(row: Scaled) -> doc.Cell:
-    return doc.number(row.rate.value / row.workers, "1/s")
-
-
-def _busy(row: Scaled) -> str:
-    return "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
+    table = listed("core", fields, rows, row=lambda row: {"key": row.case})
+    return doc.Section("cores", "Cores", [table, doc.Facts(_facts(run, rows) if rows else [])])
 
 
 def _facts(run: Run, rows: list[Scaled]) -> list[tuple[str, str]]:
@@ -149,5 +129,5 @@ def _siblings(run: Run, rows: list[Scaled]) -> str:
 
 
 def _name(row: Scaled) -> str:
-    threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
+    threads = count(row.threads, "thread")
     return threads if row.instances == 1 else f"{row.instances} instances of {threads}"

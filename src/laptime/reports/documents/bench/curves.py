@@ -37,10 +37,10 @@ def against_batch(run: Run, stats: list[Stats]) -> Section:
     for tag, title in metrics:
         lines = _by_variant(run, numbers_of(stats, tag))
         if lines := {name: points for name, points in lines.items() if len(points) > 1}:
-            charts.append(Chart(title=title, plot=partial(_batches, lines, title, _knees(run)), half=True))
+            charts.append(Chart(title, partial(_batches, lines, title, _knees(run)), half=True))
     note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
-    blocks: list[Block] = [Panels(blocks=charts), Text(text=note)] if charts else []
-    return Section(id="batch", title="Against batch", detail="page", blocks=blocks)
+    blocks: list[Block] = [Panels(charts), Text(note)] if charts else []
+    return Section("batch", "Against batch", blocks, detail="page")
 
 
 def _by_variant(run: Run, stats: list[Stat | None]) -> dict[str, list[tuple[int, Stat]]]:
@@ -83,42 +83,27 @@ def _batches(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[i
 def _line(points: list[tuple[int, Stat]], at: int, name: str, number: int) -> list[Mark]:
     """A variant, named where there are several."""
     style = numbered(at, name if number > 1 else "")
-    made: list[Mark] = [
-        Line([(batch, stat.value or 0.0) for batch, stat in points], f"line {style.colour}"),
-        *(
-            Spot(
-                batch,
-                stat.value or 0.0,
-                style,
-                f"batch {batch}: {stat.text} {interval_text(stat)}".rstrip(),
-                stat.ci95,
-            )
-            for batch, stat in points
-        ),
-    ]
-    return made
+    line = [(batch, stat.value or 0.0) for batch, stat in points]
+    texts = [f"batch {batch}: {stat.text} {interval_text(stat)}".rstrip() for batch, stat in points]
+    drawn = zip(line, texts, points, strict=True)
+    spots = [Spot(*place, style, text, stat.ci95) for place, text, (_, stat) in drawn]
+    return [Line(line, f"line {style.colour}"), *spots]
 
 
 def over_time(run: Run) -> Section:
     """Memory, and CPU time under it, of every case whose process was looked at more than once."""
     cases = [
-        Group(
-            title=words.label(case, run),
-            blocks=[
-                Chart(title=title, plot=partial(_watched, series, at, title, is_last=at == len(found) - 1))
-                for at, (title, series) in enumerate(found.items())
-            ],
-        )
-        for case in run.cases
-        if (found := _looked_at(case))
+        Group(words.label(case, run), _charts(found)) for case in run.cases if (found := _looked_at(case))
     ]
-    is_short = len(cases) <= _MOST_OPEN
-    return Section(
-        id="process",
-        title="Process over time",
-        detail="page",
-        blocks=[Folded(title=count(len(cases), "case"), blocks=cases, open=is_short)],
-    )
+    folded = Folded(count(len(cases), "case"), cases, open=len(cases) <= _MOST_OPEN)
+    return Section("process", "Process over time", [folded], detail="page")
+
+
+def _charts(found: dict[str, Series]) -> list[Chart]:
+    return [
+        Chart(title, partial(_watched, series, at, title, is_last=at == len(found) - 1))
+        for at, (title, series) in enumerate(found.items())
+    ]
 
 
 def _looked_at(case: Case) -> dict[str, Series]:
@@ -132,15 +117,11 @@ def _watched(series: Series, at: int, title: str, *, is_last: bool) -> Plot:
     factor, unit = unit_of(most := max(series.samples) or 1.0, series.metric.unit)
     first, last = min(series.at), max(series.at)
     began = "the method began; before it: import and constructor" if first < 0 else "the run started"
+    unit = unit if series.metric.unit == "B" else f"{unit} of one CPU"
     return Plot(
         label=f"{title} over time",
         x=Axis(first, last, f"seconds since {began}" if is_last else ""),
-        y=Axis(
-            0.0,
-            most * 1.1,
-            unit=(factor, unit if series.metric.unit == "B" else f"{unit} of one CPU"),
-            about=4,
-        ),
+        y=Axis(0.0, most * 1.1, unit=(factor, unit), about=4),
         marks=[Line(_thinned(series), f"line c{at}"), *([Border(0.0)] if first < 0 < last else [])],
         height=180,
     )

@@ -14,18 +14,9 @@ from laptime.reports.documents.bench.table import Stats, headline, metrics, thro
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
 _SHOWN = (
-    "latency/",
-    "throughput/",
-    "time/",
-    "params/",
-    "buffers/",
-    "macs",
-    "flops",
-    "memory/",
-    "energy/",
-    "tokens/",
-    "bytes/",
-)
+    "latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/",
+    "tokens/", "bytes/",
+)  # fmt: skip
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 _ORIGINS = {
     "given": "as given",
@@ -37,15 +28,16 @@ _MOST = 4
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
-    rows = [("model", text) for text in models(run, stats)]
-    rows += token_rows(run, stats)
-    if got := inputs(run):
-        rows.append(("inputs", got))
-    rows += [("start-up", _startup_text(*start)) for start in startups(run, stats).items()]
-    rows += _memory(run, stats)
-    if hit := disturbed(run):
-        rows.append(("disturbed", hit))
-    return rows + _others(run, stats) + [("unmeasured", text) for text in unmeasured(run)]
+    return [
+        *(("model", text) for text in models(run, stats)),
+        *token_rows(run, stats),
+        ("inputs", inputs(run)),
+        *(("start-up", _startup_text(*start)) for start in startups(run, stats).items()),
+        *_memory(run, stats),
+        ("disturbed", disturbed(run)),
+        *_others(run, stats),
+        *(("unmeasured", text) for text in unmeasured(run)),
+    ]
 
 
 def number(run: Run, stats: Stats) -> str:
@@ -75,9 +67,7 @@ def agreement(run: Run) -> list[tuple[str, str]]:
 
     Outputs that do not agree are reasons against the numbers, and stand there.
     """
-    rows = [
-        ("model", words.printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")
-    ]
+    rows = [("model", printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")]
     return rows + [
         ("outputs", f"{words.label(case, run)}: {words.printable(each.sentence)}")
         for case in run.cases
@@ -108,11 +98,11 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     work = [s for tag in ("macs", "flops") if (s := stats.get(tag)) and s.value]
     if work:
         numbers = " = ".join(f"{show((s.value or 0.0) / case.batch, s.unit)}s" for s in work)
-        bound, missing = (
-            ("at least ", f" ({words.printable(work[0].note)})") if work[0].at_least else ("", "")
-        )
         of = "a call" if case.axes.get("batch") == AS_GIVEN else "an item"
-        parts.append(f"{bound}{numbers} {of}{missing}")
+        is_least = work[0].at_least
+        parts.append(
+            f"at least {numbers} {of} ({printable(work[0].note)})" if is_least else f"{numbers} {of}"
+        )
     rated = [(c, s) for c, s in pairs if "flops/achieved" in s and s["flops/achieved"].value]
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
@@ -120,11 +110,8 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
         text = f"{achieved.text} achieved ({achieved.regime}"
         text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
-            text += (
-                f", {share.text} of the measured peak"
-                if share.value is not None
-                else f"; no share of peak is shown: {words.printable(share.note)}"
-            )
+            why_none = f"; no share of peak is shown: {printable(share.note)}"
+            text += why_none if share.value is None else f", {share.text} of the measured peak"
         parts.append(text)
     return "; ".join(parts)
 
@@ -145,11 +132,8 @@ def startups(run: Run, stats: list[Stats]) -> dict[str, Stats]:
 
 
 def _startup_text(name: str, stats: Stats) -> str:
-    text = ", ".join(
-        f"{words.printable(stat.title)} {stat.text}"
-        + (f" ({words.printable(stat.note)})" if stat.note else "")
-        for stat in startup(stats)
-    )
+    notes = {stat.tag: f" ({printable(stat.note)})" if stat.note else "" for stat in startup(stats)}
+    text = ", ".join(f"{printable(each.title)} {each.text}{notes[each.tag]}" for each in startup(stats))
     return f"{name}: {text}" if name else text
 
 
@@ -184,15 +168,9 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         for tag, stat in numbers.items():
             if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
                 groups.setdefault(tag, []).append((case, stat))
-    several = len(run.cases) > 1
+    labels = {case.key: f" ({label(case, run)})" if len(run.cases) > 1 else "" for case in run.cases}
     return [
-        (
-            words.printable(tag),
-            ", ".join(
-                _with_interval(stat) + (f" ({words.label(case, run)})" if several else "")
-                for case, stat in pairs
-            ),
-        )
+        (printable(tag), ", ".join(_with_interval(stat) + labels[case.key] for case, stat in pairs))
         for tag, pairs in groups.items()
     ]
 
@@ -210,17 +188,14 @@ def token_rows(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     for case, numbers in zip(run.cases, stats, strict=True):
         if (rate := numbers.get("tokens/rate")) is None:
             continue
-        text = f"{words.label(case, run)}: {rate.text.removesuffix('/s')} tokens/s{_in_brackets(rate)}"
+        brackets = "" if rate.ci95 is None else f" [{rate.ci95[0]:.3g}, {rate.ci95[1]:.3g}]"
+        text = f"{words.label(case, run)}: {rate.text.removesuffix('/s')} tokens/s{brackets}"
         if (moved := numbers.get("bytes/token")) is not None and moved.value:
             text += f"; at least {show(moved.value, 'B')} moved per token, {numbers['bytes/rate'].text}"
             if (share := numbers.get("bytes/share")) is not None:
                 text += f", {share.text} of the measured copy bandwidth"
         rows.append(("tokens", text))
     return rows
-
-
-def _in_brackets(stat: Stat) -> str:
-    return "" if stat.ci95 is None else f" [{stat.ci95[0]:.3g}, {stat.ci95[1]:.3g}]"
 
 
 def inputs(run: Run) -> str:

@@ -17,32 +17,25 @@ from laptime.reports.fields import Field, listed
 
 def section(run: Run) -> Section:
     """Folded away on the page; the checks are open where the verdict is not `trusted`."""
-    return Section(
-        id="environment",
-        title="Environment",
-        detail="page",
-        blocks=[
-            Folded(
-                title=f"Machine, libraries and knobs (fingerprint {run.environment.fingerprint})",
-                blocks=[Facts(rows=_environment(run))],
-            ),
-            Folded(title="Effective settings, and where each came from", blocks=[_settings(run)]),
-            Folded(title="Checks", blocks=[_checks(run)], open=run.trust != "trusted"),
-        ],
-    )
+    machine = f"Machine, libraries and knobs (fingerprint {run.environment.fingerprint})"
+    blocks = [
+        Folded(machine, [Facts(_environment(run))]),
+        Folded("Effective settings, and where each came from", [_settings(run)]),
+        Folded("Checks", [_checks(run)], open=run.trust != "trusted"),
+    ]
+    return Section("environment", "Environment", blocks, detail="page")
 
 
 def brief(run: Run) -> list[tuple[str, str]]:
     """The facts that a pull request needs to be read by somebody else."""
     environment = run.environment
-    rows = [
+    return [
         ("machine", f"{environment.cpu}, {environment.os}, Python {environment.python}"),
         ("libraries", ", ".join(f"{name} {version}" for name, version in environment.libraries.items())),
         ("settings", ", ".join(f"{name} {value}" for name, value in environment.knobs.items())),
         ("command", words.command(run)),
         ("fingerprint", f"{environment.fingerprint}, run {run.id}, laptime {run.laptime}"),
     ]
-    return [(topic, text) for topic, text in rows if text]
 
 
 def _environment(run: Run) -> list[tuple[str, str]]:
@@ -50,10 +43,12 @@ def _environment(run: Run) -> list[tuple[str, str]]:
     facts: dict[str, Any] = msgspec.to_builtins(environment)
     for name in ("host", "affinity", "memory", "memory_limit"):
         facts.pop(name, None)
-    rows = [("command", words.command(run))] if run.command else []
-    rows += [("fingerprint", environment.fingerprint), ("memory", show(environment.memory, "B"))]
-    if environment.memory_limit is not None:
-        rows.append(("memory limit", show(environment.memory_limit, "B")))
+    limit = environment.memory_limit
+    rows = [("command", words.command(run)), ("fingerprint", environment.fingerprint)]
+    rows += [
+        ("memory", show(environment.memory, "B")),
+        ("memory limit", show(limit, "B") if limit is not None else ""),
+    ]
     devices = facts.pop("devices", [])
     rows += [(name.replace("_", " "), text) for name, text in flat(facts)]
     for device in devices:
@@ -74,7 +69,7 @@ def _checks(run: Run) -> Table:
     every = [("whole run", check) for check in run.checks]
     every += [(words.label(case, run), check) for case in run.cases for check in case.checks]
     fields = [
-        Field("outcome", lambda each: Cell(text=each[1].outcome, tone=each[1].outcome)),
+        Field("outcome", lambda each: Cell(each[1].outcome, tone=each[1].outcome)),
         Field("check", lambda each: each[1].name),
         Field("case", lambda each: each[0]),
         Field("what it says", lambda each: each[1].sentence),
@@ -86,9 +81,8 @@ def _checks(run: Run) -> Table:
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:
     """Nested facts as (name, text) rows; large numbers get a readable size."""
     if isinstance(value, dict):
-        return [
-            row for key, item in value.items() for row in flat(item, f"{name} / {key}" if name else str(key))
-        ]
+        named = ((f"{name} / {key}" if name else str(key), item) for key, item in value.items())
+        return [row for path, item in named for row in flat(item, path)]
     if isinstance(value, list | tuple):
         return [(name, ", ".join(str(item) for item in value))] if value else []
     is_number = isinstance(value, float | int) and not isinstance(value, bool)

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from operator import mul
 
 from msgspec import structs
 
 from laptime.analysis.stat import Stat
-from laptime.kit.text import count
+from laptime.kit.text import count, some
 from laptime.kit.units import percent
 from laptime.records.case import Case, Failure
 from laptime.records.check import Check, Outcome, Verdict
 from laptime.records.run import Run
 from laptime.records.series import DISTURBED, UNSETTLED, Label
+from laptime.reports import document
 from laptime.reports._words import label, printable, processes
 from laptime.reports.commands import whole
 from laptime.reports.document import TestCase
 from laptime.reports.documents import verdicts as checks
 
+_MOST = 2
+"""Cases that a sentence names."""
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 _EFFECTS = ("disturbed", "settled", "precision")
 """Checks whose finding another one may explain; they come behind it."""
@@ -81,9 +85,8 @@ def because(run: Run, headlines: list[Stat | None], reasons: list[Reason]) -> st
         return said(first, run) + more
     if run.status in ("running", "interrupted"):
         done = sum(case.status == "ok" for case in run.cases)
-        return (
-            f"{run.status}, with {done} of {count(len(run.cases), 'case')} complete: {_sure(run, headlines)}"
-        )
+        some = f"{run.status}, with {done} of {count(len(run.cases), 'case')} complete"
+        return f"{some}: {_sure(run, headlines)}"
     return _sure(run, headlines)
 
 
@@ -92,19 +95,13 @@ def _sure(run: Run, headlines: list[Stat | None]) -> str:
     if not medians:
         return "no check found fault"
     if any(stat.precision is None for stat in medians):
-        return (
-            f"no check found fault, but {count(min(s.n for s in medians), 'sample')} cannot carry an interval"
-        )
+        few = count(min(stat.n for stat in medians), "sample")
+        return f"no check found fault, but {few} cannot carry an interval"
     widest = max(stat.precision or 0.0 for stat in medians)
     total = sum(stat.n for stat in medians)
     which = "the median is known" if len(medians) == 1 else "every median is known"
     evidence = ", ".join(["95 % interval", count(total, "sample"), *processes(run)])
     return f"{which} to ±{percent(widest)} ({evidence})"
-
-
-def _some(names: list[str], most: int = 2) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return "; ".join(names[:most]) + more
 
 
 def likewise(reasons: list[Reason]) -> list[list[Reason]]:
@@ -118,11 +115,11 @@ def likewise(reasons: list[Reason]) -> list[list[Reason]]:
 def said(group: list[Reason], run: Run) -> str:
     """The first sentence of a group with its cases in brackets, and the cases of the others."""
     first, *others = group
-    more = [case for reason in others for case in reason.cases]
+    more = [label(case, run) for reason in others for case in reason.cases]
     sentence = printable(first.sentence)
-    of_first = _some([label(case, run) for case in first.cases]) if first.cases else ""
+    of_first = some([label(case, run) for case in first.cases], _MOST, "; ")
     if more:
-        return f"{sentence} ({of_first}; likewise {_some([label(case, run) for case in more])})"
+        return f"{sentence} ({of_first}; likewise {some(more, _MOST, '; ')})"
     return f"{sentence} ({of_first})" if of_first and len(first.cases) < len(run.cases) else sentence
 
 
@@ -163,23 +160,16 @@ def junit_cases(run: Run) -> list[TestCase]:
     measured = [_measured(case) for case in run.cases if case.key not in told]
     checked = [checks.test_case(check, case.key) for case in run.cases for check in case.checks]
     if not run.cases:
-        nothing = "nothing was measured"
-        empty = TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=nothing)
-        measured = [empty]
+        measured = [TestCase(run.verb, "cases", "error", "invalid", "nothing was measured")]
     return [*judged, *measured, *checked, *checks.test_cases(run)]
 
 
 def _verdict(verdict: Verdict, case: Case | None) -> TestCase:
-    is_kept = verdict.word == "kept"
-    return TestCase(
-        group=verdict.case,
-        name=f"{verdict.metric} {verdict.kind}",
-        outcome="passed" if is_kept else "failure" if verdict.word == "broken" else "error",
-        kind="" if is_kept else verdict.word,
-        sentence=verdict.sentence,
-        next="" if is_kept else verdict.next,
-        seconds=_seconds(case),
-    )
+    test = partial(TestCase, verdict.case, f"{verdict.metric} {verdict.kind}", seconds=_seconds(case))
+    if verdict.word == "kept":
+        return test(sentence=verdict.sentence)
+    outcome: document.Outcome = "failure" if verdict.word == "broken" else "error"
+    return test(outcome, verdict.word, verdict.sentence, verdict.next)
 
 
 def _measured(case: Case) -> TestCase:
@@ -197,8 +187,4 @@ def _measured(case: Case) -> TestCase:
 
 def _seconds(case: Case | None) -> float:
     timed = [series for series in case.series if series.metric.tag == "latency"] if case else []
-    return sum(
-        value * calls
-        for series in timed
-        for value, calls in zip(series.samples, series.calls or [1] * len(series.samples), strict=True)
-    )
+    return sum(sum(map(mul, each.samples, each.calls)) if each.calls else sum(each.samples) for each in timed)

@@ -25,6 +25,7 @@ from laptime.reports.page.svg import BROAD, LETTER, LINE, Frame, Scale, apart, f
 _GAP, _WORDS = 26.0, 68.0
 """Between samples and distribution; for what is written at the right of it."""
 _MOST_BOUNDARIES = 12
+_THINNED = "bars reach from the smallest to the largest of equal slices; the numbers use all samples"
 
 Places = NDArray[np.intp]
 
@@ -103,10 +104,8 @@ class SampleChart:
         ]
         parts = [self._axes(on), _boundaries(on), self._median(on), spans, *marks, _histogram(on)]
         label = f"{len(on.values)} samples over time and their distribution"
-        place = on.side.frame
-        return svg.drawing(
-            place.width, place.height, *parts, self._quantiles(on), label=label, class_="chart samples"
-        )
+        size = on.side.frame.width, on.side.frame.height
+        return svg.drawing(*size, *parts, self._quantiles(on), label=label, class_="chart samples")
 
     def keys(self) -> Markup:
         """What the marks mean, and what was left out of the drawing."""
@@ -194,10 +193,7 @@ class SampleChart:
     def _note(self, on: Drawn) -> str:
         parts = []
         if len(on.marked) < len(on.values):
-            parts.append(
-                f"{len(on.marked):,} of {len(on.values):,} samples drawn: bars reach from the smallest to "
-                "the largest of equal slices; the numbers use all samples"
-            )
+            parts.append(f"{len(on.marked):,} of {len(on.values):,} samples drawn: {_THINNED}")
         if on.y.bend is not None:
             bend = f"{_brief(on.y.bend / self._factor)} {self._unit}"
             parts.append(f"above {bend} the axis is squeezed up to the slowest sample")

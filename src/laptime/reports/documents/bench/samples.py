@@ -31,11 +31,11 @@ def section(run: Run, stats: list[Stats]) -> Section:
     )
     note += " Compared cases have one axis, unless one takes twice as long." if run.comparisons else ""
     groups = [
-        Group(title=words.label(case, run), blocks=_case(run, index, each, most))
+        Group(words.label(case, run), _case(run, index, each, most))
         for index, (case, each) in enumerate(zip(run.cases, stats, strict=True))
         if each
     ]
-    return Section(id="samples", title="Samples", note=note, detail="page", blocks=groups)
+    return Section("samples", "Samples", groups, note=note, detail="page")
 
 
 def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
@@ -43,9 +43,17 @@ def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
     case = run.cases[index]
     timed = [series for series in case.series if series.metric.tag == "latency" and series.samples]
     timed.sort(key=lambda series: series.regime != "isolated")
-    charts = [_chart(series, _beside(run, case, series), stats, most) for series in timed]
-    rest = Folded(title=", ".join(series.regime or "" for series in timed[1:]), blocks=charts[1:])
-    table = Folded(title="All numbers of this case", blocks=[_numbers(index, case, stats)])
+    charts = [
+        Chart(
+            f"Latency in {sample_chart.unit(beside)[1]}, {series.regime or ''}",
+            partial(sample_chart.SampleChart, series, stats, most=most, beside=beside),
+            note=series.note,
+        )
+        for series in timed
+        for beside in [_beside(run, case, series)]
+    ]
+    rest = Folded(", ".join(series.regime or "" for series in timed[1:]), charts[1:])
+    table = Folded("All numbers of this case", [_numbers(index, case, stats)])
     return [*charts[:1], rest, table]
 
 
@@ -68,25 +76,17 @@ def _compared(run: Run) -> list[set[str]]:
     return groups
 
 
-def _chart(series: Series, beside: list[Series], stats: Stats, most: int) -> Chart:
-    return Chart(
-        title=f"Latency in {sample_chart.unit(beside)[1]}, {series.regime or ''}",
-        note=series.note,
-        plot=partial(sample_chart.SampleChart, series, stats, most=most, beside=beside),
-    )
-
-
 def _numbers(index: int, case: Case, stats: Stats) -> Table:
+    def named(stat: Stat) -> Cell:
+        metric = metric_of([case], stat.tag)
+        meaning = (metric.meaning, lies_when(metric)) if metric else ()
+        return Cell(stat.tag, note=" ".join(filter(None, meaning)))
+
     fields = [
-        Field("metric", lambda stat: Cell(text=stat.tag, note=_meaning(case, stat)), "code"),
-        Field("value", lambda stat: Cell(text=stat.text, value=stat.value), "number"),
-        Field("95 % interval", lambda stat: Cell(text=interval_text(stat)), "number"),
+        Field("metric", named, "code"),
+        Field("value", lambda stat: Cell(stat.text, stat.value), "number"),
+        Field("95 % interval", lambda stat: Cell(interval_text(stat)), "number"),
         Field("samples", "n", "count"),
         Field("note", "note"),
     ]
     return listed(f"number-{index}", fields, stats.values(), row=lambda stat: {"key": stat.tag})
-
-
-def _meaning(case: Case, stat: Stat) -> str:
-    metric = metric_of([case], stat.tag)
-    return " ".join(filter(None, (metric.meaning, lies_when(metric)))) if metric else ""

@@ -51,7 +51,7 @@ def table(run: Run, stats: list[Stats]) -> Table:
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
     has_states = len({run.trust, *states}) > 1
     place = {id(case): at for at, case in enumerate(run.cases)}
-    marks = {of: Cell(text=states[at], tone=states[at]) for of, at in place.items()}
+    marks = {of: Cell(states[at], tone=states[at]) for of, at in place.items()}
     fields = [
         *_names(run),
         *_numbers(run, stats, place),
@@ -66,15 +66,16 @@ def table(run: Run, stats: list[Stats]) -> Table:
 def _checked(run: Run, case: Case) -> Cell:
     """The worst word of what was asked of a case."""
     words = {verdict.word for verdict in run.verdicts if verdict.case == case.key}
-    return Cell(text=next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
+    return Cell(next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
 
 
 def _names(run: Run) -> list[Field]:
-    fields = [Field("target", lambda case: Cell(text=case.target))] * (len({c.target for c in run.cases}) > 1)
+    fields = [Field("target", lambda case: Cell(case.target))] * (len({c.target for c in run.cases}) > 1)
     for name in words.varying(run):
         of = partial(_axis_cell, name=name)
         is_numeric = all(of(case).value is not None for case in run.cases)
-        fields.append(Field(words.axis_title(name), of, "number" if is_numeric else "text"))
+        title = "copy" if name == "again" else words.printable(name).replace("_", " ")
+        fields.append(Field(title, of, "number" if is_numeric else "text"))
     return fields
 
 
@@ -102,21 +103,19 @@ def _against_first(run: Run, case: Case) -> Cell:
         factor = 1 / each.speedup if each.word == "slower" else each.speedup
         is_known = each.word in ("faster", "slower")
         words[each.candidate] = f"{each.word} {factor:.2f}x" if is_known else each.word
-    return Cell(text=words.get(case.key, "-"))
+    return Cell(words.get(case.key, "-"))
 
 
 def _axis_cell(case: Case, name: str) -> Cell:
     value = case.axes.get(name, 1 if name == "again" else None)
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    return Cell(text=words.axis_value(name, value), value=number)
+    return Cell(words.axis_value(name, value), number)
 
 
 def throughputs_of(stats: list[Stats]) -> list[Stat | None]:
     """The throughput of each case in table, cards and charts; one of failed cases is None."""
-    rates = [
-        {tag.partition("/")[2]: stat for tag, stat in numbers.items() if tag.startswith("throughput/")}
-        for numbers in stats
-    ]
+    prefix = "throughput/"
+    rates = [{t.removeprefix(prefix): s for t, s in each.items() if t.startswith(prefix)} for each in stats]
     on_device = any("latency/device/median" in numbers for numbers in stats)
     regimes = throughput_regimes(rates, on_cpu=not on_device)
     return [each[regime] if regime else None for each, regime in zip(rates, regimes, strict=True)]
@@ -154,17 +153,12 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     # What a user's benchmark reported itself, in runs without timings of laptime's.
     names = dict.fromkeys(tag for numbers in stats for tag in numbers if tag.startswith(REPORTED))
     reported = [tag for tag in names if tag.count("/") == 1] if not regimes else []
-    columns += [
-        (tag, words.printable(tag.removeprefix(REPORTED)), _over(stats, tag))
-        for tag in reported[:_MOST_REPORTED]
-    ]
+    for tag in reported[:_MOST_REPORTED]:
+        # One trial's, or the mean of how many; the note of the number says which mean.
+        kinds = {numbers[tag].note.removeprefix("geometric ") for numbers in stats if tag in numbers}
+        over = kinds.pop() if len(kinds) == 1 else "means of trials"
+        columns.append((tag, words.printable(tag.removeprefix(REPORTED)), over))
     return columns
-
-
-def _over(stats: list[Stats], tag: str) -> str:
-    """What a reported number is: one trial's, or the mean of how many; its note says which mean."""
-    kinds = {numbers[tag].note.removeprefix("geometric ") for numbers in stats if tag in numbers}
-    return kinds.pop() if len(kinds) == 1 else "means of trials"
 
 
 def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:
@@ -181,23 +175,13 @@ def lies_when(metric: Metric | None) -> str:
 def _cell(case: Case, stat: Stat | None, *, named: bool) -> Cell:
     """A number; with its regime where the head of the column names none."""
     if stat is None:
-        return Cell(text="-")
+        return Cell("-")
     if stat.value is None and stat.tag.endswith("/p95"):
-        return Cell(text=_needs(case, stat), note=stat.note)
-    return Cell(
-        text=f"{stat.text} {stat.regime}" if named else stat.text,
-        interval=interval_text(stat),
-        margin=_margin(stat),
-        value=stat.value,
-        note=stat.note,
-    )
-
-
-def _margin(stat: Stat) -> str:
-    """Empty where an interval has no upper end."""
-    if stat.precision is None or not math.isfinite(stat.precision):
-        return ""
-    return f"±{words.percent(stat.precision)}"
+        return Cell(_needs(case, stat), note=stat.note)
+    text = f"{stat.text} {stat.regime}" if named else stat.text
+    is_closed = stat.precision is not None and math.isfinite(stat.precision)
+    margin = f"±{words.percent(stat.precision or 0.0)}" if is_closed else ""
+    return Cell(text, stat.value, interval_text(stat), margin, note=stat.note)
 
 
 def _needs(case: Case, stat: Stat) -> str:
@@ -207,9 +191,8 @@ def _needs(case: Case, stat: Stat) -> str:
         return "-"
     values = select(series).values
     worth = min(len(values), effective_size(values, 0.95))
-    more = (
-        math.ceil(len(values) * samples_needed(0.95) / worth) - len(values) if worth else samples_needed(0.95)
-    )
+    needed = samples_needed(0.95)
+    more = math.ceil(len(values) * needed / worth) - len(values) if worth else needed
     return f"needs {max(1, more):,} more"
 
 
@@ -227,24 +210,15 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
     ]
     shown: list[Card] = []
     for tag in wanted:
-        measured = _sound(
-            [
-                (case, stat)
-                for case, stat in zip(run.cases, numbers_of(stats, tag), strict=True)
-                if stat is not None and stat.value is not None
-            ]
-        )
-        if measured:
+        pairs = zip(run.cases, numbers_of(stats, tag), strict=True)
+        told = [(case, stat) for case, stat in pairs if stat is not None and stat.value is not None]
+        # The best of all is valid, and not of disturbed calls; any one where there are none.
+        valid = [pair for pair in told if pair[0].trust != "invalid"] or told
+        if measured := [pair for pair in valid if not pair[1].crowded] or valid:
             choose = max if _is_top(measured[0][1]) else min
             case, stat = choose(measured, key=lambda pair: pair[1].value or 0.0)
             shown.append(_card(run, case, stat, measured))
     return shown[:6]
-
-
-def _sound(measured: list[tuple[Case, Stat]]) -> list[tuple[Case, Stat]]:
-    """Those that can be the best of all: valid, and not of disturbed calls; all where there are none."""
-    valid = [pair for pair in measured if pair[0].trust != "invalid"] or measured
-    return [pair for pair in valid if not pair[1].crowded] or valid
 
 
 def _is_top(stat: Stat) -> bool:
@@ -262,4 +236,4 @@ def _card(run: Run, case: Case, stat: Stat, measured: list[tuple[Case, Stat]]) -
     near = [of for of, each in measured if each.ci95 and each.ci95[0] <= high and low <= each.ci95[1]]
     conditions += [f"{words.label(of, run)} is about the same" for of in near if of is not case][:2]
     conditions += [held] if (held := words.held(run)) else []
-    return Card(title=title, figure=stat.text, interval=interval_text(stat), note=", ".join(conditions))
+    return Card(title, stat.text, interval=interval_text(stat), note=", ".join(conditions))

@@ -61,21 +61,16 @@ def _headline(cost: Cost) -> doc.Headline:
         sentence = f"{usd(saving.usd_before)} -> {usd(saving.usd_after)} USD per 1 M {words.units(cost)}"
         around = f" (ratio {saving.ratio:.2f} {usd_interval(saving.ci95)})".replace(" )", ")")
         tone: doc.Tone = {"cheaper": "trusted", "dearer": "invalid"}.get(saving.word, "noisy")  # type: ignore[assignment]
-        return doc.Headline(
-            word=word.get(saving.word, "unclear"),
-            tone=tone,
-            sentence=sentence + around,
-            next=_next(cost, best),
-        )
+        return doc.Headline(word.get(saving.word, "unclear"), tone, sentence + around, next=_next(cost, best))
     price = words.price(best.cost)
     text = f"per 1 M {words.units(cost)} {price.interval}".rstrip()
     of = f", {best.speed.label}" if len(cost.lines) > 1 else ""
     noisy = f"; the measurement is {best.speed.verdict}" if best.speed.verdict != "trusted" else ""
     machine = f"on {best.machine} at {usd(best.usd_per_hour)} USD/h"
     return doc.Headline(
-        word=f"{price.text} USD",
-        tone="noisy" if best.speed.verdict == "noisy" else "trusted",
-        sentence=f"{text}, {words.at(best.speed)}{of}, {machine}{noisy}",
+        f"{price.text} USD",
+        "noisy" if best.speed.verdict == "noisy" else "trusted",
+        f"{text}, {words.at(best.speed)}{of}, {machine}{noisy}",
         next=_next(cost, best),
     )
 
@@ -112,7 +107,7 @@ def _prices(cost: Cost) -> doc.Section:
     fields = [
         Field("machine", "machine.name", "code"),
         Field("region", lambda each: each.machine.region or "-"),
-        Field("USD/h", words.money("machine.usd_per_hour"), "number"),
+        Field("USD/h", words.shown("machine.usd_per_hour"), "number"),
         Field("age", lambda each: each.age or "typed"),
         Field("source", lambda each: each.machine.source or "-"),
         Field("known by", "known_by"),
@@ -123,12 +118,6 @@ def _prices(cost: Cost) -> doc.Section:
         Field("machine", lambda each: each.name or "-", "code"),
         Field("why", "reason"),
     ]
-    return doc.Section(
-        id="prices",
-        title="Prices",
-        detail="folded",
-        blocks=[
-            listed("price", fields, cost.machines),
-            listed("refused", faults, cost.refused, title="Rows that were left out", most=50),
-        ],
-    )
+    refused = listed("refused", faults, cost.refused, title="Rows that were left out", most=50)
+    prices = listed("price", fields, cost.machines)
+    return doc.Section("prices", "Prices", [prices, refused], detail="folded")

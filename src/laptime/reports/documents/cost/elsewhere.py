@@ -19,19 +19,16 @@ _MOST = 150
 
 def section(cost: Cost) -> doc.Section:
     """Sentences, then the machines that could be cheaper, then those that cannot."""
-    rows = cost.elsewhere
-    worth = [row for row in rows if row.word in ("estimate", "open")]
-    rest = [row for row in rows if row.word not in ("estimate", "open")]
+    worth = [row for row in cost.elsewhere if row.word in ("estimate", "open")]
+    rest = [row for row in cost.elsewhere if row.word not in ("estimate", "open")]
     open_ = _table("open", "Machines that could cost less", worth, cost, brief=_BRIEF)
-    blocks: list[doc.Block] = [doc.Facts(rows=_facts(cost)), open_] if rows else []
-    if rest:
-        table = _table("ruled-out", "", rest, cost, brief=0)
-        title = f"{count(len(rest), 'machine')} that cannot"
-        blocks.append(doc.Folded(title=title, blocks=[table], detail="page"))
+    cannot = [_table("ruled-out", "", rest, cost, brief=0)]
+    folded = doc.Folded(f"{count(len(rest), 'machine')} that cannot", cannot, detail="page")
+    facts = doc.Facts(_facts(cost) if cost.elsewhere else [])
     return doc.Section(
-        id="elsewhere",
-        title="Other machines",
-        blocks=blocks,
+        "elsewhere",
+        "Other machines",
+        [facts, open_, folded],
         note="Nothing here was measured. A bound is a proof: the machine does no better. A prediction is an "
         "estimate with an interval, made between machines that were measured.",
     )
@@ -77,7 +74,7 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
         Field("throughput", _rate, "number", priority=1),
         Field("a call", _call, "number", priority=2),
         Field("limit", lambda row: row.limit or "-", priority=3),
-        Field("USD/h", words.money("machine.usd_per_hour"), "number"),
+        Field("USD/h", words.shown("machine.usd_per_hour"), "number"),
         Field("price seen", _seen, priority=1),
         Field("what is in it", lambda row: words.machine(row.machine) or "-", detail="page"),
         Field("why", lambda row: row.reason or "-", detail="page"),
@@ -89,27 +86,27 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
 
 
 def _seen(row: Elsewhere) -> doc.Cell:
-    old = " (old)" if row.is_old else ""
-    return doc.Cell(text=(row.machine.seen or "-") + old, tone="unclear" if old else "")
+    text = (row.machine.seen or "-") + " (old)" * row.is_old
+    return doc.Cell(text, tone="unclear" * row.is_old)
 
 
 def _kind(row: Elsewhere) -> doc.Cell:
     kind = row.word if row.usd_per_million is None else "bound" if row.kind == "bounded" else "prediction"
-    return doc.Cell(text=kind, tone="" if row.kind == "bounded" else "unclear")
+    return doc.Cell(kind, tone="" if row.kind == "bounded" else "unclear")
 
 
 def _price(row: Elsewhere) -> doc.Cell:
     text = "-" if row.usd_per_million is None else _least(row) + usd(row.usd_per_million, row.ci95)
-    return doc.Cell(text=text, value=row.usd_per_million, interval=usd_interval(row.ci95))
+    return doc.Cell(text, row.usd_per_million, interval=usd_interval(row.ci95))
 
 
 def _rate(row: Elsewhere) -> doc.Cell:
     most = "at most " if row.kind == "bounded" else ""
-    return doc.Cell(text=f"{most}{show(row.rate, '1/s')}" if row.rate else "-", value=row.rate)
+    return doc.Cell(f"{most}{show(row.rate, '1/s')}" if row.rate else "-", row.rate)
 
 
 def _call(row: Elsewhere) -> doc.Cell:
-    return doc.Cell(text=_least(row) + show(row.latency, "s") if row.latency else "-", value=row.latency)
+    return doc.Cell(_least(row) + show(row.latency, "s") if row.latency else "-", row.latency)
 
 
 def _least(row: Elsewhere) -> str:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from laptime.kit.units import percent, show, usd, usd_interval
 from laptime.kit.units import scale as unit_of
-from laptime.records.cost import Cores, Cost, Elsewhere, Line, Saving, Speed
+from laptime.records.cost import Cost, Elsewhere, Line
 from laptime.reports import document as doc
+from laptime.reports._words import busy_cores
 from laptime.reports.documents.cost import words
 from laptime.reports.fields import Field, cut, listed
 from laptime.reports.page.plot import Plot, Spot, Style, decades, numbered
 
 _BOUND = Style("square", "c5", "what the cheapest machine of a kind cannot beat")
 _MOST_BOUNDS = 16
+_SIZED = "sized down to these cores and the measured memory"
 _HOLDS = {True: "kept", False: "not kept", None: ""}
 
 
@@ -28,86 +29,62 @@ def _table(cost: Cost) -> doc.Table:
         len(cost.runs) > 1 and Field("run", lambda line: names.get(line.speed.run, line.speed.run), "code"),
         Field("case", "speed.label"),
         len({line.machine for line in cost.lines}) > 1 and Field("machine", "machine", "code"),
-        Field(f"USD per 1 M {unit}", _price, "number"),
-        Field("throughput", lambda line: _rate(line.speed), "number", f"{unit} per second"),
+        Field(f"USD per 1 M {unit}", lambda line: words.price(line.cost), "number"),
+        Field("throughput", lambda line: doc.measured(line.speed.throughput), "number", f"{unit} per second"),
         Field("latency", _latency, "number", regime="median", priority=2),
         # What holds for all lines stands in the verdict.
         len({line.speed.at for line in cost.lines}) > 1 and Field("at", "speed.at", priority=1),
-        Field(f"{unit} per USD", _per_usd, "number", priority=3),
-        Field("verdict", lambda line: doc.Cell(text=line.speed.verdict, tone=line.speed.verdict)),
+        Field(f"{unit} per USD", words.shown("units_per_usd", "{:,.0f}".format), "number", priority=3),
+        Field("verdict", lambda line: doc.Cell(line.speed.verdict, tone=line.speed.verdict)),
     ]
-    return listed("cost", fields, cost.lines, row=partial(_row, several=len(cost.lines) > 1))
+
+    def row(line: Line) -> dict[str, Any]:
+        notes = [f"its price is that of {line.share:.3g} of {line.machine}"] if line.share < 1 else []
+        return {"tone": "strong" if line.cheapest and len(cost.lines) > 1 else "", "notes": notes}
+
+    return listed("cost", fields, cost.lines, row=row)
 
 
 def section(cost: Cost) -> doc.Section:
     """The table, and what could not be priced."""
     costs = _table(cost)
-    excluded = [doc.Notice(level="left out", text=f"{each.case}: {each.reason}") for each in cost.excluded]
+    excluded = [doc.Notice("left out", f"{each.case}: {each.reason}") for each in cost.excluded]
     note = "What is bounded or predicted stands apart." if cost.elsewhere else "All of it was measured."
     if costs.has_intervals:
         note += " In brackets: the 95 % interval, which is that of the throughput."
-    return doc.Section(
-        id="costs",
-        title="What was measured",
-        headed=False,
-        note=note,
-        blocks=[costs, doc.Notices(rows=excluded)],
-    )
+    return doc.Section("costs", "What was measured", [costs, doc.Notices(excluded)], headed=False, note=note)
 
 
 def brief(cost: Cost) -> list[doc.Block]:
     """The cheapest lines, where there are several; the cheapest number of cores."""
     lines = sorted(cost.lines, key=lambda line: line.usd_per_million)[:3]
     several = replace(cost, lines=lines if len(lines) > 1 and not cost.savings else [])
-    return [cut(_table(several), without=("verdict", " per USD")), doc.Text(text=_cheapest(cost))]
-
-
-def _row(line: Line, *, several: bool) -> dict[str, Any]:
-    notes = [f"its price is that of {line.share:.3g} of {line.machine}"] if line.share < 1 else []
-    return {"tone": "strong" if line.cheapest and several else "", "notes": notes}
-
-
-def _price(line: Line) -> doc.Cell:
-    return words.price(line.cost)
-
-
-def _rate(each: Speed | Cores) -> doc.Cell:
-    return doc.number(each.rate, "1/s", each.ci95)
+    return [cut(_table(several), without=("verdict", " per USD")), doc.Text(_cheapest(cost))]
 
 
 def _latency(line: Line) -> doc.Cell:
-    return doc.Cell(text=show(line.speed.latency, "s", line.speed.latency_ci95), value=line.speed.latency)
-
-
-def _per_usd(line: Line) -> doc.Cell:
-    return doc.Cell(text=f"{line.units_per_usd:,.0f}", value=line.units_per_usd)
+    return doc.Cell(show(line.speed.latency, "s", line.speed.latency_ci95), line.speed.latency)
 
 
 def savings(cost: Cost) -> doc.Section:
     """Before and after, with what that is a month and a training."""
+    factor = lambda each: doc.Cell(f"{each.ratio:.2f}x", each.ratio, usd_interval(each.ci95))  # noqa: E731
     fields = [
         Field("before", "before", "code"),
         Field("after", "after", "code"),
-        Field("USD per 1 M", words.money("usd_before"), "number", regime="before"),
-        Field("USD per 1 M", words.money("usd_after"), "number", regime="after"),
-        Field("cheaper by", _factor, "number"),
-        Field("saved a month", words.money("usd_per_month"), "number", "at the rate that was asked about"),
-        Field("saved a training", words.money("usd_per_training"), "number"),
-        Field("word", lambda each: doc.Cell(text=each.word, tone=each.word)),
+        Field("USD per 1 M", words.shown("usd_before"), "number", regime="before"),
+        Field("USD per 1 M", words.shown("usd_after"), "number", regime="after"),
+        Field("cheaper by", factor, "number"),
+        Field("saved a month", words.shown("usd_per_month"), "number", "at the rate that was asked about"),
+        Field("saved a training", words.shown("usd_per_training"), "number"),
+        Field("word", lambda each: doc.Cell(each.word, tone=each.word)),
     ]
-    apart = [
-        doc.Text(
-            text="The two were measured apart: the interval reaches from end to end. "
-            "laptime compare measures them side by side."
-        )
-    ]
-    blocks = [listed("saving", fields, cost.savings)] if cost.savings else []
-    is_apart = any(not each.paired for each in cost.savings)
-    return doc.Section(id="savings", title="Before and after", blocks=[*blocks, *(apart if is_apart else [])])
-
-
-def _factor(each: Saving) -> doc.Cell:
-    return doc.Cell(text=f"{each.ratio:.2f}x", value=each.ratio, interval=usd_interval(each.ci95))
+    apart = (
+        "The two were measured apart: the interval reaches from end to end. "
+        "laptime compare measures them side by side."
+    )
+    note = doc.Text("" if all(each.paired for each in cost.savings) else apart)
+    return doc.Section("savings", "Before and after", [listed("saving", fields, cost.savings), note])
 
 
 def cores(cost: Cost) -> doc.Section:
@@ -115,28 +92,17 @@ def cores(cost: Cost) -> doc.Section:
     fields = [
         Field("threads", "threads", "count"),
         any(row.instances > 1 for row in cost.cores) and Field("instances", "instances", "count"),
-        Field("throughput", _rate, "number"),
+        Field("throughput", lambda row: doc.number(row.rate, "1/s", row.ci95), "number"),
         Field("efficiency", "efficiency", "share", "of a thread, against one alone"),
-        Field("cores", _busy, note="physical ones that it keeps busy", priority=2),
-        Field(
-            "machine",
-            lambda row: row.machine or "-",
-            "code",
-            "sized down to these cores and the measured memory",
-        ),
-        Field("USD/h", words.money("usd_per_hour"), "number", priority=1),
-        Field("USD per 1 M", words.money("usd_per_million"), "number"),
+        Field("cores", busy_cores, note="physical ones that it keeps busy", priority=2),
+        Field("machine", lambda row: row.machine or "-", "code", _SIZED),
+        Field("USD/h", words.shown("usd_per_hour"), "number", priority=1),
+        Field("USD per 1 M", words.shown("usd_per_million"), "number"),
         Field("promise", lambda row: _HOLDS[row.holds]),
     ]
-    sentence = _cheapest(cost)
-    said = [doc.Text(text=sentence)] if sentence else []
     strong = lambda row: {"tone": "strong" if row.cheapest else ""}  # noqa: E731
-    table = [listed("cores", fields, cost.cores, row=strong)] if cost.cores else []
-    return doc.Section(id="cores", title="Cores", blocks=[*said, *table])
-
-
-def _busy(row: Cores) -> str:
-    return "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
+    table = listed("cores", fields, cost.cores, row=strong)
+    return doc.Section("cores", "Cores", [doc.Text(_cheapest(cost)), table])
 
 
 def _cheapest(cost: Cost) -> str:
@@ -155,8 +121,8 @@ def chart(cost: Cost) -> doc.Section:
     note = "Down and to the left is better. Vertical bars are 95 % intervals."
     if _bounds(cost):
         note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
-    blocks = [doc.Chart(title="", plot=lambda: _chart(cost), note=note)] if _measured(cost) else []
-    return doc.Section(id="chart", title="Cost against latency", blocks=blocks, detail="page")
+    blocks = [doc.Chart("", lambda: _chart(cost), note=note)] if _measured(cost) else []
+    return doc.Section("chart", "Cost against latency", blocks, detail="page")
 
 
 def _measured(cost: Cost) -> list[Line]:
@@ -177,7 +143,9 @@ def _chart(cost: Cost) -> Plot:
     measured, bounds, units = _measured(cost), _bounds(cost), words.units(cost)
     machines = list(dict.fromkeys(line.machine for line in measured))
     styles = {name: numbered(at, f"{name}, measured") for at, name in enumerate(machines)}
-    spots = [_spot(line, styles[line.machine], several=len(cost.lines) > 1) for line in measured]
+    # A machine is told by colour and shape where several lines have their own names.
+    names = [line.speed.label if len(cost.lines) > 1 else line.machine for line in measured]
+    spots = [_spot(line, styles[line.machine], name) for line, name in zip(measured, names, strict=True)]
     spots += [_bound(kind, row) for kind, row in bounds.items()]
     times = [spot.x for spot in spots]
     costs = [end for spot in spots for end in (spot.y, *(spot.ends or ())) if 0 < end < math.inf]
@@ -190,11 +158,10 @@ def _chart(cost: Cost) -> Plot:
     )
 
 
-def _spot(line: Line, style: Style, *, several: bool) -> Spot:
-    """A measured line; its machine is told by colour and shape where several lines have their own names."""
+def _spot(line: Line, style: Style, name: str) -> Spot:
     value, latency, ends = line.usd_per_million, line.speed.latency or 0.0, line.cost.interval
     text = f"{line.speed.label} ({line.machine}), measured: {usd(value, ends)} USD, {show(latency, 's')}"
-    return Spot(latency, value, style, text, ends, line.speed.label if several else line.machine)
+    return Spot(latency, value, style, text, ends, name)
 
 
 def _bound(kind: str, row: Elsewhere) -> Spot:

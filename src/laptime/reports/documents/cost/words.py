@@ -9,7 +9,7 @@ from typing import Any
 
 from laptime.kit.text import count
 from laptime.kit.units import percent, show, usd, usd_interval
-from laptime.records.cost import Cost, Line, Machine, Speed
+from laptime.records.cost import Cost, Line, Machine, Monthly, Speed
 from laptime.records.quantity import Quantity
 from laptime.reports import document as doc
 from laptime.reports._words import printable
@@ -33,10 +33,10 @@ def units(cost: Cost) -> str:
     return f"{names.pop()}s" if len(names) == 1 else "items" if names <= {"call", "item"} else "units"
 
 
-def money(name: str) -> Callable[[Any], doc.Cell]:
-    """The cell of an amount, by its attribute."""
-    amount = attrgetter(name)
-    return lambda row: doc.Cell(text=usd(amount(row)), value=amount(row))
+def shown(name: str, write: Callable[[Any], str] = usd) -> Callable[[Any], doc.Cell]:
+    """The cell of a number, US dollars mostly, by its attribute."""
+    number = attrgetter(name)
+    return lambda row: doc.Cell(write(number(row)), number(row))
 
 
 def at(speed: Speed) -> str:
@@ -46,21 +46,14 @@ def at(speed: Speed) -> str:
 
 def price(cost: Quantity) -> doc.Cell:
     """US dollars, with their interval."""
-    return doc.Cell(
-        text=usd(cost.value, cost.interval), value=cost.value, interval=usd_interval(cost.interval)
-    )
+    return doc.Cell(usd(cost.value, cost.interval), cost.value, interval=usd_interval(cost.interval))
 
 
 def machine(each: Machine) -> str:
     """What is in it, OCPUs, vCPUs and cores told apart: `16 OCPUs = 32 vCPUs = 16 cores, 32 GiB`."""
-    parts = []
-    if each.ocpus is not None:
-        parts.append(f"{each.ocpus:g} OCPU{'' if each.ocpus == 1 else 's'}")
-    if each.vcpus is not None:
-        parts.append(f"{each.vcpus:g} vCPU{'' if each.vcpus == 1 else 's'}")
-    if each.cores is not None:
-        parts.append(f"{each.cores:g} core{'' if each.cores == 1 else 's'}")
-    text = " = ".join(parts)
+    numbers = {"OCPU": each.ocpus, "vCPU": each.vcpus, "core": each.cores}
+    known = [(noun, number) for noun, number in numbers.items() if number is not None]
+    text = " = ".join(f"{number:g} {noun}{'s' * (number != 1)}" for noun, number in known)
     if each.vcpus and each.cores:
         smt = each.vcpus / each.cores
         text += " with 2 threads each" if smt == 2 else " (a vCPU is a core)" if smt == 1 else ""
@@ -93,23 +86,19 @@ def conditions(cost: Cost) -> list[str]:
 
 def bill(cost: Cost) -> doc.Section:
     """Sentences on the bill."""
-    return doc.Section(id="bill", title="The bill", headed=False, blocks=[doc.Facts(rows=_bill_rows(cost))])
+    return doc.Section("bill", "The bill", [doc.Facts(_bill_rows(cost))], headed=False)
 
 
 def _bill_rows(cost: Cost) -> list[tuple[str, str]]:
     cheapest = best(cost)
-    rows = [("machine", _hour(cheapest))]
+    share = f" ({cheapest.share:.3g} of {cheapest.machine})" if cheapest.share < 1 else ""
+    month = f"{usd(cheapest.usd_per_month)} USD for a month of {_MONTH}"
+    rows = [("machine", f"{usd(cheapest.usd_per_hour)} USD/h{share}; {month}")]
     for line in [cheapest] if len(cost.lines) > 3 or not cost.savings else cost.lines:
         label = f"{line.speed.label}: " if len(cost.lines) > 1 else ""
         told = (*_training(line), *_monthly(line, units(cost)))
         rows += [(topic, label + text) for topic, text in told]
     return rows
-
-
-def _hour(line: Line) -> str:
-    share = f" ({line.share:.3g} of {line.machine})" if line.share < 1 else ""
-    month = f"{usd(line.usd_per_month)} USD for a month of {_MONTH}"
-    return f"{usd(line.usd_per_hour)} USD/h{share}; {month}"
 
 
 def _training(line: Line) -> list[tuple[str, str]]:
@@ -132,42 +121,27 @@ def _monthly(line: Line, units: str) -> list[tuple[str, str]]:
     month = line.monthly
     if month is None:
         return []
-    machines = f"{count(month.machines, 'machine')}, used to {percent(month.utilization)}"
     each = f"{usd(month.usd_per_million)} USD per 1 M {units} really served"
-    return [("month", f"{usd(month.usd)} USD at {month.rate:g} {units}/s: {machines}; {each}")]
+    return [("month", f"{usd(month.usd)} USD at {month.rate:g} {units}/s: {_used(month)}; {each}")]
+
+
+def _used(month: Monthly) -> str:
+    return f"{count(month.machines, 'machine')}, used to {percent(month.utilization)}"
 
 
 def cards(cost: Cost) -> list[doc.Card]:
     """The numbers that people come for, of the cheapest line."""
     cheapest, of = best(cost), units(cost)
-    least = price(cheapest.cost)
+    least, label = price(cheapest.cost), f", {cheapest.speed.label}" if len(cost.lines) > 1 else ""
     made = [
-        doc.Card(
-            title=f"USD per 1 M {of}",
-            figure=least.text,
-            interval=least.interval,
-            note=", ".join(
-                filter(None, (at(cheapest.speed), cheapest.speed.label if len(cost.lines) > 1 else ""))
-            ),
-        ),
-        doc.Card(title=f"{of} per USD", figure=f"{cheapest.units_per_usd:,.0f}", note=cheapest.machine),
-        doc.Card(
-            title="USD a month", figure=usd(cheapest.usd_per_month), note="730 h, whether it works or not"
-        ),
+        doc.Card(f"USD per 1 M {of}", least.text, at(cheapest.speed) + label, least.interval),
+        doc.Card(f"{of} per USD", f"{cheapest.units_per_usd:,.0f}", cheapest.machine),
+        doc.Card("USD a month", usd(cheapest.usd_per_month), _MONTH),
     ]
-    if cheapest.training is not None:
-        training, total = cheapest.training, price(cheapest.training.cost)
-        made.append(
-            doc.Card(
-                title="USD a training",
-                figure=total.text,
-                interval=total.interval,
-                note=f"{training.epochs:g} x {training.samples:,.0f} {cheapest.speed.unit}s",
-            )
-        )
-    if cheapest.monthly is not None:
-        month = cheapest.monthly
-        used = f"{count(month.machines, 'machine')}, used to {percent(month.utilization)}"
-        note = f"at {month.rate:g}/s, {used}"
-        made.append(doc.Card(title="USD a month at this rate", figure=usd(month.usd), note=note))
+    if (training := cheapest.training) is not None:
+        total, size = price(training.cost), f"{training.samples:,.0f} {cheapest.speed.unit}s"
+        made.append(doc.Card("USD a training", total.text, f"{training.epochs:g} x {size}", total.interval))
+    if (month := cheapest.monthly) is not None:
+        note = f"at {month.rate:g}/s, {_used(month)}"
+        made.append(doc.Card("USD a month at this rate", usd(month.usd), note))
     return made

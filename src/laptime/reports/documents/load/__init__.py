@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laptime.analysis.load import LevelStats
 from laptime.analysis.open_loop import grew_since
-from laptime.kit.units import estimate, show, show_interval
+from laptime.kit.units import estimate, show
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -20,6 +20,8 @@ from laptime.reports.documents.load.levels import Measured, offered, word
 def document(run: Run) -> doc.Document:
     """Everything that a report says about a load test."""
     measured = levels.measured(run)
+    knee = curve.knee_of(run, measured)
+    facts = doc.Facts([("knee", knee.sentence if knee else "")])
     return doc.Document(
         run=run,
         verb="load",
@@ -29,12 +31,12 @@ def document(run: Run) -> doc.Document:
         brief=levels.brief(run, measured),
         sections=[
             levels.section(run, measured),
-            curve.knee_section(run, measured),
+            doc.Section("knee", "Knee", [facts], headed=False),
             levels.token_section(run, measured),
             levels.server_section(measured),
             curve.section(run, measured),
             curve.over_time(measured),
-            doc.Section(id="failures", title="Failures", headed=False, blocks=verdicts.failures(run)),
+            doc.Section("failures", "Failures", verdicts.failures(run), headed=False),
             levels.reasons(run, measured),
         ],
         cases=[verdicts.test_case(check, case.key) for case in run.cases for check in case.checks],
@@ -48,19 +50,16 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
     """Of the highest level that kept up; of the lowest that did not where none did."""
     if (peak := _peak(run)) is not None:
         return peak
-    tones: dict[str, doc.Tone] = {"trusted": "trusted", "noisy": "noisy", "invalid": "invalid"}
     commands = [
         whole(check.next, run)
         for each in rows
         for check in each.case.checks
         if check.outcome in ("fail", "warn") and check.next
     ]
-    kept = [each for each in rows if each.stats and not each.stats.balance.grows]
+    kept = [each for each in rows if each.stats and not each.grows]
     if not rows or not any(each.stats for each in rows):
-        return doc.Headline(
-            word="invalid", tone="invalid", sentence="no request was answered", next=commands[:1]
-        )
-    unstable = [each for each in rows if each.stats and each.stats.balance.grows]
+        return doc.Headline("invalid", "invalid", "no request was answered", next=commands[:1])
+    unstable = [each for each in rows if each.grows]
     if not kept:
         least = unstable[0]
         answered = least.stats.answered.text if least.stats else "-"
@@ -68,21 +67,15 @@ def _verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         rows_of = least.stats and least.stats.requests
         if since := rows_of and grew_since(rows_of.due, rows_of.end):
             sentence += f" from second {since:.0f} on"
-        return doc.Headline(
-            word="unstable", tone="noisy", sentence=sentence, next=commands[:1], figure=f"{answered} answered"
-        )
+        return doc.Headline("unstable", "noisy", sentence, next=commands[:1], figure=f"{answered} answered")
     best = kept[-1]
     assert best.stats is not None
     between = ":" if best.facts.arrivals == AT_ONCE else " at"
-    sentence = f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"
-    if unstable:
-        sentence += f"; above capacity from {offered(unstable[0].facts)} on"
-    stalls = [check.sentence for check in best.case.checks if check.name in ("stood_still", "stepped")]
-    sentence = "; ".join([sentence, *stalls])
-    figure = "" if run.trust == "invalid" else sentence.partition(";")[0]
-    return doc.Headline(
-        word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1], figure=figure
-    )
+    said = [f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"]
+    said += [f"above capacity from {offered(unstable[0].facts)} on"] if unstable else []
+    said += [check.sentence for check in best.case.checks if check.name in ("stood_still", "stepped")]
+    figure = "" if run.trust == "invalid" else said[0].partition(";")[0]
+    return doc.Headline(word(best), run.trust, "; ".join(said), next=commands[:1], figure=figure)
 
 
 def _peak(run: Run) -> doc.Headline | None:
@@ -91,19 +84,13 @@ def _peak(run: Run) -> doc.Headline | None:
         return None
     rate = found.evidence.get("rate")
     if rate is None:
-        return doc.Headline(
-            word="undecided", tone="noisy", sentence=found.sentence, next=[whole(found.next, run)]
-        )
-    return doc.Headline(word=f"{rate:.3g}/s", tone="trusted", sentence=found.sentence)
+        return doc.Headline("undecided", "noisy", found.sentence, next=[whole(found.next, run)])
+    return doc.Headline(f"{rate:.3g}/s", "trusted", found.sentence)
 
 
 def _figure(facts: Level, stats: LevelStats) -> str:
     """The highest percentile known; MLPerf's SingleStream tells p90, its Offline answers per second."""
     names = ("p90", "median") if facts.scenario == "SingleStream" else ("p99", "p95", "p90", "median")
     name = next((name for name in names if stats.latency[name].value), "median")
-    if facts.arrivals == AT_ONCE:
-        name, stat = "answered", stats.answered
-    else:
-        stat = stats.latency[name]
-    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit)
-    return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), around)}"
+    name, stat = ("answered", stats.answered) if facts.arrivals == AT_ONCE else (name, stats.latency[name])
+    return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), stat.interval_text)}"

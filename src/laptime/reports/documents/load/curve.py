@@ -10,6 +10,7 @@ import numpy as np
 
 from laptime.analysis.knee import kept_until, load_of
 from laptime.analysis.knee import knee as knee_among
+from laptime.analysis.load import LevelStats
 from laptime.kit.text import count
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
@@ -37,14 +38,11 @@ class Point(NamedTuple):
 
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """Drawn from two levels on."""
-    drawn = sorted(
-        (each for each in rows if each.stats is not None and each.stats.answered.value),
-        key=lambda each: _rate(each),
-    )
+    drawn = sorted((each for each in rows if each.stats and each.stats.answered.value), key=_rate)
     points = _points(drawn)
-    blocks = [doc.Chart(title="", plot=partial(_curve, points))] if len(drawn) > 1 and points else []
+    blocks = [doc.Chart("", partial(_curve, points))] if len(drawn) > 1 and points else []
     note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
-    return doc.Section(id="curve", title="Latency against rate", note=note, blocks=blocks, detail="page")
+    return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
 
 
 def _points(rows: Sequence[Measured]) -> list[Point]:
@@ -53,13 +51,14 @@ def _points(rows: Sequence[Measured]) -> list[Point]:
         Point(at, each, value)
         for at, (name, q, _) in enumerate(_LINES)
         for each in rows
-        if np.isfinite(value := _value(each, q)) and (_grows(each) or _is_told(each, name))
+        if each.stats and np.isfinite(value := _value(each.stats, q))
+        if each.grows or each.stats.latency[name].value is not None
     ]
 
 
 def _curve(points: Sequence[Point]) -> Plot:
     latencies = [point.latency for point in points]
-    kept = [[p for p in points if p.line == at and not _grows(p.level)] for at in range(len(_LINES))]
+    kept = [[p for p in points if p.line == at and not p.level.grows] for at in range(len(_LINES))]
     return Plot(
         label="latency against rate",
         x=Axis(0.0, 1.08 * max(_rate(point.level) for point in points), "requests per second"),
@@ -69,7 +68,7 @@ def _curve(points: Sequence[Point]) -> Plot:
                 Line([(_rate(p.level), p.latency) for p in line], f"line c{at}")
                 for at, line in enumerate(kept)
             ),
-            *map(_spot, sorted(points, key=lambda point: _grows(point.level))),
+            *map(_spot, sorted(points, key=lambda point: point.level.grows)),
         ],
         height=340,
     )
@@ -78,7 +77,7 @@ def _curve(points: Sequence[Point]) -> Plot:
 def _spot(point: Point) -> Spot:
     stats, (name, _, style) = point.level.stats, _LINES[point.line]
     assert stats is not None
-    ends, rate, grows = stats.latency[name].ci95, _rate(point.level), _grows(point.level)
+    ends, rate, grows = stats.latency[name].ci95, _rate(point.level), point.level.grows
     text = f"{name} {show(point.latency, 's', ends)} at {rate:.4g}/s"
     return Spot(rate, point.latency, _ABOVE if grows else style, text, None if grows else ends)
 
@@ -89,31 +88,17 @@ def _rate(each: Measured) -> float:
     return each.facts.rate or each.stats.answered.value or 0.0
 
 
-def _value(each: Measured, q: float) -> float:
-    assert each.stats is not None
-    latency = each.stats.requests.latency[each.stats.steady :]
-    return float(np.quantile(latency, q, method="higher"))
-
-
-def _is_told(each: Measured, name: str) -> bool:
-    return each.stats is not None and each.stats.latency[name].value is not None
-
-
-def _grows(each: Measured) -> bool:
-    return each.stats is not None and each.stats.balance.grows
+def _value(stats: LevelStats, q: float) -> float:
+    return float(np.quantile(stats.requests.latency[stats.steady :], q, method="higher"))
 
 
 def over_time(rows: Sequence[Measured]) -> doc.Section:
     """Each level: what requests took by when they were due, in slices of time. A stall stands out."""
     levels = [each for each in rows if each.stats is not None]
-    charts = [
-        doc.Group(title=offered(each.facts), blocks=[doc.Chart(title="", plot=partial(_over_time, each))])
-        for each in levels
-    ]
+    charts = [doc.Group(offered(each.facts), [doc.Chart("", partial(_over_time, each))]) for each in levels]
     note = "Median and longest of the requests that were due in each slice of time; failed ones are left out."
-    folded = doc.Folded(title=count(len(levels), "level"), blocks=charts, open=len(levels) <= _MOST_OPEN)
-    blocks = [folded] if charts else []
-    return doc.Section(id="over-time", title="Latency over time", note=note, blocks=blocks, detail="page")
+    folded = doc.Folded(count(len(levels), "level"), charts, open=len(levels) <= _MOST_OPEN)
+    return doc.Section("over-time", "Latency over time", [folded], note=note, detail="page")
 
 
 def _over_time(each: Measured) -> Plot:
@@ -145,15 +130,8 @@ class Knee(NamedTuple):
     sentence: str
 
 
-def knee_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
-    """One line; none of a single level, and of a search for the peak, which says more."""
-    found = knee_of(run, rows)
-    blocks = [doc.Facts(rows=[("knee", found.sentence)])] if found else []
-    return doc.Section(id="knee", title="Knee", headed=False, blocks=blocks)
-
-
 def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
-    """The knee of the levels that were asked for."""
+    """The knee of the levels that were asked for; none of one, or of a search for the peak: it says more."""
     if len(rows) < 2 or any(finding.kind == "load/peak" for finding in run.findings):
         return None
     slo = next((each.facts.slo for each in rows if each.facts.slo), "")
@@ -164,19 +142,14 @@ def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
     found = kept_until([each.stats for each in rows if each.stats is not None])
     if found is None:
         return Knee(None, None, f"not known: no level surely keeps or breaks {slo}")
-    low, high = found
-    if low is None:
-        sentence = (
-            f"below {_load(high, rows)}, the lowest level that surely breaks {slo}; none surely keeps it"
-        )
-    elif high is None:
-        sentence = f"at {_load(low, rows)} or above: there {slo} holds, and no higher level surely breaks it"
+    least, most = (_load(load, rows) for load in found)
+    if found.low is None:
+        sentence = f"below {most}, the lowest level that surely breaks {slo}; none surely keeps it"
+    elif found.high is None:
+        sentence = f"at {least} or above: there {slo} holds, and no higher level surely breaks it"
     else:
-        sentence = (
-            f"between {_load(low, rows)} and {_load(high, rows)}: {slo} holds at the one and surely not at"
-        )
-        sentence += " the other"
-    return Knee(low, high, sentence)
+        sentence = f"between {least} and {most}: {slo} holds at the one and surely not at the other"
+    return Knee(*found, sentence)
 
 
 def _of_power(rows: Sequence[Measured]) -> Knee:
@@ -185,27 +158,24 @@ def _of_power(rows: Sequence[Measured]) -> Knee:
     found = knee_among(told)
     left_out = [_load(load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)]
     without = f"; not trusted, and left out: {', '.join(left_out)}" if left_out else ""
-    if found is None or (found.low is None and found.high is None):
-        return Knee(
-            None, None, f"not known: {len(told)} of {len(rows)} levels can be trusted, two are needed"
-        )
-    low, high = found
-    if low is None:
-        sentence = f"below {_load(high, rows)}: no level is low enough to say where answers only wait longer"
-    elif high is None:
-        sentence = f"above {_load(low, rows)}: up to the highest level more load brings more than it costs"
+    if found is None or found == (None, None):
+        why = f"not known: {len(told)} of {len(rows)} levels can be trusted, two are needed"
+        return Knee(None, None, why)
+    least, most = (_load(load, rows) for load in found)
+    if found.low is None:
+        sentence = f"below {most}: no level is low enough to say where answers only wait longer"
+    elif found.high is None:
+        sentence = f"above {least}: up to the highest level more load brings more than it costs"
     else:
-        sentence = (
-            f"between {_load(low, rows)} and {_load(high, rows)}: more load than that mostly waits longer"
-        )
-    return Knee(low, high, f"{sentence} (answers per second over mean latency is largest there){without}")
+        sentence = f"between {least} and {most}: more load than that mostly waits longer"
+    return Knee(*found, f"{sentence} (answers per second over mean latency is largest there){without}")
 
 
 def _counts(each: Measured) -> bool:
-    assert each.stats is not None
-    return each.case.trust == "trusted" or (each.stats.balance.grows and each.case.trust != "invalid")
+    return each.case.trust == "trusted" or (each.grows and each.case.trust != "invalid")
 
 
 def _load(load: float | None, rows: Sequence[Measured]) -> str:
-    assert load is not None
+    if load is None:
+        return ""
     return count(int(load), "user") if rows[0].facts.kind == "closed" else f"{load:.4g}/s"

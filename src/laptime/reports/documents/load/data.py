@@ -105,12 +105,11 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
 
 def _level(each: Measured) -> OneLevel:
     case, stats = each.case, each.stats
-    return OneLevel(
-        key=case.key,
-        axes=case.axes,
-        status=case.status,
+    return json_parts.filled(
+        OneLevel,
+        case,
         verdict=case.trust,
-        unstable=stats is not None and stats.balance.grows,
+        unstable=each.grows,
         facts=json_parts.plain(each.facts),
         answered=_number(stats.answered) if stats else None,
         latency={name: _number(stat) for name, stat in stats.latency.items()} if stats else {},
@@ -121,19 +120,14 @@ def _level(each: Measured) -> OneLevel:
         growth=stats.balance.growth if stats else 0.0,
         window_p95=stats.window if stats else None,
         reasons=[json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"],
-        failure=case.failure,
     )
 
 
 def _tokens(tokens: Tokens) -> dict[str, Any]:
-    plain = tokens._replace(by_turn=[])._asdict()
-    return {
-        name: {quantile: _number(stat) for quantile, stat in value.items()}
-        if isinstance(value, dict)
-        else value
-        for name, value in plain.items()
-    } | {"by_turn": [_number(stat) for stat in tokens.by_turn]}
+    by_name = {name: value for name, value in tokens._asdict().items() if isinstance(value, dict)}
+    told = {name: {q: _number(stat) for q, stat in stats.items()} for name, stats in by_name.items()}
+    return {**tokens._asdict(), **told, "by_turn": [_number(stat) for stat in tokens.by_turn]}
 
 
 def _number(stat: Stat) -> Number:
-    return Number(value=stat.value, unit=stat.unit, ci95=stat.ci95, n=stat.n, note=stat.note)
+    return json_parts.filled(Number, stat)

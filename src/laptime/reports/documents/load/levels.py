@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from laptime.analysis.load import LevelStats, Tokens, level_stats
 from laptime.analysis.stat import Stat
 from laptime.kit.text import count
-from laptime.kit.units import percent, show_interval, usd
+from laptime.kit.units import percent, usd
 from laptime.records.case import Case
 from laptime.records.load import AT_ONCE, AT_SLO, Level, seen_here
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
 from laptime.reports.documents import verdicts
-from laptime.reports.fields import Field, cut, listed
+from laptime.reports.fields import Field, cut, listed, told
 
-_LATE = "99 of 100 requests less: the generator's own fault."
 COLUMNS = ("mean", "median", "p95", "p99")
 _COUNTED = {"requests": "requests", "prompt tokens": "prompt", "output tokens": "output", "mean TTFT": "ttft"}
 
@@ -28,6 +28,11 @@ class Measured(NamedTuple):
     case: Case
     facts: Level
     stats: LevelStats | None
+
+    @property
+    def grows(self) -> bool:
+        """Whether its queue grew."""
+        return self.stats is not None and self.stats.balance.grows
 
 
 def measured(run: Run) -> list[Measured]:
@@ -41,28 +46,24 @@ def _table(rows: Sequence[Measured]) -> doc.Table:
     has_slo = any(each.facts.slo for each in rows)
     has_failed = any(each.facts.failed for each in rows)
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
+    turn, late = (
+        "Waiting for --concurrency, on average.",
+        "99 of 100 requests less: the generator's own fault.",
+    )
     fields = [
         Field("offered", lambda each: offered(each.facts)),
         Field("answered", _of(lambda stats: _cell(stats.answered)), "number", "Whole answers per second."),
         *(
-            Field(name, _latency(name), "number", regime="latency", priority=3 if name == "mean" else 0)
+            Field(name, _latency(name), "number", regime="latency", priority=3 * (name == "mean"))
             for name in COLUMNS
         ),
-        has_turns
-        and Field(
-            "of it in turn",
-            _of(lambda stats: doc.number(stats.turn, "s")),
-            "number",
-            "Waiting for --concurrency, on average.",
-        ),
-        Field(
-            "sent late", _late, "number", "99 of 100 requests less: the generator's own fault.", priority=2
-        ),
+        has_turns and Field("of it in turn", _of(lambda stats: doc.number(stats.turn, "s")), "number", turn),
+        Field("sent late", _late, "number", late, priority=2),
         has_failed and Field("failed", "facts.failed", "count"),
         has_slo and Field("goodput", _goodput, "number", "Requests per second that kept the promise."),
-        has_slo and Field("promise", lambda each: doc.Cell(text=each.facts.kept)),
+        has_slo and Field("promise", lambda each: doc.Cell(each.facts.kept)),
         _price(rows, "calls", lambda each: each.stats.answered.value if each.stats else None),
-        Field("verdict", lambda each: doc.Cell(text=word(each), tone=each.case.trust)),
+        Field("verdict", lambda each: doc.Cell(word(each), tone=each.case.trust)),
     ]
     return listed("levels", fields, rows, row=lambda each: {"key": each.case.key})
 
@@ -72,14 +73,15 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     table = _table(rows)
     note = "Latency counts from when a request was due."
     note += " In brackets: the 95 % interval, by batch means." if table.has_intervals else ""
-    lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
-    blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
-    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
+    ended = [each.facts for each in rows if each.facts.ended]
+    lasted = "; ".join(f"{offered(each)} {each.window:.0f} s: {_ENDED[each.ended]}" for each in ended)
+    blocks = [table, doc.Facts([("lasted", lasted)])]
+    return doc.Section("levels", "Levels", blocks, headed=False, note=note)
 
 
 def brief(run: Run, rows: Sequence[Measured]) -> list[doc.Block]:
     """The level that the verdict is about, with those beside it, in the columns that answer."""
-    kept = [at for at, each in enumerate(rows) if each.stats and not each.stats.balance.grows]
+    kept = [at for at, each in enumerate(rows) if each.stats and not each.grows]
     first = max(0, min((kept or [0])[-1] - 1, len(rows) - 3))
     table = _table(rows[first : first + 3])
     return [cut(table, without=("mean", "p95", "of it in turn", "sent late", "failed"))]
@@ -92,13 +94,9 @@ _ENDED = {
 }
 
 
-def _lasted(facts: Level) -> str:
-    return f"{offered(facts)} {facts.window:.0f} s: {_ENDED[facts.ended]}"
-
-
 def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
     """What numbers give, `-` without any."""
-    return lambda each: cell(each.stats) if each.stats else doc.Cell(text="-")
+    return lambda each: cell(each.stats) if each.stats else doc.Cell("-")
 
 
 def _latency(name: str) -> Callable[[Measured], doc.Cell]:
@@ -108,7 +106,7 @@ def _latency(name: str) -> Callable[[Measured], doc.Cell]:
 def _late(each: Measured) -> doc.Cell:
     """Only requests that were due at a time can be late."""
     is_timed = each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
-    return doc.number(each.stats.late, "s") if each.stats and is_timed else doc.Cell(text="-")
+    return doc.number(each.stats.late, "s") if each.stats and is_timed else doc.Cell("-")
 
 
 def _price(
@@ -122,14 +120,13 @@ def _price(
 
 def _cell(stat: Stat | None) -> doc.Cell:
     if stat is None or stat.value is None:
-        return doc.Cell(text="-", note=stat.note if stat else "")
-    interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
-    return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
+        return doc.Cell("-", note=stat.note if stat else "")
+    return doc.Cell(stat.text, stat.value, stat.interval_text, note=stat.note)
 
 
 def _goodput(each: Measured) -> doc.Cell:
     if each.facts.goodput is None:
-        return doc.Cell(text="-")
+        return doc.Cell("-")
     value, low, high = each.facts.goodput
     return doc.number(value, "1/s", (low, high))
 
@@ -137,16 +134,14 @@ def _goodput(each: Measured) -> doc.Cell:
 def dollars(usd_per_hour: float, per_second: float | None) -> doc.Cell:
     """USD per 1 M at so many per second."""
     if not per_second:
-        return doc.Cell(text="-")
+        return doc.Cell("-")
     value = usd_per_hour / 3600 / per_second * 1e6
-    return doc.Cell(text=usd(value), value=value)
+    return doc.Cell(usd(value), value)
 
 
 def word(each: Measured) -> str:
     """The verdict of a level in a word or two."""
-    if each.stats is not None and each.stats.balance.grows and each.case.trust != "invalid":
-        return "unstable"
-    return each.case.trust
+    return "unstable" if each.grows and each.case.trust != "invalid" else each.case.trust
 
 
 def offered(facts: Level) -> str:
@@ -164,9 +159,8 @@ def offered(facts: Level) -> str:
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """What checks say of each level, those of no doubt left out."""
     several = len(rows) > 1
-    if any(finding.kind == "load/peak" for finding in run.findings):
-        proofs = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
-        rows = proofs  # the others only lead there
+    if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
+        rows = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
     notices = [
         verdicts.doubt(check, f"{offered(each.facts)}: " if several else "", whole(check.next, run))
         for each in rows
@@ -174,8 +168,8 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         if check.outcome != "ok"
     ]
     if missing := _missing(rows):
-        notices.append(doc.Notice(level="note", text=missing))
-    return doc.Section(id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=notices)])
+        notices.append(doc.Notice("note", missing))
+    return doc.Section("reasons", "Reasons", [doc.Notices(notices)], headed=False)
 
 
 def _missing(rows: Sequence[Measured]) -> str:
@@ -185,7 +179,7 @@ def _missing(rows: Sequence[Measured]) -> str:
     """
     notes = {}
     for each in rows:
-        if each.stats is not None and not each.stats.balance.grows:
+        if each.stats is not None and not each.grows:
             stats = (stat for name, stat in each.stats.latency.items() if name in COLUMNS)
             notes[offered(each.facts)] = "; ".join(dict.fromkeys(s.note for s in stats if s.value is None))
     lacking = [level for level, note in notes.items() if note]
@@ -198,9 +192,7 @@ def _missing(rows: Sequence[Measured]) -> str:
 
 def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """First token, tokens after it, tokens per second."""
-    made = [
-        (each, each.stats.tokens) for each in rows if each.stats is not None and each.stats.tokens is not None
-    ]
+    made = [(each, each.stats.tokens) for each in rows if each.stats and each.stats.tokens]
     exact = all(tokens.exact for _, tokens in made)
     gap = "ITL" if exact else "between chunks"
     fields = [
@@ -208,8 +200,8 @@ def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         *(Field("TTFT", _first(name), "number", regime=name) for name in ("median", "p95")),
         *(Field(gap, _tokens("gap", name), "number", regime=name) for name in ("median", "p99")),
         Field("TPOT", _tokens("tpot", "median"), "number", regime="median"),
-        Field("tokens/s in", lambda each: _whole(_told(each).sent), "number"),
-        Field("tokens/s out", lambda each: _whole(_told(each).got), "number"),
+        Field("tokens/s in", lambda each: told(_told(each).sent, "{:,.0f}".format), "number"),
+        Field("tokens/s out", lambda each: told(_told(each).got, "{:,.0f}".format), "number"),
         _price(rows, "tokens out", lambda each: _told(each).got),
     ]
     table = listed("tokens", fields, [each for each, _ in made], row=lambda each: {"key": each.case.key})
@@ -221,14 +213,14 @@ def token_section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         words += " It did not count all answers: how many tokens a chunk held is not known."
     elif made and not exact:
         words += " Chunks held several tokens: the time between them is not an inter-token latency."
-    turns = [("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn]
-    blocks = [doc.Text(text=words), table, *([doc.Facts(rows=turns)] if turns else [])] if made else []
-    return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
+    turns = doc.Facts([("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn])
+    blocks = [doc.Text(words), table, turns] if made else []
+    return doc.Section("tokens", "Tokens", blocks, headed=False)
 
 
 def _told(each: Measured) -> Tokens:
-    assert each.stats is not None
-    assert each.stats.tokens is not None
+    assert each.stats
+    assert each.stats.tokens
     return each.stats.tokens
 
 
@@ -239,11 +231,7 @@ def _tokens(name: str, quantile: str) -> Callable[[Measured], doc.Cell]:
 def _first(quantile: str) -> Callable[[Measured], doc.Cell]:
     """None of a level whose queue grew: it would only tell how long that was watched."""
     cell = _tokens("ttft", quantile)
-    return lambda each: doc.Cell(text="-") if each.stats and each.stats.balance.grows else cell(each)
-
-
-def _whole(value: float | None) -> doc.Cell:
-    return doc.Cell(text="-") if value is None else doc.Cell(text=f"{value:,.0f}", value=value)
+    return lambda each: doc.Cell("-") if each.grows else cell(each)
 
 
 def _turns(each: Measured, tokens: Tokens) -> str:
@@ -257,23 +245,22 @@ def _turns(each: Measured, tokens: Tokens) -> str:
 
 def server_section(rows: Sequence[Measured]) -> doc.Section:
     """Pairs of columns: here, and by the server's `/metrics`."""
-    told = [each for each in rows if each.facts.server is not None]
-    fields = [Field("offered", lambda each: offered(each.facts))]
-    fields += [
-        Field(title, _counted(name, side), "number", regime=side)
-        for title, name in _COUNTED.items()
-        for side in ("here", "server")
+    counted = [each for each in rows if each.facts.server is not None]
+    fields = [
+        Field("offered", lambda each: offered(each.facts)),
+        *(
+            Field(title, partial(_counted, name, side), "number", regime=side)
+            for title, name in _COUNTED.items()
+            for side in ("here", "server")
+        ),
     ]
-    table = listed("server", fields, told, row=lambda each: {"key": each.case.key})
+    table = listed("server", fields, counted, row=lambda each: {"key": each.case.key})
     words = "What the server's /metrics counted beside what was seen here; TTFT counts from sending."
-    blocks = [doc.Text(text=words), table] if told else []
-    return doc.Section(id="server", title="By the server's own count", headed=False, blocks=blocks)
+    blocks = [doc.Text(words), table] if counted else []
+    return doc.Section("server", "By the server's own count", blocks, headed=False)
 
 
-def _counted(name: str, side: str) -> Callable[[Measured], doc.Cell]:
-    def cell(each: Measured) -> doc.Cell:
-        counts = seen_here(each.case.requests, each.facts) if side == "here" else each.facts.server
-        value = getattr(counts, name)
-        return doc.number(value, "s") if name == "ttft" else doc.Cell(text=f"{value:,}", value=value)
-
-    return cell
+def _counted(name: str, side: str, each: Measured) -> doc.Cell:
+    counts = seen_here(each.case.requests, each.facts) if side == "here" else each.facts.server
+    value = getattr(counts, name)
+    return doc.number(value, "s") if name == "ttft" else told(value, "{:,}".format)

@@ -56,7 +56,7 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
-        brief=[doc.Facts(rows=[*_brief(tuning, _words.title(run)), *_beside(run)])],
+        brief=[doc.Facts(_brief(run, tuning))],
         sections=[
             _notices(run),
             *_OF[words.kind(tuning).name].sections(tuning),
@@ -70,17 +70,14 @@ def document(run: Run) -> doc.Document:
     )
 
 
-def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
-    """What was asked about, what bounds it, whether it is still the same, and where the result is."""
+def _brief(run: Run, tuning: Tuning) -> list[tuple[str, str]]:
+    """What was asked about, what bounds it, whether it is still the same, and where the result is; what other
+    programs did to the session can be the reason of every other line."""
     # What a server is at before is a figure of the verdict; what bounds it nobody diagnosed.
     bound = tuning.before.sentence if tuning.before and tuning.server is None else ""
-    kind = words.kind(tuning).name
-    return [(kind, f"{title}: {bound}" if bound else title), *_OF[kind].brief(tuning)]
-
-
-def _beside(run: Run) -> list[tuple[str, str]]:
-    """What other programs did to the session: it can be the reason of every other line."""
-    return [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
+    kind, title = words.kind(tuning).name, _words.title(run)
+    beside = [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
+    return [(kind, f"{title}: {bound}" if bound else title), *_OF[kind].brief(tuning), *beside]
 
 
 def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
@@ -88,9 +85,8 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
         if tuning.model is None or tuning.goal != "latency":  # a gain is of one figure, which is shown
-            rows.append(
-                (f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before")
-            )
+            before_it = f"{words.rate(first)} before"
+            rows.append((f"{words.items(tuning)} per second", words.rate(last), before_it))
         if words.kind(tuning) is words.SCRIPT or tuning.goal == "latency":
             rows.append((words.timed(tuning), show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
@@ -103,48 +99,35 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
         note = f"of a {kind.unit}, from the {kind.name} against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
     rows.append(("changes kept", str(len(tuned.kept(tuning))), f"of {len(tuned.tried(tuning))} tried"))
-    return [doc.Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
+    return [doc.Card(title, figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
 
 
 def _notices(run: Run) -> doc.Section:
     """What failed, what was noticed on the way, and what checks say of the session."""
-    rows = [doc.Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
+    rows = [doc.Notice(finding.severity, finding.sentence) for finding in run.findings]
     rows += [verdicts.doubt(check) for check in run.checks if check.outcome != "ok"]
-    blocks = [*verdicts.failures(run), doc.Notices(rows=rows)]
-    return doc.Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
+    blocks = [*verdicts.failures(run), doc.Notices(rows)]
+    return doc.Section("notices", "Notices", blocks, headed=False, lead=True)
 
 
 def _session(run: Run, tuning: Tuning) -> doc.Section:
     seconds = [(name, value) for name, value in tuning.seconds_by.items() if 0 < value < 1e9]
     rows = [
-        doc.Bar(name=words.activity(name), value=value, text=show(value, "s"), kind="held")
+        doc.Bar(words.activity(name), value, show(value, "s"), kind="held")
         for name, value in sorted(seconds, key=lambda part: -part[1])
     ]
-    ended = [("ended", tuning.why_ended)] if tuning.why_ended else []
-    lacked = [("too short", tuning.shortfall.sentence)] if tuning.shortfall else []
-    time = doc.Facts(rows=[("time", words.session_time(run, tuning)), *ended, *lacked])
-    return doc.Section(id="session", title="The session", blocks=[time, doc.Bars(rows=rows, detail="page")])
+    lacked = ("too short", tuning.shortfall.sentence if tuning.shortfall else "")
+    time = [("time", words.session_time(run, tuning)), ("ended", tuning.why_ended), lacked]
+    return doc.Section("session", "The session", [doc.Facts(time), doc.Bars(rows, detail="page")])
 
 
 def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.TestCase]:
     """A test each. What is undecided is an error: a pipeline must not pass on it."""
-    gain = doc.TestCase(
-        group=run.verb,
-        name="gain",
-        outcome="skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error"),
-        kind=tuned.outcome(run),
-        sentence=f"{headline.word}: {headline.sentence}",
-        next="; ".join(headline.next),
-        seconds=run.seconds,
-    )
+    outcome = "skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error")
+    sentence, next = f"{headline.word}: {headline.sentence}", "; ".join(headline.next)
+    gain = doc.TestCase(run.verb, "gain", outcome, tuned.outcome(run), sentence, next, run.seconds)
     questions = [
-        doc.TestCase(
-            group="gate",
-            name=check.name,
-            outcome=_ANSWERS.get(check.outcome, "error"),
-            kind=check.outcome,
-            sentence=check.sentence,
-        )
-        for check in tuning.gate.checks
+        doc.TestCase("gate", each.name, _ANSWERS.get(each.outcome, "error"), each.outcome, each.sentence)
+        for each in tuning.gate.checks
     ]
     return [gain, *questions, *verdicts.test_cases(run)]

@@ -39,7 +39,7 @@ def headline(run: Run) -> Headline:
     word, sentence, tone = _with_gain(tuning, outcome) or _without_gain(run, tuning, outcome)
     if run.verb == "verify":
         word, sentence = _VERIFIED.get(outcome, "no longer holds"), f"{word}: {sentence}"
-    return Headline(word=word, sentence=_words.printable(sentence), tone=tone, next=next_steps(run))
+    return Headline(word, tone, _words.printable(sentence), next=next_steps(run))
 
 
 def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] | None:
@@ -69,10 +69,11 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "dry run":
             named = [rung for rung in tuning.ladder if rung.name != tuned.CONTROL]
             shown = sum(rung.verdict == "suggested" for rung in named)
-            text = (
-                f"{count(len(named) - shown, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
+            tries, more = (
+                count(len(named) - shown, "change"),
+                f"; {shown} more would be suggested" if shown else "",
             )
-            return outcome, text + (f"; {shown} more would be suggested" if shown else ""), "unknown"
+            return outcome, f"{tries} would be tried, in at most {show(tuning.budget, 's')}{more}", "unknown"
         case "failed":
             return outcome, f"the {words.kind(tuning).name} did not run to the end of the session", "invalid"
         case "interrupted":
@@ -96,9 +97,8 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
     if broken and len(broken) == number:
         return "nothing gained", f"{number} tried, none ran; {broken[0].label}: {broken[0].reason}", "unknown"
     if outcome == "unclear":
-        still = ", ".join(
-            f"{rung.label} {words.effect(rung.speedup, rung.ci95)}" for rung in tuned.open_races(tuning)
-        )
+        races = tuned.open_races(tuning)
+        still = ", ".join(f"{rung.label} {words.effect(rung.speedup, rung.ci95)}" for rung in races)
         return "unclear", f"{count(number, 'change')} tried, none kept; still open: {still}", "noisy"
     if won := tuned.unkept(tuning):
         text = f"{count(number, 'change')} tried, none kept; {_refused(won[0])}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import words
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, listed, told
 
 _RULED_OUT = 4
 NUMERICS = {
@@ -30,38 +29,37 @@ _LEGEND = {"held": "what was reached before", "won": "gained and kept", "lost": 
 
 def section(tuning: Tuning) -> doc.Section:
     """The effects as stairs, the rungs with their reasons, what was not tried and what was ruled out."""
-    facts = [("control", text)] if (text := control(tuning)) else []
-    left = untried(tuning)
-    ruled_out = [(name, why) for name, why in tuning.ruled_out.items()]
-    if ruled_out:
-        first = ", ".join(f"{name} ({why})" for name, why in ruled_out[:_RULED_OUT])
-        more = len(ruled_out) - _RULED_OUT
-        left.append(("ruled out", f"{first} and {more} more: --json" if more > 0 else first))
+    ruled_out = list(tuning.ruled_out.items())
+    more = len(ruled_out) - _RULED_OUT
+    first = ", ".join(f"{name} ({why})" for name, why in ruled_out[:_RULED_OUT])
+    left = [*untried(tuning), ("ruled out", f"{first} and {more} more: --json" if more > 0 else first)]
     title = f"{count(len(ruled_out), 'optimization')} ruled out before racing"
-    rest = doc.Facts(rows=ruled_out if len(ruled_out) > _RULED_OUT else [])
     return doc.Section(
-        id="ladder",
-        title="The ladder",
-        blocks=[
+        "ladder",
+        "The ladder",
+        [
             stairs(tuning),
             ladder(tuning),
-            doc.Facts(rows=facts),
-            doc.Folded(title="Not tried", blocks=[doc.Facts(rows=left)], open=tuning.ended == tuned.DRY),
-            doc.Folded(title=title, blocks=[rest], detail="folded"),
+            doc.Facts([("control", control(tuning))]),
+            doc.Folded("Not tried", [doc.Facts(left)], open=tuning.ended == tuned.DRY),
+            doc.Folded(title, [doc.Facts(ruled_out if more > 0 else [])], detail="folded"),
         ],
     )
 
 
 def ladder(tuning: Tuning) -> doc.Table:
     """The changes that were tried, one row each; columns without any value are left out."""
-    rungs = tuned.tried(tuning)
-    shown = (
-        field for field in _fields(tuning) if any(field.of(rung).text not in ("", "-") for rung in rungs)
-    )
+    rungs, said = tuned.tried(tuning), _fields(tuning)
+    shown = (field for field in said if any(field.of(rung).text not in ("", "-") for rung in rungs))
 
     def row(rung: Rung) -> dict[str, Any]:
-        extras = _extras(rung.gate, f"gate{rungs.index(rung)}")
-        return {"tone": "strong" if is_kept(rung) else "weak", "notes": _notes(rung), "extras": extras}
+        """Why it was kept or not; of a gate that did not pass, the questions that say so."""
+        notes, extras = [words.reason(rung)] if words.reason(rung) else [], []
+        if rung.gate.word in ("failed", "undecided"):
+            notes += map(question, doubts(rung.gate))
+            table = questions(rung.gate, f"gate{rungs.index(rung)}")
+            extras = [doc.Extra(caption="what the gate found", table=table)]
+        return {"tone": "strong" if is_kept(rung) else "weak", "notes": notes, "extras": extras}
 
     return listed("rungs", shown, rungs, row=row)
 
@@ -70,27 +68,23 @@ def _fields(tuning: Tuning) -> list[Field]:
     memory, seconds = tuning.goal == "memory", partial(show, unit="s")
     busy = "share of the step that the device works"
     return [
-        Field("change", lambda rung: doc.Cell(text=words.change(rung))),
-        Field("memory", lambda rung: _cell(rung.memory if memory else None, words.ratio), "number"),
+        Field("change", lambda rung: doc.Cell(words.change(rung))),
+        Field("memory", lambda rung: told(rung.memory if memory else None, words.ratio), "number"),
         Field("speed" if memory else "effect", lambda rung: _effect(rung, 0), "number"),
         Field("95 % interval", lambda rung: _effect(rung, 1), "number", priority=3),
-        Field("word", lambda rung: doc.Cell(text=rung.verdict, tone=rung.verdict)),
-        Field("kept", lambda rung: doc.Cell(text=_kept(rung))),
-        Field("gate", lambda rung: _gate(rung.gate)),
-        Field("device", lambda rung: _cell(rung.utilization, _words.percent), "number", busy, priority=4),
+        Field("word", lambda rung: doc.Cell(rung.verdict, tone=rung.verdict)),
+        Field("kept", lambda rung: doc.Cell(_kept(rung))),
+        Field("gate", _gate),
+        Field("device", lambda rung: told(rung.utilization, _words.percent), "number", busy, priority=4),
         Field(
-            "compiling", lambda rung: _cell(rung.compile_seconds or None, seconds), "number", detail="folded"
+            "compiling", lambda rung: told(rung.compile_seconds or None, seconds), "number", detail="folded"
         ),
     ]
 
 
-def _cell(value: float | None, text_of: Callable[[float], str]) -> doc.Cell:
-    return doc.Cell(text="-" if value is None else text_of(value), value=value)
-
-
 def _effect(rung: Rung, part: int) -> doc.Cell:
     text = words.effect_parts(rung.speedup, rung.ci95)[part]
-    return doc.Cell(text=text, value=None if part else rung.speedup)
+    return doc.Cell(text, None if part else rung.speedup)
 
 
 def is_kept(rung: Rung) -> bool:
@@ -102,23 +96,9 @@ def _kept(rung: Rung) -> str:
     return "dropped" if rung.dropped else "replaced" if rung.replaced else "yes" if rung.kept else "no"
 
 
-def _gate(gate: Gate) -> doc.Cell:
-    word = "" if gate.word == "none" else gate.word
-    return doc.Cell(text=word, tone="" if gate.word == "passed" else gate.word)
-
-
-def _notes(rung: Rung) -> list[str]:
-    """Why it was kept or not; of a gate that did not pass, the questions that say so."""
-    notes = [words.reason(rung)] if words.reason(rung) else []
-    return notes + ([question(check) for check in doubts(rung.gate)] if _is_doubted(rung.gate) else [])
-
-
-def _extras(gate: Gate, id: str) -> list[doc.Extra]:
-    return [doc.Extra(caption="what the gate found", table=questions(gate, id))] if _is_doubted(gate) else []
-
-
-def _is_doubted(gate: Gate) -> bool:
-    return gate.word in ("failed", "undecided")
+def _gate(rung: Rung) -> doc.Cell:
+    word = rung.gate.word
+    return doc.Cell("" if word == "none" else word, tone="" if word == "passed" else word)
 
 
 def questions(gate: Gate, id: str) -> doc.Table:
@@ -126,7 +106,7 @@ def questions(gate: Gate, id: str) -> doc.Table:
     checks = sorted(gate.checks, key=lambda check: WORST_FIRST.index(check.outcome))
     fields = [
         Field("question", lambda check: check.name.replace("_", " ")),
-        Field("answer", lambda check: doc.Cell(text=check.outcome, tone=check.outcome)),
+        Field("answer", lambda check: doc.Cell(check.outcome, tone=check.outcome)),
         Field("value", lambda check: _figure(check.value), "number"),
         Field("limit", lambda check: _figure(check.limit), "number"),
         Field("in words", "sentence"),
@@ -135,7 +115,7 @@ def questions(gate: Gate, id: str) -> doc.Table:
 
 
 def _figure(number: float | None) -> doc.Cell:
-    return doc.Cell(text="" if number is None else f"{number:.3g}", value=number)
+    return doc.Cell("" if number is None else f"{number:.3g}", number)
 
 
 def gate_result(gate: Gate, unit: str = "step") -> str:
@@ -150,8 +130,7 @@ def gate_result(gate: Gate, unit: str = "step") -> str:
 
 def gate_facts(gate: Gate, unit: str = "step") -> list[tuple[str, str]]:
     """The gate in a line, and each question whose answer is not kept."""
-    rows = [("gate", text)] if (text := gate_result(gate, unit)) else []
-    return rows + [(check.outcome, question(check)) for check in doubts(gate)]
+    return [("gate", gate_result(gate, unit)), *((check.outcome, question(check)) for check in doubts(gate))]
 
 
 def doubts(gate: Gate) -> list[GateCheck]:
@@ -182,9 +161,8 @@ def untried(tuning: Tuning) -> list[tuple[str, str]]:
         for rung in tuning.ladder:
             if rung.verdict == verdict and rung.name != tuned.CONTROL:
                 groups.setdefault((verdict, _why(rung, tuning)), []).append(words.change(rung))
-    return [
-        (verdict, f"{', '.join(names)}: {why}".removesuffix(": ")) for (verdict, why), names in groups.items()
-    ]
+    reasons = ((word, f"{', '.join(names)}: {why}") for (word, why), names in groups.items())
+    return [(word, text.removesuffix(": ")) for word, text in reasons]
 
 
 def _why(rung: Rung, tuning: Tuning) -> str:
@@ -214,20 +192,12 @@ def stairs(tuning: Tuning) -> doc.Bars:
         text = words.ratio(effect)
         lengths = {"held": min(before, after), moved: abs(after - before)}
         parts = [
-            doc.Bar(name=_LEGEND[each], value=value, text=text if each == moved else "", kind=each)
+            doc.Bar(_LEGEND[each], value, text if each == moved else "", kind=each)
             for each, value in lengths.items()
             if value
         ]
         rows.append(
-            doc.Bar(
-                name=name,
-                value=after,
-                text=text,
-                parts=parts,
-                interval=_ends(before, ci95),
-                kind=kind,
-                note=note,
-            )
+            doc.Bar(name, after, text, parts=parts, interval=_ends(before, ci95), kind=kind, note=note)
         )
 
     if rungs:
@@ -240,11 +210,11 @@ def stairs(tuning: Tuning) -> doc.Bars:
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
         add("measured afresh", 1.0, tuning.speedup.value, tuning.speedup.ci95, "total")
     return doc.Bars(
+        rows,
         title="What each change did",
         note="times the speed, each effect on top of what was reached before, in the order of trying; "
         "thin lines are 95 % intervals",
-        rows=rows,
-        legend=[doc.Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
+        legend=[doc.Bar(text, kind=kind) for kind, text in _LEGEND.items()],
         detail="page",
     )
 

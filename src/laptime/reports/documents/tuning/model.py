@@ -11,8 +11,8 @@ from laptime.analysis.paired import from_pairs
 from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
-from laptime.records.bounds import CallBounds, ClassBound
-from laptime.records.overview import Ceilings, Work
+from laptime.records.bounds import CallBounds
+from laptime.records.overview import Ceilings
 from laptime.records.quantity import BROKEN, UNDECIDED, Judgement
 from laptime.records.tuning import Measured, OutputSameness, TunedModel, Tuning
 from laptime.reports import _words
@@ -20,7 +20,7 @@ from laptime.reports import document as doc
 from laptime.reports.documents.profile import roofline
 from laptime.reports.documents.tuning import ladder
 from laptime.reports.documents.tuning.ladder import gate_facts, gate_result, questions
-from laptime.reports.fields import Field, listed
+from laptime.reports.fields import Field, listed, told
 
 FORMS = {
     "as_is": "PyTorch, as it is",
@@ -47,8 +47,8 @@ _LEAST = 0.05
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
     """The gate, what bounds a call, what runs the model now, and where it is."""
     assert tuning.model is not None
-    rows = [("gate", text)] if (text := gate_result(tuning.gate, _COMPARED)) else []
-    return rows + bound(tuning.model) + facts(tuning, tuning.model)
+    gate = ("gate", gate_result(tuning.gate, _COMPARED))
+    return [gate, ("bound", bound(tuning.model)), *facts(tuning, tuning.model)]
 
 
 def sections(tuning: Tuning) -> list[doc.Section]:
@@ -56,7 +56,7 @@ def sections(tuning: Tuning) -> list[doc.Section]:
     model = tuning.model
     assert model is not None
     return [
-        folder(tuning, model),
+        doc.Section("folder", "The folder", [doc.Facts(facts(tuning, model))]),
         sameness(tuning, model),
         ladder.section(tuning),
         bounds(model),
@@ -68,13 +68,10 @@ def sections(tuning: Tuning) -> list[doc.Section]:
 def calls(tuning: Tuning, model: TunedModel) -> doc.Section:
     """A call before and after: its inputs and quantiles of its time."""
     facts = [("inputs", f"{model.inputs}, {model.origin}"), ("batch", str(model.batch))]
-    if model.instructions:
-        facts.append(("instructions", ", ".join(model.instructions)))
+    facts.append(("instructions", ", ".join(model.instructions)))
     if tuning.before is not None and tuning.baseline is None:
         facts.append(("as it is", f"{show(tuning.before.step, 's')} a call"))
-    return doc.Section(
-        id="calls", title="A call", blocks=[doc.Facts(rows=facts), _latencies(tuning.baseline, tuning.final)]
-    )
+    return doc.Section("calls", "A call", [doc.Facts(facts), _latencies(tuning.baseline, tuning.final)])
 
 
 def _latencies(*measured: Measured | None) -> doc.Table:
@@ -100,7 +97,7 @@ def _quantile(q: float, each: tuple[str, Measured]) -> doc.Cell:
         value, ends = math.exp(effect.mean), (math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025)))
     if ends is None:
         needed = f"{samples_needed(q)} independent calls are needed"
-        return doc.Cell(text="-", note=f"{needed}, {len(samples)} were timed")
+        return doc.Cell("-", note=f"{needed}, {len(samples)} were timed")
     return doc.number(value, "s", ends)
 
 
@@ -112,32 +109,22 @@ def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
         Field("largest error", _figure("largest"), "number"),
         Field("absolute", _figure("absolute"), "number"),
         Field("cosine", _figure("cosine", ".6f"), "number"),
-        Field("top-1 the same", _top1, "number"),
+        Field("top-1 the same", lambda each: told(each.top1, _words.percent), "number"),
         Field("worst input", lambda each: f"call {each.worst} of {model.calls}" if each.worst else "-"),
     ]
     note = "Errors over the root mean square of the model's own output; the worst of all recorded calls."
-    gate, table = tuning.gate, listed("outputs", fields, model.outputs)
-    return doc.Section(
-        id="same",
-        title="Does it compute the same?",
-        note=note if model.outputs else "",
-        blocks=[doc.Facts(rows=gate_facts(gate, _COMPARED)), table, questions(gate, "questions")],
-    )
+    gate = doc.Facts(gate_facts(tuning.gate, _COMPARED))
+    blocks = [gate, listed("outputs", fields, model.outputs), questions(tuning.gate, "questions")]
+    return doc.Section("same", "Does it compute the same?", blocks, note=note if model.outputs else "")
 
 
 def _figure(name: str, digits: str = ".2g") -> Callable[[OutputSameness], doc.Cell]:
-    return lambda each: doc.Cell(text=format(getattr(each, name), digits), value=getattr(each, name))
-
-
-def _top1(each: OutputSameness) -> doc.Cell:
-    return doc.Cell(text="-" if each.top1 is None else _words.percent(each.top1), value=each.top1)
+    return lambda each: doc.Cell(format(getattr(each, name), digits), getattr(each, name))
 
 
 def served(model: TunedModel) -> doc.Section:
     """What the limits say, and every set that was measured: what no other one beats is on the front."""
-    facts = [
-        (_LIMITS.get(check.name, "limit"), f"{check.outcome}: {check.sentence}") for check in model.limits
-    ]
+    limits = [(_LIMITS.get(each.name, "limit"), f"{each.outcome}: {each.sentence}") for each in model.limits]
     points = model.points if len(model.points) > 1 else []
     many = any(point.instances > 1 or point.batch != model.batch for point in points)
     energy = any(point.energy is not None for point in points)
@@ -154,35 +141,23 @@ def served(model: TunedModel) -> doc.Section:
     ]
     better = f"a call's median, throughput{', energy' * energy} or memory"
     note = f"Front: no other one is better in {better} without being worse in another."
-    return doc.Section(
-        id="points",
-        title="What was measured on the way",
-        note=note if points else "",
-        blocks=[doc.Facts(rows=facts), listed("front", fields, points)],
-    )
-
-
-def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
-    """What runs the model now, and where it is."""
-    return doc.Section(id="folder", title="The folder", blocks=[doc.Facts(rows=facts(tuning, model))])
+    blocks = [doc.Facts(limits), listed("front", fields, points)]
+    return doc.Section("points", "What was measured on the way", blocks, note=note if points else "")
 
 
 def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
     """What runs the model now, and where it is, as rows."""
-    rows = [("runs as", FORMS.get(model.form, model.form))] if tuning.recipe else []
-    rows += [("takes", model.takes)] if model.takes else []
+    rows = [("runs as", FORMS.get(model.form, model.form) if tuning.recipe else ""), ("takes", model.takes)]
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
         each = " each" if chosen.instances > 1 else ""
         threads = f"{count(chosen.threads, 'thread')}{each}"
         rows.append(("setup", f"{count(chosen.instances, 'instance')} of {threads}, batch {chosen.batch}"))
     if model.folder:
         text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
-        rows.append(("folder", text))
-    elif tuning.recipe:
-        rows.append(
-            ("folder", f"{count(len(tuned.kept(tuning)), 'change')} kept, {_no_folder(tuning, model)}")
-        )
-    return rows
+    else:
+        kept = count(len(tuned.kept(tuning)), "change")
+        text = f"{kept} kept, {_no_folder(tuning, model)}" if tuning.recipe else ""
+    return [*rows, ("folder", text)]
 
 
 def _no_folder(tuning: Tuning, model: TunedModel) -> str:
@@ -196,41 +171,35 @@ def _no_folder(tuning: Tuning, model: TunedModel) -> str:
     return "none was asked for: --export FOLDER"
 
 
-def bound(model: TunedModel) -> list[tuple[str, str]]:
-    """`compute 62 % -> memory 71 %`, as a row; none where it was not asked."""
-    sides = _sides(model)
-    said = [_said(side.word, side.reasons) if side.word else "not recorded" for side in sides.values()]
-    if all(not side.word for side in sides.values()):
-        said = [side.missing for side in sides.values()][:1]
-    return [("bound", " -> ".join(said))] if said else []
+def bound(model: TunedModel) -> str:
+    """`compute 62 % -> memory 71 %`; "" where it was not asked."""
+    sides = _sides(model).values()
+    said = [_said(side.word, side.reasons) if side.word else "not recorded" for side in sides]
+    if all(not side.word for side in sides):
+        said = [side.missing for side in sides][:1]
+    return " -> ".join(said)
 
 
 def bounds(model: TunedModel) -> doc.Section:
     """Each side in words, its classes of operators, and its roofline."""
-    sides = _sides(model)
+    sides, number = _sides(model), "{:g}".format
     fields = [
         Field("call", lambda row: row[0]),
         Field("class", lambda row: row[1].kind),
-        Field(
-            "operators",
-            lambda row: doc.Cell(text=f"{row[1].operators:g}", value=row[1].operators),
-            "number",
-            priority=4,
-        ),
+        Field("operators", lambda row: told(row[1].operators, number), "number", priority=4),
         Field("time", lambda row: doc.number(row[1].seconds, "s"), "number", priority=1),
-        Field("share", lambda row: doc.Cell(text=percent(row[1].share), value=row[1].share), "number"),
-        Field("FLOP/s", lambda row: _rate(row[2] and row[2].flops, "FLOP/s"), "number", priority=3),
-        Field("bytes/s", lambda row: _rate(row[2] and row[2].bandwidth, "B/s"), "number", priority=5),
+        Field("share", lambda row: told(row[1].share, percent), "number"),
+        Field("FLOP/s", lambda row: doc.number(row[2] and row[2].flops, "FLOP/s"), "number", priority=3),
+        Field("bytes/s", lambda row: doc.number(row[2] and row[2].bandwidth, "B/s"), "number", priority=5),
         Field("bound", lambda row: row[1].word),
         Field("largest part", lambda row: _largest(row[1].reasons), priority=2),
     ]
-    rows = [(title, each, _work(side, each)) for title, side in sides.items() for each in side.classes]
     drawn = {title: side.roofline for title, side in sides.items() if side.roofline is not None}
+    work = {(title, each.kind): each for title, roofline in drawn.items() for each in roofline.classes}
+    rows = [(t, each, work.get((t, each.kind))) for t, side in sides.items() for each in side.classes]
     known = next((each.ceilings for each in drawn.values() if each.ceilings is not None), None)
     facts = [
-        ("" if number else title, text)
-        for title, side in sides.items()
-        for number, text in enumerate(_lines(side))
+        ("" if at else title, text) for title, side in sides.items() for at, text in enumerate(_lines(side))
     ]
     facts += [("ceilings", _source(known))] if drawn else []
     note = (
@@ -238,16 +207,9 @@ def bounds(model: TunedModel) -> doc.Section:
         "for at least; overhead: outside of operators, and small ones; threads: cores that did not work. "
         "The word has half of the time."
     )
-    return doc.Section(
-        id="bounds",
-        title="What bounds a call",
-        note=note if rows else "",
-        blocks=[
-            doc.Facts(rows=facts),
-            listed("by_class", fields, rows),
-            *roofline.charts({f"Roofline, {title}": each for title, each in drawn.items()}, detail="page"),
-        ],
-    )
+    charts = roofline.charts({f"Roofline, {title}": each for title, each in drawn.items()}, detail="page")
+    blocks = [doc.Facts(facts), listed("by_class", fields, rows), *charts]
+    return doc.Section("bounds", "What bounds a call", blocks, note=note if rows else "")
 
 
 def _sides(model: TunedModel) -> dict[str, CallBounds]:
@@ -289,16 +251,5 @@ def _largest(reasons: Mapping[str, float]) -> str:
     return f"{name} {percent(reasons[name])}" if name and reasons[name] >= 0.005 else "-"
 
 
-def _work(side: CallBounds, bound: ClassBound) -> Work | None:
-    classes = side.roofline.classes if side.roofline is not None else []
-    return next((work for work in classes if work.kind == bound.kind), None)
-
-
-def _rate(value: float | None, unit: str) -> doc.Cell:
-    return doc.number(value or None, unit)
-
-
 def _source(ceilings: Ceilings | None) -> str:
-    if ceilings is None:
-        return "those of these cores are not known"
-    return f"{ceilings.device}: {ceilings.source}"
+    return f"{ceilings.device}: {ceilings.source}" if ceilings else "those of these cores are not known"

@@ -31,10 +31,10 @@ _MOST_SYNCS = 3
 
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
     """The gate, the patch, and what is only suggested."""
-    rows = [("gate", text)] if (text := gate_result(tuning.gate)) else []
-    rows += [row for row in facts(tuning) if row[0] in ("patch", "run it as", "left out")]
-    ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
-    return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
+    rows = [row for row in facts(tuning) if row[0] in ("patch", "run it as", "left out")]
+    ready = ", ".join(words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested")
+    suggested = f"{ready}: a diff, not applied" if ready else ""
+    return [("gate", gate_result(tuning.gate)), *rows, ("suggested", suggested)]
 
 
 def sections(tuning: Tuning) -> list[doc.Section]:
@@ -44,14 +44,8 @@ def sections(tuning: Tuning) -> list[doc.Section]:
 
 def patch(tuning: Tuning) -> doc.Section:
     """The patch, what is not in it, and what its trial run gave."""
-    return doc.Section(
-        id="patch",
-        title="The patch",
-        blocks=[
-            doc.Facts(rows=facts(tuning)),
-            doc.Code(language="diff", text=tuning.patch.text, detail="folded"),
-        ],
-    )
+    diff = doc.Code(tuning.patch.text, language="diff", detail="folded")
+    return doc.Section("patch", "The patch", [doc.Facts(facts(tuning)), diff])
 
 
 def suggested(tuning: Tuning) -> doc.Section:
@@ -59,35 +53,28 @@ def suggested(tuning: Tuning) -> doc.Section:
     diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
     text = tuning.patch.suggestions or (diffs[-1] if diffs else "")
     return doc.Section(
-        id="suggested",
-        title="Suggested, not applied",
+        "suggested",
+        "Suggested, not applied",
+        [doc.Folded("The diff", [doc.Code(text, language="diff", brief=_SUGGESTED_LINES)])],
         note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
         folded=True,
-        blocks=[
-            doc.Folded(
-                title="The diff", blocks=[doc.Code(language="diff", text=text, brief=_SUGGESTED_LINES)]
-            )
-        ],
     )
 
 
 def facts(tuning: Tuning) -> list[tuple[str, str]]:
     """Where the patch and the recipe are, what they contain, and what became of them when tried out."""
     made = tuning.patch
-    rows: list[tuple[str, str]] = []
-    if made.path:
-        hunks = ", ".join(made.hunks)
-        rows.append(("patch", f"{made.path}: {count(len(made.hunks), 'change')}: {hunks}"))
-    rows += [("run it as", made.command)] if made.command else []
-    rows += [("left out", f"{name}: {why}") for name, why in made.left_out.items()]
-    if results := _trial_run(tuning):
-        has_run = made.speedup is not None or made.same_losses is not None
-        rows.append(("verified" if made.applies and has_run else "tried out", "; ".join(results)))
-    if tuning.recipe:
-        changes = ", ".join(map(words.change, tuning.recipe))
-        place = f"{tuning.recipe_path}: " if tuning.recipe_path else ""
-        rows.append(("recipe", place + changes))
-    return rows
+    hunks = f"{made.path}: {count(len(made.hunks), 'change')}: {', '.join(made.hunks)}"
+    has_run = made.speedup is not None or made.same_losses is not None
+    changes = ", ".join(map(words.change, tuning.recipe))
+    place = f"{tuning.recipe_path}: " if tuning.recipe_path else ""
+    return [
+        ("patch", hunks if made.path else ""),
+        ("run it as", made.command),
+        *(("left out", f"{name}: {why}") for name, why in made.left_out.items()),
+        ("verified" if made.applies and has_run else "tried out", "; ".join(_trial_run(tuning))),
+        ("recipe", place + changes if tuning.recipe else ""),
+    ]
 
 
 def _trial_run(tuning: Tuning) -> list[str]:
@@ -111,14 +98,11 @@ def _trial_run(tuning: Tuning) -> list[str]:
 def sameness(tuning: Tuning) -> doc.Section:
     """The gate with the questions that did not pass, all questions, and the curves of the loss."""
     gate, training = tuning.gate, tuning.convergence
-    facts = [*gate_facts(gate), *([("trains", text)] if (text := convergence(training)) else [])]
-    chart = doc.Chart(title=training.metric, note="one line for each seed", plot=partial(_losses, training))
+    facts = doc.Facts([*gate_facts(gate), ("trains", convergence(training))])
+    chart = doc.Chart(training.metric, partial(_losses, training), note="one line for each seed")
     charts = [chart] if training.word != "none" and _curves(training) else []
-    return doc.Section(
-        id="same",
-        title="The same training, as far as checked",
-        blocks=[doc.Facts(rows=facts), questions(gate, "questions"), *charts],
-    )
+    blocks = [facts, questions(gate, "questions"), *charts]
+    return doc.Section("same", "The same training, as far as checked", blocks)
 
 
 def convergence(training: Convergence) -> str:
@@ -165,15 +149,9 @@ def limits(tuning: Tuning) -> doc.Section:
     """The bound in words, the parts of the step as bars and as numbers."""
     before, after = (side.shares if side else {} for side in (tuning.before, tuning.after))
     bars = bands(before, after, "By leaving parts out", "shares of a step without a profiler")
-    return doc.Section(
-        id="bound",
-        title="What bounds the step",
-        blocks=[
-            doc.Facts(rows=bounds(tuning)),
-            doc.Panels(blocks=[bars] if bars.rows else [], detail="page"),
-            doc.Folded(title="The parts as numbers", blocks=[parts(tuning)]),
-        ],
-    )
+    numbers = doc.Folded("The parts as numbers", [parts(tuning)])
+    blocks = [doc.Facts(bounds(tuning)), doc.Panels([bars], detail="page"), numbers]
+    return doc.Section("bound", "What bounds the step", blocks)
 
 
 def bounds(tuning: Tuning) -> list[tuple[str, str]]:
@@ -212,54 +190,45 @@ def parts(tuning: Tuning) -> doc.Table:
     """Seconds and shares of the parts of a step, in its order; no rows where nothing was diagnosed."""
     sides = [side for side in (tuning.before, tuning.after) if side] if tuning.before else []
     names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
-    columns = [doc.Column(title="part of a step", kind="text")]
+    columns = [doc.Column("part of a step", "text")]
     for title, share in (("before", "share"), ("after", "share after"))[: len(sides)]:
-        columns += [doc.Column(title=title, kind="number"), doc.Column(title=share, kind="share", bar=True)]
+        columns += [doc.Column(title, "number"), doc.Column(share, "share", bar=True)]
     rows = [
-        doc.Row(cells=[part(name), *(cell for side in sides for cell in _cells(side, name))])
+        doc.Row([part(name), *(cell for side in sides for cell in _cells(side, name))])
         for name in _ordered(names)
     ]
-    return doc.Table(id="parts", columns=columns, rows=rows)
+    return doc.Table("parts", columns, rows)
 
 
 def _cells(diagnosis: Diagnosis, name: str) -> list[doc.Cell | float]:
     seconds = diagnosis.shares.get(name, 0.0)
     share = seconds / diagnosis.step if diagnosis.step > 0 else 0.0
     share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
-    return [doc.Cell(text=show(seconds, "s"), value=seconds), share]
+    return [doc.Cell(show(seconds, "s"), seconds), share]
 
 
 def bands(before: dict[str, float], after: dict[str, float], title: str, note: str) -> doc.Bars:
     """A bar of parts for the step before and one for the step after; none without a step before."""
-    sides = [(name, _sound(side)) for name, side in (("before", before), ("after", after))]
+    sides = [
+        (name, {part: value for part, value in side.items() if 0 < value < 1e12})
+        for name, side in (("before", before), ("after", after))
+    ]
     rows = [
-        doc.Bar(
-            name=name, value=sum(side.values()), text=show(sum(side.values()), "s"), parts=_coloured(side)
-        )
+        doc.Bar(name, sum(side.values()), show(sum(side.values()), "s"), parts=_coloured(side))
         for name, side in sides
         if side and sides[0][1]
     ]
     colours = {piece.name: piece.kind for row in rows for piece in row.parts}
-    legend = [doc.Bar(name=name, kind=kind) for name, kind in colours.items()]
-    return doc.Bars(title=title, note=note, rows=rows, legend=legend)
+    legend = [doc.Bar(name, kind=kind) for name, kind in colours.items()]
+    return doc.Bars(rows, title=title, note=note, legend=legend)
 
 
 def _coloured(side: dict[str, float]) -> list[doc.Bar]:
-    whole = sum(side.values())
+    bars = [(name, side[name], COLOURS.get(name, "annotation")) for name in _ordered(side)]
     return [
-        doc.Bar(
-            name=part(name),
-            value=side[name],
-            text=show(side[name], "s"),
-            share=side[name] / whole,
-            kind=COLOURS.get(name, "annotation"),
-        )
-        for name in _ordered(side)
+        doc.Bar(part(name), value, show(value, "s"), share=value / sum(side.values()), kind=colour)
+        for name, value, colour in bars
     ]
-
-
-def _sound(seconds: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in seconds.items() if math.isfinite(value) and 0 < value < 1e12}
 
 
 def _ordered(names: Iterable[str]) -> list[str]:

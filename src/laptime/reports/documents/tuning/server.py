@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.tuning import Measured, TunedServer, Tuning
+from laptime.records.tuning import TunedServer, Tuning
 from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents.tuning import ladder, words
@@ -17,9 +17,8 @@ _SIDES = {"baseline": "as it is", "final": "tuned"}
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
     """The gate, the load, and whether the promise is kept; the command line is what to type next."""
     assert tuning.server is not None
-    rows = [("gate", text)] if (text := gate(tuning)) else []
-    left = [("left out", tuning.why_ended)] if tuning.ended == "budget" else []
-    return rows + _load(tuning.server) + left
+    left = ("left out", tuning.why_ended if tuning.ended == "budget" else "")
+    return [("gate", gate(tuning)), *_load(tuning.server), left]
 
 
 def sections(tuning: Tuning) -> list[doc.Section]:
@@ -44,46 +43,33 @@ def _load(server: TunedServer) -> list[tuple[str, str]]:
 
 def section(tuning: Tuning, server: TunedServer) -> doc.Section:
     """The command line as it is and as it was best, and how fast both were."""
-    rows = [("as it is", _words.printable(server.before))]
-    if tuning.recipe and server.command:
-        rows.append(("tuned", _words.printable(server.command)))
-    ready = [
-        f"{show(seconds, 's')} {_SIDES[name]}" for name, seconds in server.ready.items() if name in _SIDES
+    seconds = [(seconds, _SIDES[name]) for name, seconds in server.ready.items() if name in _SIDES]
+    rows = [
+        ("as it is", _words.printable(server.before)),
+        ("tuned", _words.printable(server.command) if tuning.recipe else ""),
+        ("ready after", ", ".join(f"{show(each, 's')} {side}" for each, side in seconds)),
+        *_load(server),
     ]
-    if ready:
-        rows.append(("ready after", ", ".join(ready)))
-    rows += _load(server)
-    return doc.Section(id="server", title="The server", blocks=[doc.Facts(rows=rows), _sides(tuning, server)])
+    return doc.Section("server", "The server", [doc.Facts(rows), _sides(tuning, server)])
 
 
 def _sides(tuning: Tuning, server: TunedServer) -> doc.Table:
     """Each side afresh: the figure, what was answered, and how much its starts differ."""
     sides = [(name, side) for name, side in (("as it is", tuning.baseline), ("tuned", tuning.final)) if side]
+    figure = lambda each: doc.Cell(show(each[1].step, "s", each[1].ci95), each[1].step)  # noqa: E731
+    rate = lambda each: doc.Cell(words.rate(each[1]), each[1].throughput)  # noqa: E731
     fields = [
         Field("server", lambda each: each[0]),
-        tuning.goal == "latency" and Field(server.figure, _figure, "number"),
-        Field(f"{server.unit} per second", _rate, "number"),
+        tuning.goal == "latency" and Field(server.figure, figure, "number"),
+        Field(f"{server.unit} per second", rate, "number"),
         Field("starts", lambda each: str(each[1].processes), "number"),
         Field("blocks", lambda each: str(each[1].steps), "number"),
     ]
     return listed("sides", fields, sides)
 
 
-def _figure(each: tuple[str, Measured]) -> doc.Cell:
-    return doc.Cell(text=show(each[1].step, "s", each[1].ci95), value=each[1].step)
-
-
-def _rate(each: tuple[str, Measured]) -> doc.Cell:
-    return doc.Cell(text=words.rate(each[1]), value=each[1].throughput)
-
-
 def sameness(tuning: Tuning, server: TunedServer) -> doc.Section:
     """The gate with its questions."""
-    text = gate(tuning)
     note = f"{count(server.compared, 'prompt')} of the load, one after another, temperature 0."
-    return doc.Section(
-        id="same",
-        title="Does it answer the same?",
-        note=note if server.compared else "",
-        blocks=[doc.Facts(rows=[("gate", text)] if text else []), questions(tuning.gate, "questions")],
-    )
+    blocks = [doc.Facts([("gate", gate(tuning))]), questions(tuning.gate, "questions")]
+    return doc.Section("same", "Does it answer the same?", blocks, note=note if server.compared else "")
