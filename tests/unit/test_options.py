@@ -47,9 +47,8 @@ made: list[Baking] = []
 @click.command("bake", cls=Command)
 @click.argument("cake")
 @asked(Baking)
-@click.pass_context
-def bake(context: click.Context, /, cake: str, **given: Any) -> None:
-    made.append(requested(Baking, context, given, cake=cake))
+def bake(cake: str, **given: Any) -> None:
+    made.append(requested(Baking, given, cake=cake))
 
 
 def typed_line(line: str) -> Baking:

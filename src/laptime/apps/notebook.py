@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
@@ -18,9 +19,8 @@ BUDGET = 5.0
 
 class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(
-            f"%laptime: {message}", why=self.format_usage().strip(), next="%laptime --budget 10 f(x)"
-        )
+        usage = self.format_usage().strip()
+        raise UsageError(f"%laptime: {message}", why=usage, next="%laptime --budget 10 f(x)")
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -78,20 +78,16 @@ def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
     options = parser.parse_args(words)
     code = rest if cell is None else cell
     if not code.strip():
-        raise UsageError(
-            "%laptime has nothing to measure", why="no code follows it", next="%laptime model(x)"
-        )
+        what = "%laptime has nothing to measure"
+        raise UsageError(what, why="no code follows it", next="%laptime model(x)")
     return options, code
 
 
 def _compiled(code: str) -> CodeType:
-    try:
+    with suppress(SyntaxError):
         return compile(code.strip(), "<laptime>", "eval")
-    except SyntaxError:
-        pass
     try:
         return compile(code, "<laptime>", "exec")
     except SyntaxError as error:
-        raise UsageError(
-            "this code cannot be compiled", why=str(error), next="correct it, then again"
-        ) from error
+        what = "this code cannot be compiled"
+        raise UsageError(what, why=str(error), next="correct it, then again") from error

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from laptime.analysis.agreement import Call, judged, measured, precision_of
-from laptime.records.agreement import Agreement, OutputError
+from laptime.records.details import Agreement, OutputError
 
 LOGITS = np.array([[1.0, 2.0, 4.0], [8.0, 2.0, 1.0]], np.float32)
 RMS = float(np.sqrt(np.mean(np.square(LOGITS))))

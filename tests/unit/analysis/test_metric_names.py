@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.analysis.metric_names import refuse_unknown
+from laptime.analysis.budgets import refuse_unknown
 from laptime.kit.errors import UsageError
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/metrics.md"

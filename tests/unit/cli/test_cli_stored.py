@@ -163,11 +163,11 @@ def test_what_files_from_elsewhere_name_is_not_run_unasked(
     """`compare` measures again what does not tell; of a stranger's files that would call what they name."""
     measured: list[tuple[str, ...]] = []
 
-    def carry_out(request: BenchRequest, *_: object, **__: object) -> tuple[Run, int]:
+    def measure_now(request: BenchRequest, delivery: object) -> int:
         measured.append(request.targets)
-        return runs.compared(), 0
+        return 0
 
-    monkeypatch.setattr(compare, "carry_out", carry_out)
+    monkeypatch.setattr(compare, "measure_now", measure_now)
     paths = []
     for target in ("tempfile:mkdtemp", "tempfile:mkstemp"):
         recipe = parse(target)

@@ -44,10 +44,8 @@ class Voice:
         if self.verbose:
             click.echo("".join(traceback.format_exception(error.__cause__ or error)), err=True)
         # A user's exception may bring line breaks or terminal codes; three lines stay three.
-        lines = LaptimeError(
-            one_line(error.what), why=one_line(error.why), next=self.whole(one_line(error.next))
-        )
-        click.echo(str(lines), err=True)
+        what, why, next = map(one_line, (error.what, error.why, error.next))
+        click.echo(str(LaptimeError(what, why=why, next=self.whole(next))), err=True)
         return error.exit_code
 
 
@@ -164,25 +162,21 @@ def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageEr
 def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
     """Our own mistake: the traceback goes to a file to attach, not over the terminal."""
     what = redaction.text(f"laptime met a bug: {type(error).__name__}: {error}", arguments)
-    text = "\n".join(
-        [
-            f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"command: {shlex.join(['laptime', *redaction.line(arguments)])}",
-            "",
-            redaction.text("\n".join(traceback.format_exception(error)), arguments),
-        ]
-    )
+    lines = [
+        f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"command: {shlex.join(['laptime', *redaction.line(arguments)])}",
+        "",
+        redaction.text("\n".join(traceback.format_exception(error)), arguments),
+    ]
     try:
         handle, name = tempfile.mkstemp(prefix="laptime-bug-", suffix=".txt", text=True)
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123, a handle
-            file.write(text)
+            file.write("\n".join(lines))
     except OSError:
-        report = LaptimeError(what, why="this must not happen", next="type it again with -v to see where")
+        why, next = "this must not happen", "type it again with -v to see where"
     else:
-        report = LaptimeError(
-            what,
-            why=f"this must not happen; the details are in {Path(name)}",
-            next="send that file with a bug report (it holds your command line without secrets, and paths)",
-        )
+        why = f"this must not happen; the details are in {Path(name)}"
+        next = "send that file with a bug report (it holds your command line without secrets, and paths)"
+    report = LaptimeError(what, why=why, next=next)
     report.__cause__ = error
     return report

@@ -80,11 +80,8 @@ class Front(Commands):
     def refuse(self, word: str) -> None:
         """Raise a UsageError, as for any word that is no command."""
         if ":" in word or word.endswith(".py"):
-            raise UsageError(
-                f"{word!r} is a target, not a command",
-                why="the command comes first",
-                next=f"laptime bench {word}",
-            )
+            what = f"{word!r} is a target, not a command"
+            raise UsageError(what, why="the command comes first", next=f"laptime bench {word}")
         super().refuse(word)
 
 

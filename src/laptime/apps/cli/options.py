@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -44,7 +45,7 @@ class Asked(click.Option):
         if option.completes:
             settings["shell_complete"] = complete_extensions(option.completes)
         elif field.choices:
-            settings["shell_complete"] = _complete_words(field.choices)
+            settings["shell_complete"] = lambda context, parameter, typed: _beginning(typed, field.choices)
         super().__init__([*names], **settings)
 
 
@@ -97,21 +98,19 @@ class Command(click.Command):
         return super().parse_args(ctx, words)
 
 
-def typed(context: click.Context, settings: Mapping[str, Any]) -> dict[str, Any]:
+def typed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that stand on the command line, not those that have their default."""
-    source = context.get_parameter_source
+    source = click.get_current_context().get_parameter_source
     return {name: value for name, value in settings.items() if source(name) == ParameterSource.COMMANDLINE}
 
 
-def requested(
-    request: Callable[..., Request], context: click.Context, given: Mapping[str, Any], **own: Any
-) -> Request:
+def requested(request: Callable[..., Request], given: Mapping[str, Any], **own: Any) -> Request:
     """The request that a line makes. Options left out keep the request's own defaults.
 
     Args:
         given: options as click read them. own: further fields.
     """
-    values = typed(context, given)
+    values = typed(given)
     origins: dict[str, Origin] = dict.fromkeys(sorted({**own, **values}), "flag")
     return request(**{**values, **own}, origins=origins)
 
@@ -134,13 +133,19 @@ def voice_options(command: Decorated) -> Decorated:
     return _voice_option("-q", "--quiet", help="Print only errors on stderr.")(command)
 
 
-def details_option(command: Decorated) -> Decorated:
-    """`--details`: the whole report instead of the answer."""
-    return _voice_option("--details", help="Print the whole report.")(command)
+def report_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--json`, `--details` and `-o FILE`, what the result is written as, and the options of every command.
 
+    The command gets an `output.Delivery` for them, called `delivery`.
+    """
 
-def report_options(command: Decorated) -> Decorated:
-    """`--json`, `--details` and `-o FILE`: what the result is written as."""
+    @wraps(function)
+    def command(*args: Any, outputs: tuple[str, ...], as_json: bool, **given: Any) -> Any:
+        from laptime.apps.cli.output import Delivery  # not for `laptime --help`, which reads this file
+
+        voice = click.get_current_context().find_object(Voice) or Voice()
+        return function(*args, delivery=Delivery(voice, outputs, as_json=as_json), **given)
+
     command = click.option(
         "-o",
         "--output",
@@ -148,26 +153,19 @@ def report_options(command: Decorated) -> Decorated:
         multiple=True,
         metavar="FILE",
         help="Write a report; its suffix picks the format: .html .json .md .txt ... Repeatable; - is stdout.",
-    )(command)
-    command = details_option(command)
+    )(voice_options(command))
+    command = _voice_option("--details", help="Print the whole report.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
-def time_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
-    """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
-    return click.option(name, callback=reader(seconds), metavar="TIME", help=help)
+def timeout_option(help: str) -> Callable[[Decorated], Decorated]:
+    """`--timeout`: seconds, written `90s`, `10m`, `1.5h`."""
+    return click.option("--timeout", callback=reader(seconds), metavar="TIME", help=help)
 
 
 def name_option(help: str) -> Callable[[Decorated], Decorated]:
     """`--name`: what stored runs are called."""
     return click.option("--name", callback=reader(run_name), metavar="TEXT", help=help)
-
-
-def store_options(command: Decorated) -> Decorated:
-    """`--name` and `--no-save` of a verb without a request."""
-    from laptime.records.plan import BenchRequest  # not for `laptime --help`, which reads this file
-
-    return asked(BenchRequest, "name", "save")(command)
 
 
 # Completion
@@ -185,7 +183,7 @@ def complete_targets(context: click.Context, parameter: click.Parameter, typed: 
     """
     kind, colon, _ = typed.partition(":")
     if not colon:
-        return _files(typed) + _beginning(typed, (f"{name}:" for name in registry.names("targets")))
+        return [*_files(typed), *_beginning(typed, (f"{name}:" for name in registry.names("targets")))]
     with contextlib.suppress(Exception):
         return _beginning(typed, registry.load("targets", kind).names())
     return []
@@ -200,11 +198,6 @@ def complete_runs(context: click.Context, parameter: click.Parameter, typed: str
         names = (line.name for line in listed if line.name)
         return _beginning(typed, ["last", "last~1", *names, *(line.id for line in listed)])
     return []
-
-
-def _complete_words(known: Iterable[str]) -> Complete:
-    """Words that there are."""
-    return lambda context, parameter, typed: _beginning(typed, known)
 
 
 def complete_extensions(room: str) -> Complete:
@@ -222,12 +215,8 @@ def _beginning(typed: str, words: Iterable[str]) -> list[str]:
     return sorted({word for word in words if word.startswith(typed)})
 
 
-def _files(typed: str) -> list[str]:
+def _files(typed: str) -> Iterator[str]:
     """Scripts, models and folders below what is typed."""
-    return list(_paths(typed))
-
-
-def _paths(typed: str) -> Iterator[str]:
     from pathlib import Path
 
     folder = typed.rpartition("/")[0]

@@ -70,8 +70,8 @@ def show(subject: Run | Document, *, format: str) -> None:
 def _is_brief() -> bool:
     """Whether the answer is enough: unless `--details` stands on the line."""
     context = click.get_current_context(silent=True)
-    voice = context.find_object(Voice) if context is not None else None
-    return voice is None or not voice.details
+    voice = context and context.find_object(Voice)
+    return not (voice and voice.details)
 
 
 def _takes_unicode() -> bool:
@@ -88,11 +88,8 @@ def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
         return cast(str, report.render(subject, **options))
     render: Callable[..., str] | None = getattr(report, "render_document", None)
     if render is None:
-        raise UsageError(
-            f"the {format} report shows a single run",
-            why=f"this is the result of laptime {subject.verb}",
-            next="-o report.html",
-        )
+        what, why = f"the {format} report shows a single run", f"this is the result of laptime {subject.verb}"
+        raise UsageError(what, why=why, next="-o report.html")
     return render(subject, **options)
 
 
@@ -119,15 +116,9 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
             options = {"carry": True} if output.format == "json" and isinstance(subject, Run) else {}
             write_whole(output.path, _rendered(subject, output.format, **options).encode())
         except OSError as error:
-            failed.append(
-                UsageError(
-                    f"{output.path} could not be written",
-                    why=error.strerror or str(error),
-                    next=f"laptime show {subject.id} -o another/{output.path.name}"
-                    if isinstance(subject, Run)
-                    else "",
-                )
-            )
+            what, why = f"{output.path} could not be written", error.strerror or str(error)
+            again = f"laptime show {subject.id}" if isinstance(subject, Run) else ""
+            failed.append(UsageError(what, why=why, next=again and f"{again} -o another/{output.path.name}"))
         except LaptimeError as error:
             failed.append(error)
         else:
@@ -135,60 +126,68 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
     return failed
 
 
-def watched(
-    verb: Callable[[Any, Listener], Run],
-    request: Any,
-    *,
-    voice: Voice,
-    save: bool,
-    describe: Describe | None = None,
-) -> Recorded:
-    """The run of a verb, and what is to be said if it could not be kept where it belongs.
+class Delivery:
+    """How the result of a line is shown and written, as its options say (`options.report_options`).
 
-    Args:
-        describe: the lines that stay of an event; None: each case.
-
-    Raises:
-        UsageError: the request is impossible; nothing was measured.
+    Attributes:
+        voice: of the line. format: json or text. outputs: the reports to write.
     """
-    with progress(quiet=voice.quiet, describe=describe) as show:
-        return recorded(lambda emit: verb(request, emit), show, save=save)
 
+    def __init__(self, voice: Voice, paths: Sequence[str], *, as_json: bool) -> None:
+        self.voice, self.as_json = voice, as_json
+        self.format = "json" if as_json else "text"
+        self.outputs = planned(paths)
 
-def deliver(subject: Run | Document, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:
-    """Show it and write its reports; USAGE when one of that failed, else OK."""
-    failed: list[LaptimeError] = []
-    try:
-        show(subject, format=format)
-    except LaptimeError as error:
-        failed.append(error)
-    failed += write(subject, outputs, voice=voice)
-    for failure in failed:
-        voice.complain(failure)
-    return ExitCode.USAGE if failed else ExitCode.OK
+    def watched(
+        self,
+        verb: Callable[[Any, Listener], Run],
+        request: Any,
+        *,
+        save: bool,
+        describe: Describe | None = None,
+    ) -> Recorded:
+        """The run of a verb, and what is to be said if it could not be kept where it belongs.
+        Raises UsageError: the request is impossible; nothing was measured.
 
+        Args:
+            describe: the lines that stay of an event; None: each case.
+        """
+        with progress(quiet=self.voice.quiet, describe=describe) as show:
+            return recorded(lambda emit: verb(request, emit), show, save=save)
 
-def finish(
-    ended: Recorded, outputs: Sequence[Output], *, as_json: bool, voice: Voice, code: ExitCode | None = None
-) -> ExitCode:
-    """Show the run, write its reports and say what went wrong; what the command returns.
+    def deliver(self, subject: Run | Document) -> ExitCode:
+        """Show it and write its reports; USAGE when one of that failed, else OK."""
+        try:
+            show(subject, format=self.format)
+        except LaptimeError as error:
+            return self.write(subject, error)
+        return self.write(subject)
 
-    Args:
-        code: what the run says to a script; None: see `exit_code`.
-    """
-    run, complaint = ended
-    delivered = deliver(run, outputs, format="json" if as_json else "text", voice=voice)
-    if complaint is not None:
-        delivered = voice.complain(complaint)
-    code = exit_code(run) if code is None else code
-    return code if code == ExitCode.INTERRUPTED else delivered or code
+    def write(self, subject: Run | Document, *failed: LaptimeError) -> ExitCode:
+        """Write its reports, and say what failed, now and before; USAGE when anything did, else OK."""
+        failures = [*failed, *write(subject, self.outputs, voice=self.voice)]
+        for failure in failures:
+            self.voice.complain(failure)
+        return ExitCode.USAGE if failures else ExitCode.OK
 
+    def finish(self, ended: Recorded, code: ExitCode | None = None) -> ExitCode:
+        """Show the run, write its reports and say what went wrong; what the command returns.
 
-def say_failures(run: Run, voice: Voice) -> None:
-    """Failures of a run of one program, whose report is not about them, in three lines each."""
-    for case in run.cases:
-        if (failure := case.failure) is not None:
-            voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
+        Args:
+            code: what the run says to a script; None: see `exit_code`.
+        """
+        run, complaint = ended
+        delivered = self.deliver(run)
+        if complaint is not None:
+            delivered = self.voice.complain(complaint)
+        code = exit_code(run) if code is None else code
+        return code if code == ExitCode.INTERRUPTED else delivered or code
+
+    def say_failures(self, run: Run) -> None:
+        """Failures of a run of one program, whose report is not about them, in three lines each."""
+        for case in run.cases:
+            if (failure := case.failure) is not None:
+                self.voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
 
 
 def exit_code(run: Run) -> ExitCode:
@@ -271,6 +270,5 @@ def _fitted(
             break
         widths[widest] -= 1
         over -= 1
-    return [
-        [shortened(text, widths[at]) if at in movable else text for at, text in enumerate(r)] for r in rows
-    ]
+    most = [width if at in movable else sys.maxsize for at, width in enumerate(widths)]
+    return [[*map(shortened, row, most)] for row in rows]

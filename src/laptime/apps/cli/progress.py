@@ -16,17 +16,8 @@ import click
 
 from laptime.apps.cli.error_boundary import one_line
 from laptime.kit.units import show
-from laptime.records.event import (
-    CaseAdded,
-    CaseChanged,
-    Diagnosed,
-    Event,
-    GainMeasured,
-    Listener,
-    Progress,
-    RungDecided,
-    ignore,
-)
+from laptime.records import event as events
+from laptime.records.event import Event, Listener
 
 if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Rung
@@ -46,20 +37,18 @@ def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Liste
         describe: without it, cases are described where there is no bar.
     """
     if quiet:
-        yield ignore
+        yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         with _bar(describe or (lambda event: [])) as listener:
             yield listener
     else:
-        yield _lines(describe or Cases())
+        described = describe or Cases()
 
+        def shown(event: Event) -> None:
+            for line in described(event):
+                click.echo(one_line(line), err=True)
 
-def _lines(describe: Describe) -> Listener:
-    def shown(event: Event) -> None:
-        for line in describe(event):
-            click.echo(one_line(line), err=True)
-
-    return shown
+        yield shown
 
 
 class Cases:
@@ -71,7 +60,7 @@ class Cases:
 
     def __call__(self, event: Event) -> list[str]:
         """What is new in this event."""
-        if not isinstance(event, CaseAdded | CaseChanged):
+        if not isinstance(event, events.CaseAdded | events.CaseChanged):
             return []
         case, lines = event.case, []
         if case.key not in self._begun:
@@ -96,11 +85,11 @@ class Lines:
         from laptime.reports.documents.tuning import words  # not for `laptime --help`
 
         match event:
-            case Diagnosed(diagnosis):
+            case events.Diagnosed(diagnosis):
                 return [_diagnosed(diagnosis)]
-            case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
+            case events.RungDecided(rung) if rung.verdict != "not tried":  # the report names them
                 return [_decided(rung)] if self._is_news(rung) else []
-            case GainMeasured(baseline, final):
+            case events.GainMeasured(baseline, final):
                 rates = f"{words.rate(baseline)} -> {words.rate(final)}"
                 return [f"measured afresh: {rates} {self._items or words.counted(final)}/s"]
         return []
@@ -122,9 +111,8 @@ def _diagnosed(diagnosis: Diagnosis) -> str:
         call = f"a call takes {show(diagnosis.step, 's')}"
         return f"{names}: {diagnosis.sentence or call}"
     recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
-    bound = f"bound by {diagnosis.bound}"
-    why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
-    return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}{why}"
+    bound = f"bound by {diagnosis.bound}: {diagnosis.sentence}".removesuffix(": ")
+    return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}"
 
 
 def _decided(rung: Rung) -> str:
@@ -149,12 +137,10 @@ def _bar(describe: Describe) -> Iterator[Listener]:
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
+    texts = ("{task.percentage:>3.0f} %", "{task.elapsed:.0f} s", "{task.fields[left]}", "{task.description}")
     bar = Bar(
         BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f} %", markup=False),
-        TextColumn("{task.elapsed:.0f} s", markup=False),
-        TextColumn("{task.fields[left]}", markup=False),
-        TextColumn("{task.description}", markup=False),
+        *(TextColumn(text, markup=False) for text in texts),
         console=Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR"))),
         auto_refresh=False,
         transient=True,
@@ -169,7 +155,7 @@ def _bar(describe: Describe) -> Iterator[Listener]:
         bar.start()  # with the first event: until then the terminal is the script's
         for line in describe(event):
             bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
-        if isinstance(event, Progress):
+        if isinstance(event, events.Progress):
             # Steps after the timing know no share of their own; the bar does not run backwards for them.
             left = _left(event.remaining) if event.done >= reached else ""
             # What follows the last sample takes its time, too: all is done when the result is there.

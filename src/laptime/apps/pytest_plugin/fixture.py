@@ -42,7 +42,21 @@ class Measure:
         """The function's result, from a first call; then its timings, until the budget is spent.
         Raises UsageError: the test measures a second time. UserCodeError: a later call fails.
         """
-        return self._measured(function, lambda: function(*args, **kwargs))
+        from laptime.verbs import api  # not before a test measures
+
+        def call() -> Any:
+            return function(*args, **kwargs)
+
+        self._use_once()
+        result = call()
+        if self._session.options.disable:
+            return result
+        call.__name__ = getattr(function, "__name__", type(function).__name__)
+        run = api.bench_call(call, budget=self._session.options.budget)
+        if run.cases and (failure := run.cases[0].failure) is not None:
+            raise LaptimeError(failure.what, why=failure.why, next=failure.next)
+        self._run = run
+        return result
 
     def pedantic(
         self,
@@ -79,21 +93,6 @@ class Measure:
         """The test is over: its run joins the session's."""
         if self._run is not None:
             self._session.add(self._name, self._run, self.extra_info)
-
-    def _measured(self, function: Callable[..., Any], call: Callable[[], Any]) -> Any:
-        from laptime.verbs import api  # not before a test measures
-
-        self._use_once()
-        result = call()
-        if self._session.options.disable:
-            return result
-        call.__name__ = getattr(function, "__name__", type(function).__name__)
-        run = api.bench_call(call, budget=self._session.options.budget)
-        failure = run.cases[0].failure if run.cases else None
-        if failure is not None:
-            raise LaptimeError(failure.what, why=failure.why, next=failure.next)
-        self._run = run
-        return result
 
     def _use_once(self) -> None:
         if self._is_used:

@@ -36,38 +36,32 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "only": {"action": "store_true", "help": "Run only tests that measure."},
-    "skip": {"action": "store_true", "help": "Skip tests that measure."},
-    "disable": {"action": "store_true", "help": "Call each function once and measure nothing."},
-    "budget": {
-        "type": _seconds,
-        "default": 1.0,
-        "metavar": "SECONDS",
-        "help": "Seconds of measuring a test, 1 by default.",
-    },
-    "save": {"metavar": "NAME", "help": "Keep the timings under .laptime/ by this name."},
-    "compare": {
-        "nargs": "?",
-        "const": "last",
-        "metavar": "RUN",
-        "help": "Compare with a stored run (name, id, file): the last one by default.",
-    },
-    "compare-fail": {
-        "metavar": "SHARE",
-        "help": "Fail when a test is slower than there by more than this: 5%%.",
-    },
-    "against-rev": {
-        "metavar": "REV",
-        "help": "Compare with a git revision: both are measured now, in turns, in fresh processes.",
-    },
-    "side": {"help": argparse.SUPPRESS},
-    "report": {
-        "action": "append",
-        "metavar": "FILE",
-        "help": "Write a report; its suffix says which: .md .html .json .xml. Repeatable.",
-    },
+_SWITCH = {"action": "store_true"}
+_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "only": (_SWITCH, "Run only tests that measure."),
+    "skip": (_SWITCH, "Skip tests that measure."),
+    "disable": (_SWITCH, "Call each function once and measure nothing."),
+    "budget": (
+        {"type": _seconds, "default": 1.0, "metavar": "SECONDS"},
+        "Seconds of measuring a test, 1 by default.",
+    ),
+    "save": ({"metavar": "NAME"}, "Keep the timings under .laptime/ by this name."),
+    "compare": (
+        {"nargs": "?", "const": "last", "metavar": "RUN"},
+        "Compare with a stored run (name, id, file): the last one by default.",
+    ),
+    "compare-fail": ({"metavar": "SHARE"}, "Fail when a test is slower than there by more than this: 5%%."),
+    "against-rev": (
+        {"metavar": "REV"},
+        "Compare with a git revision: both are measured now, in turns, in fresh processes.",
+    ),
+    "side": ({}, argparse.SUPPRESS),
+    "report": (
+        {"action": "append", "metavar": "FILE"},
+        "Write a report; its suffix says which: .md .html .json .xml. Repeatable.",
+    ),
 }
+"""What argparse is told of each `--laptime-NAME`, and its help."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +91,8 @@ class Options:
 def add_options(parser: pytest.Parser) -> None:
     """The options, in a group of their own."""
     group = parser.getgroup("laptime", "laptime: timings with intervals and verdicts")
-    for name, settings in _OPTIONS.items():
-        group.addoption(f"--laptime-{name}", **settings)
+    for name, (settings, help) in _OPTIONS.items():
+        group.addoption(f"--laptime-{name}", help=help, **settings)
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -107,28 +101,19 @@ def read_options(config: pytest.Config) -> Options:
     Raises:
         pytest.UsageError: two of them contradict each other, or a share cannot be read.
     """
-
-    def option(name: str) -> Any:
-        return config.getoption(f"laptime_{name}")
-
-    if option("only") and option("skip"):
+    names = [name.replace("-", "_") for name in _OPTIONS]
+    asked = {name: config.getoption(f"laptime_{name}") for name in names}
+    if asked["only"] and asked["skip"]:
         raise pytest.UsageError("--laptime-only and --laptime-skip leave no test")
-    if option("compare") and option("against_rev"):
+    if asked["compare"] and asked["against_rev"]:
         raise pytest.UsageError("--laptime-compare and --laptime-against-rev name two baselines")
-    if side := option("side"):
-        return Options(budget=option("budget"), only=True, side=side)
-    fail = option("compare_fail")
-    return Options(
-        budget=option("budget"),
-        only=option("only"),
-        skip=option("skip"),
-        disable=option("disable") or hasattr(config, "workerinput"),
-        save=option("save") or "",
-        compare=option("compare") or ("last" if fail and not option("against_rev") else ""),
-        against_rev=option("against_rev") or "",
-        compare_fail=_share(fail) if fail else None,
-        reports=tuple(option("report") or ()),
-    )
+    if asked["side"]:
+        return Options(budget=asked["budget"], only=True, side=asked["side"])
+    fail, reports = asked.pop("compare_fail"), asked.pop("report")
+    asked["disable"] = asked["disable"] or hasattr(config, "workerinput")
+    asked["compare"] = asked["compare"] or ("last" if fail and not asked["against_rev"] else None)
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Options(**given, compare_fail=_share(fail) if fail else None, reports=tuple(reports or ()))
 
 
 def _share(text: str) -> float:
@@ -158,21 +143,16 @@ class Session:
 
     def add(self, name: str, run: Run, extra: dict[str, Any]) -> None:
         """Take the run of a test; its case is called by the test's name."""
-        from msgspec import structs
+        from msgspec.structs import replace
 
         from laptime.records.case import case_key
         from laptime.records.run import Subject
 
-        cases = [
-            structs.replace(
-                case,
-                target=name,
-                key=case_key(name, case.axes),
-                details=structs.replace(case.details, extra_info=extra),
-            )
-            for case in run.cases
-        ]
-        self._runs[name] = structs.replace(run, cases=cases, subjects=[Subject(target=name)])
+        cases = []
+        for case in run.cases:
+            details = replace(case.details, extra_info=extra)
+            cases.append(replace(case, target=name, key=case_key(name, case.axes), details=details))
+        self._runs[name] = replace(run, cases=cases, subjects=[Subject(target=name)])
 
     def finish(self, say: Callable[[str], None]) -> None:
         """Compare, save and report, in this order: the run saved is not its own baseline.
@@ -192,18 +172,12 @@ class Session:
         """Lines for the end of pytest's output: the table, then notes."""
         if not self._runs:
             return []
-        rows = [HEADS, *(_row(case) for case in self._run().cases)]
+        cases = self._run().cases
+        rows = [HEADS, *map(_row, cases)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        reasons = [
-            f"{case.target}: {check.sentence}"
-            for case in self._run().cases
-            for check in case.checks
-            if check.outcome in ("warn", "fail")
-        ]
+        table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        checks = [(case.target, check) for case in cases for check in case.checks]
+        reasons = [f"{of}: {check.sentence}" for of, check in checks if check.outcome in ("warn", "fail")]
         return [*table, *reasons, *self._notes]
 
     def _run(self) -> Run:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
 
-from laptime.apps.cli import options, output
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli import options
 from laptime.apps.cli.options import complete_targets
+from laptime.apps.cli.output import Delivery
 from laptime.kit import typed
-from laptime.kit.errors import ExitCode, UsageError
-from laptime.records.event import Listener
+from laptime.kit.errors import UsageError
 from laptime.records.plan import BenchRequest
-from laptime.records.run import Run
 from laptime.store.live_run import Recorded
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ same_option = click.option(
 )
 
 
-def requested(
-    context: click.Context, targets: Sequence[str], given: dict[str, Any], same: str | None = None
-) -> BenchRequest:
+def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = None) -> BenchRequest:
     """The request that the line makes.
 
     Args:
@@ -39,7 +36,7 @@ def requested(
     Raises:
         UsageError: options contradict each other.
     """
-    request = options.requested(BenchRequest, context, given, targets=[*targets])
+    request = options.requested(BenchRequest, given, targets=[*targets])
     request.check()
     if not same:
         return request
@@ -56,31 +53,17 @@ def requested(
     )
 
 
-def measured(request: BenchRequest, voice: Voice, start: OpenSession | None = None) -> Recorded:
+def measured(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Recorded:
     """The run, and what is to be said if it could not be kept where it belongs.
+    Raises UsageError: the request is impossible; nothing was measured.
 
     Args:
         start: how a variant's worker is started; None in the usual way.
-
-    Raises:
-        UsageError: the request is impossible.
     """
     from laptime.verbs.bench import bench  # not for `laptime --help`
 
-    def work(request: BenchRequest, emit: Listener) -> Run:
-        return bench(request, emit, open_session=start) if start else bench(request, emit)
-
-    return output.watched(work, request, voice=voice, save=request.save)
-
-
-def carry_out(
-    request: BenchRequest, reports: Sequence[output.Output], *, as_json: bool, voice: Voice
-) -> tuple[Run, ExitCode]:
-    """Measure, keep, show and write; the run and the exit code it comes to.
-    Raises UsageError: the request is impossible; nothing was measured.
-    """
-    ended = measured(request, voice)
-    return ended[0], output.finish(ended, reports, as_json=as_json, voice=voice)
+    work = partial(bench, open_session=start) if start else bench
+    return delivery.watched(work, request, save=request.save)
 
 
 @click.command("bench", cls=options.Command)
@@ -103,18 +86,14 @@ def carry_out(
 )
 @options.asked(BenchRequest)
 @options.report_options
-@options.voice_options
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
+    *,
+    delivery: Delivery,
     targets: tuple[str, ...],
     same: str | None,
     llm: bool,
     prompt: list[int] | None,
     output_tokens: int | None,
-    outputs: tuple[str, ...],
-    as_json: bool,
     **given: Any,
 ) -> int:
     """Measure how fast a model runs, with an interval and a verdict.
@@ -130,30 +109,25 @@ def command(
     laptime bench --llm model.py:build --prompt 128,512 --batch 1,8
     laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
     phases = _phases(llm, prompt, output_tokens)
-    request = requested(context, targets, given, same)
+    request = requested(targets, given, same)
     request = structs.replace(request, options={**request.options, **phases})
-    return carry_out(request, reports, as_json=as_json, voice=voice)[1]
+    return delivery.finish(measured(request, delivery))
 
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
     """The options of a language model's phases; none where none is measured.
     Raises UsageError: what only a language model has was asked of another, or a prompt without tokens.
     """
+    if not llm and (prompt or answer):
+        what, why = (
+            "only a language model has a prompt and an output",
+            "--prompt and --output-tokens go with --llm",
+        )
+        raise UsageError(what, why=why, next="--llm")
     if not llm:
-        if prompt or answer:
-            raise UsageError(
-                "only a language model has a prompt and an output",
-                why="--prompt and --output-tokens go with --llm",
-                next="--llm",
-            )
         return {}
     if prompt and min(prompt) < 1:
-        raise UsageError(
-            f"--prompt {min(prompt)} is impossible",
-            why="a prompt has at least one token",
-            next="--prompt 128",
-        )
+        what, why = f"--prompt {min(prompt)} is impossible", "a prompt has at least one token"
+        raise UsageError(what, why=why, next="--prompt 128")
     return {"phase": ["prefill", "decode"], "prompt": prompt or [128], "output": [answer or 32]}

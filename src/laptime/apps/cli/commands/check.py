@@ -11,9 +11,8 @@ import msgspec
 from laptime.apps.cli import options, output
 from laptime.apps.cli.commands.bench import measured, requested
 from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, stored
-from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import complete_runs
-from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.errors import UsageError
 from laptime.kit.units import share
 from laptime.records.check import Verdict, conclusion, exit_code
 from laptime.records.plan import BenchRequest
@@ -41,11 +40,9 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Check runs that were made under different conditions.")
 @options.asked(BenchRequest)
 @options.report_options
-@options.voice_options
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
+    *,
+    delivery: output.Delivery,
     subject: str,
     against: str | None,
     against_rev: str | None,
@@ -53,8 +50,6 @@ def command(
     tolerance: str | None,
     again: bool,
     force: bool,
-    outputs: tuple[str, ...],
-    as_json: bool,
     **given: Any,
 ) -> int:
     """Check a run against budgets, a baseline, or an earlier revision.
@@ -68,11 +63,9 @@ def command(
     laptime check model.py:build --against-rev main -o comment.md
     laptime check                  # the budgets in laptime.toml
     """
-    voice = context.find_object(Voice) or Voice()
     rules = _rules(budgets, tolerance)
     reference = against or ("" if against_rev else rules.against)
     _refuse_nothing(reference or against_rev, rules)
-    reports = output.planned(outputs)
     baseline = lookup.load(reference) if reference else None
     run = stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
@@ -84,24 +77,21 @@ def command(
     if run is None or against_rev:
         earlier = run or baseline
         targets = [s.target for s in run.subjects] if run else [subject]
-        request = requested(context, targets, given)
-        run = _measured(as_measured(earlier, request) if earlier else request, against_rev, voice)
+        request = requested(targets, given)
+        run = _measured(as_measured(earlier, request) if earlier else request, against_rev, delivery)
         if code := output.exit_code(run):
-            return output.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
+            return delivery.deliver(run) or code
     verdicts = regressions.of_revision(run, rules) if against_rev else []
     now = regressions.present(run) if against_rev else run
     verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
         verdicts += regressions.against_run(now, baseline, rules, force=force)
     judged = with_verdicts(run, verdicts)
-    if as_json:
+    if delivery.as_json:
         output.result(output.json_text(_document(run, verdicts)))
     else:
         output.show(judged, format="text")
-    failed = output.write(judged, reports, voice=voice)
-    for error in failed:
-        voice.complain(error)
-    return ExitCode.USAGE if failed else exit_code(verdicts)
+    return delivery.write(judged) or exit_code(verdicts)
 
 
 def _refuse_nothing(reference: str | None, rules: Rules) -> None:
@@ -123,13 +113,13 @@ def _refuse_nothing(reference: str | None, rules: Rules) -> None:
     )
 
 
-def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
+def _measured(request: BenchRequest, revision: str | None, delivery: output.Delivery) -> Run:
     """The request carried out: now, or now and at a revision."""
 
     def measure(wanted: BenchRequest, start: OpenSession | None = None) -> Run:
-        run, complaint = measured(wanted, voice, start)
+        run, complaint = measured(wanted, delivery, start)
         if complaint:
-            voice.complain(complaint)
+            delivery.voice.complain(complaint)
         return run
 
     if revision is None:

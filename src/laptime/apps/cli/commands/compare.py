@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from laptime.apps.cli import options, output
-from laptime.apps.cli.commands.bench import carry_out, measured, requested, same_option
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.commands.bench import measured, requested, same_option
+from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
@@ -34,19 +34,15 @@ again_option = click.option(
 @same_option
 @options.asked(BenchRequest)
 @options.report_options
-@options.voice_options
-@click.pass_context
 def command(
-    context: click.Context,
-    /,
+    *,
+    delivery: output.Delivery,
     a: str,
     b: str,
     force: bool,
     only_stored: bool,
     again: bool,
     same: str | None,
-    outputs: tuple[str, ...],
-    as_json: bool,
     **given: Any,
 ) -> int:
     """Compare two runs, or two targets measured side by side, in words.
@@ -68,50 +64,42 @@ def command(
     laptime compare baseline model.py:build
     laptime compare --same efficientnet_b0 --python tensorflow=.venv-tf/bin/python
     """
-    voice = context.find_object(Voice) or Voice()
-    format_ = "json" if as_json else "text"
-    reports = output.planned(outputs)
     if same or not b:
         _check_named(a, b, same)
-        request = requested(context, [], given, same)
-        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
-        return code or decided(run.comparisons)
+        return measure_now(requested([], given, same), delivery)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
-        request = requested(context, [a, b], given)
-        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
-        return code or decided(run.comparisons)
+        return measure_now(requested([a, b], given), delivery)
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
-        request = as_measured(stored_run, requested(context, [reference], given))
-        run, complaint = measured(request, voice)
+        run, complaint = measured(as_measured(stored_run, requested([reference], given)), delivery)
         if complaint:
-            voice.complain(complaint)
+            delivery.voice.complain(complaint)
         if code := output.exit_code(run):
-            return output.deliver(run, [], format=format_, voice=voice) or code
+            output.show(run, format=delivery.format)
+            return code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force, earlier=recent())
     is_unclear = any(each.word == "unclear" for each in comparisons)
     targets = [unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
-    foreign = [each for each in (a, b) if is_foreign(each) and not again]
+    foreign, say = [each for each in (a, b) if is_foreign(each) and not again], delivery.voice.say
     if all(targets) and len({*targets}) == 2 and foreign:
         names = " and ".join(map(one_line, targets))
-        voice.say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
+        say(f"these files cannot decide   next: --again   measures {names}, which runs that code")
     elif all(targets) and len({*targets}) == 2:
-        voice.say("the stored runs do not say: measuring both again, interleaved (--stored leaves that out)")
-        request = as_measured(left, requested(context, targets, given))
-        run, code = carry_out(request, reports, as_json=as_json, voice=voice)
-        return code or decided(run.comparisons)
+        say("the stored runs do not say: measuring both again, interleaved (--stored leaves that out)")
+        return measure_now(as_measured(left, requested(targets, given)), delivery)
     from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
 
-    document = compared.document(left, right, comparisons)
-    output.show(document, format=format_)
-    failed = output.write(document, reports, voice=voice)
-    for error in failed:
-        voice.complain(error)
-    return ExitCode.USAGE if failed else decided(comparisons)
+    return delivery.deliver(compared.document(left, right, comparisons)) or decided(comparisons)
+
+
+def measure_now(request: BenchRequest, delivery: output.Delivery) -> ExitCode:
+    """Measure, keep, show and write; the exit code of the run, else of its comparisons."""
+    ended = measured(request, delivery)
+    return delivery.finish(ended) or decided(ended[0].comparisons)
 
 
 def _check_named(a: str, b: str, same: str | None) -> None:
@@ -119,11 +107,9 @@ def _check_named(a: str, b: str, same: str | None) -> None:
     Raises UsageError: neither, or both.
     """
     if same and a:
-        raise UsageError(
-            "--same takes the place of A and B",
-            why=f"{f'{a} {b}'.strip()} was given, too",
-            next=f"laptime bench {a} --same {same}",
-        )
+        why = f"{f'{a} {b}'.strip()} was given, too"
+        next = f"laptime bench {a} --same {same}"
+        raise UsageError("--same takes the place of A and B", why=why, next=next)
     if not same:
         why = f"only {a} was given" if a else "neither was given"
         raise UsageError("compare needs A and B", why=why, next="laptime compare last~1 last")
@@ -131,9 +117,8 @@ def _check_named(a: str, b: str, same: str | None) -> None:
 
 def decided(comparisons: list[Comparison]) -> ExitCode:
     """UNDECIDED when a comparison is unclear or there is none."""
-    if not comparisons or any(comparison.word == "unclear" for comparison in comparisons):
-        return ExitCode.UNDECIDED
-    return ExitCode.OK
+    is_open = not comparisons or any(comparison.word == "unclear" for comparison in comparisons)
+    return ExitCode.UNDECIDED if is_open else ExitCode.OK
 
 
 def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
@@ -174,11 +159,8 @@ def is_foreign(reference: str) -> bool:
     if path is None:
         return False
     run = files.read(path)
-    return (
-        not lookup.is_own(path)
-        or run.verb == "import"
-        or any(subject.source.startswith(IMPORTED) for subject in run.subjects)
-    )
+    is_imported = run.verb == "import" or any(each.source.startswith(IMPORTED) for each in run.subjects)
+    return is_imported or not lookup.is_own(path)
 
 
 def stored(reference: str) -> Run | None:

@@ -17,8 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 @voice_options
-@click.pass_context
-def command(context: click.Context, /, shell: str) -> None:
+def command(shell: str) -> None:
     """Print what makes a shell complete laptime's words, targets, runs and optimizations.
 
     \b
@@ -28,4 +27,5 @@ def command(context: click.Context, /, shell: str) -> None:
     """
     made_by = get_completion_class(shell)
     assert made_by is not None, "click knows these three"
-    result(made_by(context.find_root().command, {}, "laptime", "_LAPTIME_COMPLETE").source())
+    root = click.get_current_context().find_root().command
+    result(made_by(root, {}, "laptime", "_LAPTIME_COMPLETE").source())

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, complete_runs, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, complete_runs, report_options, requested
+from laptime.apps.cli.output import Delivery, result
 from laptime.kit.errors import ExitCode
 from laptime.store import lookup
 from laptime.verbs.cost.request import CostRequest
@@ -18,16 +18,7 @@ from laptime.verbs.cost.request import CostRequest
 @click.argument("references", nargs=-1, metavar="[RUN...] | update", shell_complete=complete_runs)
 @asked(CostRequest)
 @report_options
-@voice_options
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
-    references: tuple[str, ...],
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> int:
+def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) -> int:
     """Say what measured speeds cost on which machine, and what another machine cannot beat.
 
     RUN is a stored run (last, last~1, an id, a name, a file) of bench, tune, profile or a load test. Two runs
@@ -46,15 +37,12 @@ def command(
     from laptime.reports.documents.cost import document  # not for `laptime --help`
     from laptime.verbs.cost.run import cost
 
-    voice = context.find_object(Voice) or Voice()
     if references[:1] == ("update",):
-        return _update(voice, references[1:])
-    reports = output.planned(outputs)
-    request = requested(CostRequest, context, given)
+        return _update(delivery.voice, references[1:])
+    request = requested(CostRequest, given)
     request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]
-    report = document(cost(runs, request))
-    return output.deliver(report, reports, format="json" if as_json else "text", voice=voice)
+    return delivery.deliver(document(cost(runs, request)))
 
 
 def _update(voice: Voice, rest: tuple[str, ...]) -> int:
@@ -62,5 +50,5 @@ def _update(voice: Voice, rest: tuple[str, ...]) -> int:
     from laptime.pricing.update import update
 
     results = update(list(rest), voice.say)
-    output.result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
+    result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
     return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED

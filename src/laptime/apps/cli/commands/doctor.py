@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options
+from laptime.apps.cli.output import Delivery
 from laptime.apps.cli.progress import progress
 
 
@@ -14,9 +13,7 @@ from laptime.apps.cli.progress import progress
 @click.option("--quick", is_flag=True, help="Skip what takes long: do not measure peak rates.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @report_options
-@voice_options
-@pass_voice
-def command(voice: Voice, *, quick: bool, fresh: bool, outputs: tuple[str, ...], as_json: bool) -> int:
+def command(*, delivery: Delivery, quick: bool, fresh: bool) -> int:
     """Show what this machine can measure, and the smallest difference it can show.
 
     Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
@@ -27,7 +24,6 @@ def command(voice: Voice, *, quick: bool, fresh: bool, outputs: tuple[str, ...],
     from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
-    reports = output.planned(outputs)
-    with progress(quiet=voice.quiet) as listener:
+    with progress(quiet=delivery.voice.quiet) as listener:
         report = examine(quick=quick, fresh=fresh, emit=listener)
-    return output.deliver(document(report), reports, format="json" if as_json else "text", voice=voice)
+    return delivery.deliver(document(report))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options
+from laptime.apps.cli.output import Delivery
 from laptime.verbs.history import By, history
 
 
@@ -30,19 +29,7 @@ from laptime.verbs.history import By, history
 )
 @click.option("--force", is_flag=True, help="Put runs under different conditions into one history.")
 @report_options
-@voice_options
-@pass_voice
-def command(
-    voice: Voice,
-    /,
-    pattern: str,
-    metric: str,
-    by: By,
-    last: int,
-    force: bool,
-    outputs: tuple[str, ...],
-    as_json: bool,
-) -> int:
+def command(*, delivery: Delivery, pattern: str, metric: str, by: By, last: int, force: bool) -> int:
     """Show a metric over stored runs, commits or versions, and where its level changed.
 
     TARGET is a case key, a target or the name of runs; * and ? are wildcards. Runs under different
@@ -56,6 +43,4 @@ def command(
     """
     from laptime.reports.documents.history import document  # not for `laptime --help`
 
-    reports = output.planned(outputs)
-    report = document(history(pattern, metric=metric, by=by, last=last, force=force), by=by)
-    return output.deliver(report, reports, format="json" if as_json else "text", voice=voice)
+    return delivery.deliver(document(history(pattern, metric=metric, by=by, last=last, force=force), by=by))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,14 +85,13 @@ def document(lines: Sequence[ListedRun]) -> Document:
 
     def number(line: ListedRun) -> doc.Cell:
         found = line.headline
-        around = (
-            show_interval(found.ci95, found.value, found.unit) if found and found.ci95 and found.value else ""
-        )
-        return doc.Cell(text=_number(line), value=found.value if found else None, interval=around)
+        if found is None or not found.ci95 or not found.value:
+            return doc.Cell(_number(line), found.value if found else None)
+        return doc.Cell(_number(line), found.value, show_interval(found.ci95, found.value, found.unit))
 
     def verdict(line: ListedRun) -> doc.Cell:
         word = _verdict(line)
-        return doc.Cell(text=word, tone=next((each for each in word.split(", ") if each in TONES), ""))
+        return doc.Cell(word, tone=next((each for each in word.split(", ") if each in TONES), ""))
 
     fields = [
         Field("run", "id", "code"),
@@ -104,18 +103,14 @@ def document(lines: Sequence[ListedRun]) -> Document:
         Field("when", _when),
         Field("name", "name"),
     ]
-    words = [_verdict(line).partition(",")[0] for line in lines]
-    tally = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    words = Counter(_verdict(line).partition(",")[0] for line in lines)
+    tally = ", ".join(f"{number} {word}" for word, number in words.items()) or "none is stored yet"
+    shows = [f"laptime show {line.id} -o report.html" for line in lines[:1]]
     return doc.Document(
         verb="list",
         title="Stored runs",
-        verdict=doc.Headline(
-            word=count(len(lines), "run"),
-            tone="neutral",
-            sentence=tally or "none is stored yet",
-            next=[f"laptime show {line.id} -o report.html" for line in lines[:1]],
-        ),
-        sections=[doc.Section(id="all", title="Runs", blocks=[listed("runs", fields, lines, most=_MOST)])],
+        verdict=doc.Headline(count(len(lines), "run"), "neutral", tally, next=shows),
+        sections=[doc.Section("all", "Runs", [listed("runs", fields, lines, most=_MOST)])],
         data=lambda: _data(lines),
         about="laptime history draws each number over its runs, and looks for changes of level.",
     )

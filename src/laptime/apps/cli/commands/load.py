@@ -8,9 +8,8 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, report_options, requested
+from laptime.apps.cli.output import Delivery
 from laptime.verbs.load.request import LoadRequest
 
 
@@ -18,11 +17,7 @@ from laptime.verbs.load.request import LoadRequest
 @click.argument("target", metavar="URL|TARGET")
 @asked(LoadRequest)
 @report_options
-@voice_options
-@click.pass_context
-def command(
-    context: click.Context, /, target: str, outputs: tuple[str, ...], as_json: bool, **given: Any
-) -> int:
+def command(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Put load on an endpoint or a model, and find the highest rate that keeps a promise.
 
     URL is an address (http://127.0.0.1:9000/predict); TARGET is what `laptime bench` takes, with a queue in
@@ -39,10 +34,7 @@ def command(
     """
     from laptime.verbs.load.run import load  # not for `laptime --help`
 
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
-    request = requested(LoadRequest, context, given, target=target)
+    request = requested(LoadRequest, given, target=target)
     if request.duration == math.inf:
         request = structs.replace(request, duration=None, auto=True)
-    ended = output.watched(load, request, voice=voice, save=request.save)
-    return output.finish(ended, reports, as_json=as_json, voice=voice)
+    return delivery.finish(delivery.watched(load, request, save=request.save))

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, complete_targets, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, complete_targets, report_options, requested
+from laptime.apps.cli.output import Delivery
 from laptime.verbs.profile.request import ProfileRequest
 
 
@@ -17,17 +16,7 @@ from laptime.verbs.profile.request import ProfileRequest
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @asked(ProfileRequest)
 @report_options
-@voice_options
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
-    program: str,
-    arguments: tuple[str, ...],
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> int:
+def command(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Run a script unmodified under the profiler, and say where each step's time goes.
 
     Steps are found from the script's optimizer, its DataLoader or its model's calls. The first steps warm up,
@@ -42,15 +31,12 @@ def command(
     """
     from laptime.verbs.profile.run import profile  # not for `laptime --help`
 
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
-    own = {"program": program, "arguments": [*arguments], "output_to_stderr": as_json, "quiet": voice.quiet}
-    request = requested(ProfileRequest, context, given, **own)
-    ended = output.watched(profile, request, voice=voice, save=request.save, describe=lambda event: [])
-    code = output.finish(ended, reports, as_json=as_json, voice=voice)
-    for case in ended[0].cases:
-        for artifact in case.artifacts:
-            opens = "" if artifact.path.endswith(".xplane.pb") else ", Perfetto opens it"
-            voice.say(f"trace: {artifact.path}   (laptime trace reads it{opens})")
-    output.say_failures(ended[0], voice)
+    own = {"program": program, "arguments": [*arguments], "output_to_stderr": delivery.as_json}
+    request = requested(ProfileRequest, given, **own, quiet=delivery.voice.quiet)
+    ended = delivery.watched(profile, request, save=request.save, describe=lambda event: [])
+    code = delivery.finish(ended)
+    for artifact in (artifact for case in ended[0].cases for artifact in case.artifacts):
+        opens = "" if artifact.path.endswith(".xplane.pb") else ", Perfetto opens it"
+        delivery.voice.say(f"trace: {artifact.path}   (laptime trace reads it{opens})")
+    delivery.say_failures(ended[0])
     return code

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import report_options, store_options, voice_options
-from laptime.kit.errors import UsageError
+from laptime.apps.cli.options import asked, report_options
+from laptime.apps.cli.output import Delivery
+from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Listener
+from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import writable
 
@@ -36,21 +36,17 @@ _SUFFIXES = (".json", ".json.gz")
 @click.option(
     "--rank", type=click.IntRange(min=0), metavar="N", help="Show the tables of rank N instead of the first."
 )
-@store_options
+@asked(BenchRequest, "name", "save")
 @report_options
-@voice_options
-@pass_voice
 def command(
-    voice: Voice,
-    /,
+    *,
+    delivery: Delivery,
     paths: tuple[Path, ...],
     against: tuple[Path, ...],
     slim: Path | None,
     rank: int | None,
     name: str,
     save: bool,
-    outputs: tuple[str, ...],
-    as_json: bool,
 ) -> int:
     """Say where the time of a step goes in profiler traces, and what to change.
 
@@ -68,18 +64,16 @@ def command(
     # Not at the top: `laptime --help` imports no verb.
     from laptime.verbs import trace as verb
 
-    reports = output.planned(outputs)
     if slim is not None:
         _check_slim(slim)
 
     def work(paths: tuple[Path, ...], emit: Listener) -> Run:
         return verb.trace([*paths], emit, against=[*against], name=name, slim=slim, rank=rank)
 
-    run, complaint = output.watched(work, paths, voice=voice, save=save)
+    ended = delivery.watched(work, paths, save=save)
     if slim is not None:
-        voice.say(f"wrote {slim}")
-    delivered = output.deliver(run, reports, format="json" if as_json else "text", voice=voice)
-    return voice.complain(complaint) if complaint else delivered
+        delivery.voice.say(f"wrote {slim}")
+    return delivery.finish(ended, ExitCode.OK)
 
 
 def _check_slim(path: Path) -> None:

@@ -9,17 +9,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import (
-    Asked,
-    Command,
-    asked,
-    complete_targets,
-    report_options,
-    requested,
-    voice_options,
-)
+from laptime.apps.cli import options
+from laptime.apps.cli.options import Asked, asked, complete_targets, report_options, requested
+from laptime.apps.cli.output import Delivery, session_code
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
@@ -33,7 +25,7 @@ from laptime.tuning.server.request import ServerRequest
 EXAMPLE = "laptime tune server 'COMMAND --port {port} --flag {1,2}' --concurrency 8"
 
 
-class Subject(Command):
+class Subject(options.Command):
     """A word behind `tune`: what is tuned, with the options that it has.
 
     Attributes:
@@ -179,26 +171,12 @@ class Tune(click.Group):
         return [*found, *(CompletionItem(word) for word in sorted(more - words))]
 
 
-def carry_out(
-    context: click.Context,
-    verb: Callable[[Any, Listener], Run],
-    request: Any,
-    outputs: Sequence[str],
-    *,
-    as_json: bool,
-    items: str = "",
-) -> int:
-    """Run, keep and show a session.
-
-    Args:
-        items: what a rate counts; "": samples, or steps.
-    """
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
+def carry_out(verb: Callable[[Any, Listener], Run], request: Any, delivery: Delivery, items: str = "") -> int:
+    """Run, keep and show a session. items: what a rate counts; "": samples, or steps."""
     save = request.save and not request.dry_run
-    ended = output.watched(verb, request, voice=voice, save=save, describe=Lines(items))
-    code = output.finish(ended, reports, as_json=as_json, voice=voice, code=output.session_code(ended[0]))
-    output.say_failures(ended[0], voice)
+    ended = delivery.watched(verb, request, save=save, describe=Lines(items))
+    code = delivery.finish(ended, session_code(ended[0]))
+    delivery.say_failures(ended[0])
     return code
 
 
@@ -207,17 +185,7 @@ def carry_out(
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @asked(TuneRequest)
 @report_options
-@voice_options
-@click.pass_context
-def script(
-    context: click.Context,
-    /,
-    program: str,
-    arguments: tuple[str, ...],
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> int:
+def script(*, delivery: Delivery, program: str, arguments: tuple[str, ...], **given: Any) -> int:
     """Make a training script faster, and hand the change back as a patch.
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
@@ -236,28 +204,23 @@ def script(
     """
     from laptime.tuning.script import subject, switches  # not for `laptime tune --help`
 
-    request = requested(TuneRequest, context, given, program=program, arguments=[*arguments])
+    request = requested(TuneRequest, given, program=program, arguments=[*arguments])
     request.check()
     if request.patch is not None:
         writable.file(request.patch, "--patch")
-    own = {flag for option in context.command.params for flag in option.opts if flag.startswith("-")}
+    own = {flag for option in SUBJECTS["script"].params for flag in option.opts if flag.startswith("-")}
     known = switches.words(program)
     for word in (word for word in arguments if word.partition("=")[0] in own - known):
-        (context.find_object(Voice) or Voice()).say(
-            f"note: {word} goes to {program}, which does not know it; options of laptime come before it"
-        )
-    return carry_out(context, subject.tune, request, outputs, as_json=as_json)
+        note = f"note: {word} goes to {program}, which does not know it"
+        delivery.voice.say(f"{note}; options of laptime come before it")
+    return carry_out(subject.tune, request, delivery)
 
 
 @click.command("model", cls=Subject)
 @click.argument("target", metavar="MODEL", shell_complete=complete_targets)
 @asked(ModelRequest)
 @report_options
-@voice_options
-@click.pass_context
-def model(
-    context: click.Context, /, target: str, outputs: tuple[str, ...], as_json: bool, **given: Any
-) -> int:
+def model(*, delivery: Delivery, target: str, **given: Any) -> int:
     """Make a model run faster, and hand back a folder that runs without laptime.
 
     A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION, FILE.onnx. Changes
@@ -273,8 +236,8 @@ def model(
     """
     from laptime.tuning.inference import subject  # not for `laptime tune --help`
 
-    request = requested(ModelRequest, context, given, target=target).completed()
-    return carry_out(context, subject.tune_model, request, outputs, as_json=as_json, items="items")
+    request = requested(ModelRequest, given, target=target).completed()
+    return carry_out(subject.tune_model, request, delivery, "items")
 
 
 @click.command("server", cls=Subject)
@@ -282,17 +245,7 @@ def model(
 @click.option("--server", "older", default="", hidden=True, help="The command, as it was typed before.")
 @asked(ServerRequest)
 @report_options
-@voice_options
-@click.pass_context
-def server(
-    context: click.Context,
-    /,
-    words: tuple[str, ...],
-    older: str,
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **given: Any,
-) -> int:
+def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: Any) -> int:
     """Choose the flags of a server, and hand back its command line.
 
     COMMAND stands in one pair of quotes, with {port} and choices in braces, today's value first. The server
@@ -314,9 +267,9 @@ def server(
             why="the whole command stands in one pair of quotes",
             next=EXAMPLE,
         )
-    request = requested(ServerRequest, context, given, command=command).completed()
+    request = requested(ServerRequest, given, command=command).completed()
     items = "tokens" if request.load(request.at(1)).is_language_model else "requests"
-    return carry_out(context, subject.tune_server, request, outputs, as_json=as_json, items=items)
+    return carry_out(subject.tune_server, request, delivery, items)
 
 
 SUBJECTS: dict[str, Any] = {"script": script, "model": model, "server": server}
@@ -329,7 +282,7 @@ server.reason = "only the flags of a server are tuned"
 
 
 @click.command("tune", cls=Tune, commands=SUBJECTS, subcommand_metavar="[script|model|server] SUBJECT...")
-@voice_options
+@options.voice_options
 def command() -> None:
     """Make a training script, a model or a server faster, with proof, and hand the change back.
 

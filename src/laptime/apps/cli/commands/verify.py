@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import asked, report_options, requested, voice_options
+from laptime.apps.cli.options import asked, report_options, requested
+from laptime.apps.cli.output import Delivery, session_code
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import ExitCode
 from laptime.tuning.session.verify import VerifyRequest, holds
@@ -27,11 +26,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 @click.argument("recipe", metavar="RECIPE|RUN", type=click.Path(path_type=Path))
 @asked(VerifyRequest)
 @report_options
-@voice_options
-@click.pass_context
-def command(
-    context: click.Context, /, recipe: Path, outputs: tuple[str, ...], as_json: bool, **given: Any
-) -> int:
+def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
     """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
 
     RECIPE is the .laptime.json file that `tune` wrote beside the patch, or the recipe.json of a model's
@@ -49,15 +44,13 @@ def command(
     laptime verify FOLDER/recipe.json
     laptime verify last
     """
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
-    check, request, items = _check_of(requested(VerifyRequest, context, given, recipe=recipe))
-    ended = output.watched(check, request, voice=voice, save=request.save, describe=Lines(items))
-    code = output.session_code(ended[0])
+    check, request, items = _check_of(requested(VerifyRequest, given, recipe=recipe))
+    ended = delivery.watched(check, request, save=request.save, describe=Lines(items))
+    code = session_code(ended[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
         code = _CODES[holds(ended[0])]
-    code = output.finish(ended, reports, as_json=as_json, voice=voice, code=code)
-    output.say_failures(ended[0], voice)
+    code = delivery.finish(ended, code)
+    delivery.say_failures(ended[0])
     return code
 
 

@@ -54,14 +54,8 @@ def _row(benchmark: Benchmark) -> tuple[str, ...]:
     limits = [f"{name} <= {limit}" for name, limit in benchmark.max.items()]
     limits += [f"{name} >= {limit}" for name, limit in benchmark.min.items()]
     limits += [f"regression <= {benchmark.regression}"] if benchmark.regression is not None else []
-    cells = (
-        benchmark.name,
-        ", ".join(benchmark.measured),
-        ", ".join(axes),
-        ", ".join(limits),
-        " ".join(benchmark.tags),
-    )
-    return tuple(one_line(cell) for cell in cells)
+    lists = (", ".join(benchmark.measured), ", ".join(axes), ", ".join(limits), " ".join(benchmark.tags))
+    return tuple(map(one_line, (benchmark.name, *lists)))
 
 
 def _listed(value: object) -> str:

@@ -9,13 +9,11 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import Decorated, name_option, report_options, time_option, typed, voice_options
-from laptime.apps.cli.progress import progress
+from laptime.apps.cli.options import Decorated, name_option, report_options, timeout_option, typed
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.event import Listener
 from laptime.records.run import Run
-from laptime.store.live_run import recorded
 
 _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("benchmark_methods", "NAME,...",
@@ -54,15 +52,9 @@ def perfzero_options(command: Decorated) -> Decorated:
     """PerfZero's flags, and hidden ones for those that are ignored or refused with a sentence."""
     from laptime.edges.perfzero.flags import IGNORED, REFUSED
 
+    hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "multiple": True, "callback": _not_here}
     for name in (*IGNORED, *REFUSED):
-        command = click.option(
-            f"--{name}",
-            hidden=True,
-            expose_value=False,
-            callback=_not_here,
-            multiple=True,
-            help="Not supported.",
-        )(command)
+        command = click.option(f"--{name}", help="Not supported.", **hidden)(command)
     for name, metavar, text, kind in reversed(_PERFZERO):
         command = click.option(f"--{name}", name, metavar=metavar or None, help=text, **kind)(command)
     return command
@@ -83,22 +75,12 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @click.command("perfzero", context_settings={"token_normalize_func": lambda word: word.replace("-", "_")})
 @perfzero_options
 @click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
-@time_option("--timeout", "Time limit of a method. [default: 1h]")
+@timeout_option("Time limit of a method. [default: 1h]")
 @click.option("--list", "only_list", is_flag=True, help="List the methods without running them.")
 @name_option("Name of this run: laptime show TEXT.")
 @click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
-@voice_options
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
-    only_list: bool,
-    save: bool,
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **settings: Any,
-) -> int:
+def command(*, delivery: output.Delivery, only_list: bool, save: bool, **settings: Any) -> int:
     """Run PerfZero's benchmark classes as they are, and write its JSON.
 
     Each method runs in its own process. If one crashes, hangs or reports nothing, the others still run.
@@ -110,41 +92,28 @@ def command(
     """
     from laptime.edges.perfzero.flags import Flags
     from laptime.edges.perfzero.prepare import prepare, there
-    from laptime.edges.perfzero.run import exit_code
+    from laptime.edges.perfzero.run import exit_code, perfzero
 
-    voice = context.find_object(Voice) or Voice()
-    reports = output.planned(outputs)
-    given = typed(context, settings).items()
+    given = typed(settings).items()
     flags = structs.replace(Flags(), **{k: [*v] if isinstance(v, tuple) else v for k, v in given})
     if only_list:
-        output.result("\n".join(there(prepare(flags, say=voice.say))))
+        output.result("\n".join(there(prepare(flags, say=delivery.voice.say))))
         return ExitCode.OK
-    run, faults = _carried_out(flags, save=save, voice=voice)
-    if as_json:
-        output.show(run, format="json")
-    else:
-        output.result(_text(run, save=save))
-    faults += output.write(run, reports, voice=voice)
-    for fault in faults:
-        voice.complain(fault)
-    code = exit_code(run)
-    return code or (ExitCode.USAGE if faults else ExitCode.OK)
-
-
-def _carried_out(flags: Any, *, save: bool, voice: Voice) -> tuple[Run, list[LaptimeError]]:
-    """Run it, watched and kept."""
-    from laptime.edges.perfzero.run import perfzero
-
     faults: list[LaptimeError] = []
 
-    def work(emit: Listener) -> Run:
-        run, problems = perfzero(flags, emit, say=voice.say)
+    def work(flags: Flags, emit: Listener) -> Run:
+        run, problems = perfzero(flags, emit, say=delivery.voice.say)
         faults.extend(problems)
         return run
 
-    with progress(quiet=voice.quiet) as show:
-        run, complaint = recorded(work, show, save=save)
-    return run, [*faults, *([complaint] if complaint else [])]
+    run, complaint = delivery.watched(work, flags, save=save)
+    faults += [complaint] if complaint else []
+    if delivery.as_json:
+        output.show(run, format="json")
+    else:
+        output.result(_text(run, save=save))
+    written = delivery.write(run, *faults)
+    return exit_code(run) or written
 
 
 def _text(run: Run, *, save: bool) -> str:
@@ -159,17 +128,16 @@ def _text(run: Run, *, save: bool) -> str:
         states.append(ours["verdict"]["word"])
         metrics = {name: metric for name, metric in ours["metrics"].items() if name != "wall_time"}
         statistics = {metric["statistic"] for metric in ours["metrics"].values()}
-        rows.append(
-            [
-                one_line(case.key),
-                states[-1].replace("_", " "),
-                case.trust if case.status == "ok" else "-",
-                _number(ours["metrics"].get("wall_time")),
-                one_line(", ".join(f"{name} {_number(metric)}" for name, metric in metrics.items())),
-                ", ".join(sorted(statistics)),
-                one_line(summary["execution_id"]),
-            ]
-        )
+        cells = [
+            case.key,
+            states[-1].replace("_", " "),
+            case.trust if case.status == "ok" else "-",
+            _number(ours["metrics"].get("wall_time")),
+            ", ".join(f"{name} {_number(metric)}" for name, metric in metrics.items()),
+            ", ".join(sorted(statistics)),
+            summary["execution_id"],
+        ]
+        rows.append([*map(one_line, cells)])
     head = f"perfzero: {states.count('passed')} of {count(len(rows), 'method')} passed"
     titles = ["method", "result", "verdict", "wall_time", "metrics", "numbers are", "folder"]
     table = output.table(titles, rows, right=["wall_time"])
@@ -190,10 +158,8 @@ def _notes(run: Run) -> list[str]:
     for verdict in run.verdicts:
         if verdict.word != "kept":
             of.setdefault(f"{verdict.word}: {verdict.sentence}", []).append(verdict.case)
-    return [
-        one_line(f"{cases[0] if len(cases) == 1 else count(len(cases), 'method')}: {sentence}")
-        for sentence, cases in of.items()
-    ]
+    who = {said: cases[0] if len(cases) == 1 else count(len(cases), "method") for said, cases in of.items()}
+    return [one_line(f"{whose}: {sentence}") for sentence, whose in who.items()]
 
 
 def _number(metric: dict[str, Any] | None) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 from msgspec import structs
 
 from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
-from laptime.apps.cli.options import asked, name_option, report_options, time_option, voice_options
+from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.options import asked, name_option, report_options, timeout_option
+from laptime.apps.cli.output import Delivery
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
@@ -31,7 +31,7 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.option("--list", "only_list", is_flag=True, help="List the benchmarks without running them.")
 @click.option("--dry-run", is_flag=True, help="Show what would run and how long it would take.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="New processes for each variant.")
-@time_option("--timeout", "Time limit of a step.")
+@timeout_option("Time limit of a step.")
 @click.option("--resume", is_flag=True, help="Skip benchmarks that the last run of this suite finished.")
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
@@ -39,18 +39,8 @@ from laptime.verbs.suite import PlannedBenchmark
 @name_option("Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
 @asked(BenchRequest, "save")
 @report_options
-@voice_options
-@pass_voice
 def command(
-    voice: Voice,
-    /,
-    where: str,
-    match: tuple[str, ...],
-    quick: bool,
-    only_list: bool,
-    outputs: tuple[str, ...],
-    as_json: bool,
-    **wishes: Any,
+    *, delivery: Delivery, where: str, match: tuple[str, ...], quick: bool, only_list: bool, **wishes: Any
 ) -> int:
     """Run named benchmarks, store each as it ends, and check their budgets.
 
@@ -65,29 +55,24 @@ def command(
     laptime suite run bench.toml --resume
     """
     suites = [chosen(suite, match, quick=quick) for suite in load(where)]
-    if wishes["name"]:
-        suites = [_renamed(suite, wishes["name"], len(suites)) for suite in suites]
+    if name := wishes["name"]:
+        names = [name if len(suites) == 1 else f"{name} {suite.name}" for suite in suites]
+        suites = [
+            structs.replace(suite, name=new, baseline=suite.baseline or suite.name)
+            for suite, new in zip(suites, names, strict=True)
+        ]
     if not any(suite.benchmark for suite in suites):
-        voice.say(f"no benchmark of {where} matches   next: laptime suite list {where}")
+        delivery.voice.say(f"no benchmark of {where} matches   next: laptime suite list {where}")
         return ExitCode.NOTHING
-    if only_list:
-        return show(suites)
-    return _carried_out(where, suites, outputs, as_json, voice, wishes)
+    return show(suites) if only_list else _carried_out(where, suites, delivery, wishes)
 
 
-def _carried_out(
-    where: str, suites: list[Any], outputs: Sequence[str], as_json: bool, voice: Voice, wishes: dict[str, Any]
-) -> int:
+def _carried_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
     from laptime.verbs import suite as verb
 
-    reports = output.planned(outputs)
-    items = verb.prepare(
-        suites,
-        trials=wishes["trials"],
-        timeout=wishes["timeout"],
-        baseline=wishes["baseline"] or "",
-        resume=wishes["resume"],
-    )
+    voice = delivery.voice
+    asked = {name: wishes[name] for name in ("trials", "timeout", "resume")}
+    items = verb.prepare(suites, **asked, baseline=wishes["baseline"] or "")
     if wishes["dry_run"]:
         return _foretold(items)
     _announce(items, voice)
@@ -99,13 +84,11 @@ def _carried_out(
         complain=complaints.append,
         save=wishes["save"],
     )
-    output.show(run, format="json" if as_json else "text")
-    failed = [*complaints, *output.write(run, reports, voice=voice)]
-    for error in failed:
-        voice.complain(error)
+    output.show(run, format=delivery.format)
+    written = delivery.write(run, *complaints)
     if run.status == "interrupted" and wishes["save"]:
         voice.say(f"measure the rest with: laptime suite run {where} --resume")
-    return exit_code(run) or (ExitCode.USAGE if failed else ExitCode.OK)
+    return exit_code(run) or written
 
 
 def exit_code(run: Run) -> ExitCode:
@@ -117,12 +100,6 @@ def exit_code(run: Run) -> ExitCode:
     if "broken" in words:
         return ExitCode.NO
     return code or (ExitCode.UNDECIDED if "undecided" in words else ExitCode.OK)
-
-
-def _renamed(suite: Any, name: str, several: int) -> Any:
-    return structs.replace(
-        suite, name=name if several == 1 else f"{name} {suite.name}", baseline=suite.baseline or suite.name
-    )
 
 
 def _announce(items: list[PlannedBenchmark], voice: Voice) -> None:
