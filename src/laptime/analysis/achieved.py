@@ -85,16 +85,8 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
     per_token = llm.weight_bytes / case.batch + per_sequence
     note = f"at least: {llm.weight_bytes:,} B of weights, {llm.cache_bytes:,} B of cache a sequence"
     moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
-    stats += [
-        Stat(
-            tag="bytes/token",
-            title="bytes moved per token",
-            unit="B",
-            quantity=Quantity(per_token, unit="B", exact=True),
-            note=note,
-        ),
-        moved,
-    ]
+    counted = Quantity(per_token, unit="B", exact=True)
+    stats += [Stat("bytes/token", "bytes moved per token", "B", counted, note=note), moved]
     if llm.bandwidth:
         share = per_token / llm.bandwidth
         stats.append(rate.scaled("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
@@ -135,6 +127,5 @@ def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     of_peak = rate.quantity.divided(peak.quantity, "ratio")
     if of_peak.value > 1:
         return share.without(f"the counted work is done at {of_peak.value:.2f}x the measured peak")
-    return structs.replace(
-        share, quantity=of_peak, note=case.details.peak.source if case.details.peak else ""
-    )
+    source = case.details.peak.source if case.details.peak else ""
+    return structs.replace(share, quantity=of_peak, note=source)

@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from laptime.kit.units import percent
-from laptime.records.agreement import Agreement, OutputError
+from laptime.records.details import Agreement, OutputError
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array]
@@ -115,12 +115,10 @@ def measured(
         shapes, theirs = [one.shape for one in call.ours], [other.shape for other in call.reference]
         if shapes != theirs or not shapes:
             return Agreement(**about, reason=f"outputs differ in shape: {shapes} against {theirs}")
-    columns = [
-        [(call.ours[at], call.reference[at], call.batch) for call in calls]
-        for at in range(len(calls[0].ours))
-    ]
     if len({len(call.ours) for call in calls}) > 1:
         return Agreement(**about, reason="the number of outputs changes with the input")
+    places = range(len(calls[0].ours))
+    columns = [[(call.ours[at], call.reference[at], call.batch) for call in calls] for at in places]
     known = dict(enumerate(rounding))
     errors = [
         _error(at, column, known.get(at, 0.0), [other for other in columns if other is not column])
@@ -142,16 +140,15 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     if agreement.undetermined:
         return Judgement("unknown", agreement.undetermined)
     order = list(LIMITS)
-    at = max(
-        order.index(each) if each in order else order.index("float32") for each in (dtype, agreement.dtype)
-    )
+    at = max(order.index(each if each in order else "float32") for each in (dtype, agreement.dtype))
     coarser = LIMITS[order[min(at + 1, len(order) - 1)]]
     is_own = order[at] == agreement.dtype  # else its rounding is that of a finer precision
     is_low = order[at] not in ("float64", "float32")
 
     def share(error: OutputError) -> tuple[float, float]:
         granted = min(GRANTED * error.rounding, coarser.rms) if is_own else 0.0
-        limit = _widened(LIMITS[order[at]], granted)
+        own = LIMITS[order[at]]  # wider where rounding is known to do as much as `granted`
+        limit = Limit(max(own.rms, granted), max(own.largest, 10 * granted), max(own.gain, granted))
         if error.exact:
             flipped = error.rms / (FLIPPED if is_low else min(limit.rms, FLIPPED))
             is_certain = not is_low or error.rms > FOLLOWS * (error.spread or 1.0)
@@ -167,14 +164,10 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     worst = max(agreement.outputs, key=lambda error: share(error)[1])
     if (doubtful := share(worst)[1]) > 1:
         return Judgement("unknown", f"{_sentence(worst, agreement)}: {ASKS}", doubtful)
-    if not any(map(_follows, agreement.outputs)):
+    # Whether an output follows its inputs as the reference's does, and not as a constant would.
+    if not any(each.spread and each.rms <= FOLLOWS * each.spread for each in agreement.outputs):
         return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", certain)
     return Judgement("same", text, certain)
-
-
-def _widened(limit: Limit, granted: float) -> Limit:
-    """The limit where rounding is known to do as much as `granted`."""
-    return Limit(max(limit.rms, granted), max(limit.largest, 10 * granted), max(limit.gain, granted))
 
 
 def _share(error: OutputError, limit: Limit) -> float:
@@ -183,11 +176,6 @@ def _share(error: OutputError, limit: Limit) -> float:
     if error.gain is not None:
         shares.append(abs(error.gain - 1) / limit.gain)
     return max(shares)
-
-
-def _follows(error: OutputError) -> bool:
-    """Whether the output follows its inputs as the reference's does, and not as a constant would."""
-    return error.spread is not None and error.spread > 0 and error.rms <= FOLLOWS * error.spread
 
 
 def _why_unknown(agreement: Agreement) -> str:
@@ -229,27 +217,23 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
     apart = [_difference(one, other) for one, other in pairs]
     cosine = _cosine(*(np.concatenate(side) for side in zip(*pairs, strict=True)))
     absolute = max(float(error.max()) for error in apart)
+    about: dict[str, Any] = {"output": at, "absolute": absolute, "cosine": cosine, "rounding": rounding}
     if exact:
         ties = _ties(column, others)
         shares = [float(np.mean((apart[n] > 0) & ~ties[place])) for n, place in enumerate(places)]
-        share = max(shares)
-        return OutputError(
-            output=at, rms=share, largest=share, absolute=absolute, cosine=cosine, rounding=rounding,
-            spread=_spread(column, 1.0, exact=True), exact=True, worst=places[shares.index(share)],
-        )  # fmt: skip
+        share, spread = max(shares), _spread(column, 1.0, exact=True)
+        worst = places[shares.index(share)]
+        return OutputError(**about, rms=share, largest=share, spread=spread, exact=True, worst=worst)
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
     errors = list(map(_rms, apart))
     return OutputError(
-        output=at,
+        **about,
         rms=max(errors) / scale,
         worst=places[errors.index(max(errors))],
         largest=absolute / scale,
-        absolute=absolute,
         gain=_gain(pairs),
         spread=_spread(column, scale, exact=False),
-        cosine=cosine,
         top1=_top1(column),
-        rounding=rounding,
         small=_small(column, scale),
     )
 
@@ -272,10 +256,8 @@ def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) ->
     reach = 2 * float(np.max(_difference(_flat(mine), _flat(reference))))
     for axis, size in enumerate(reference.shape):
         before, after = reference.shape[:axis], reference.shape[axis + 1 :]
-        if (
-            theirs.shape not in ((*before, *after), (*before, 1, *after))
-            or ((ours < 0) | (ours >= size)).any()
-        ):
+        fits = theirs.shape in ((*before, *after), (*before, 1, *after))
+        if not fits or ((ours < 0) | (ours >= size)).any():
             continue
         if np.array_equal(np.argmax(reference, axis), theirs.reshape((*before, *after))):
             at = [each.reshape((*before, 1, *after)) for each in (ours, theirs)]
@@ -301,11 +283,8 @@ def _small(column: Column, scale: float) -> float:
     apart, found = _difference(ours, theirs), 0.0
     for axis in range(1, theirs.ndim):
         size = theirs.shape[axis]
-        if (
-            not 1 < size <= COLUMNS
-            or theirs.size < FILLED * size
-            or np.allclose(theirs.sum(axis), 1.0, atol=1e-3)
-        ):
+        is_filled = 1 < size <= COLUMNS and theirs.size >= FILLED * size
+        if not is_filled or np.allclose(theirs.sum(axis), 1.0, atol=1e-3):
             continue
         rest = tuple(each for each in range(theirs.ndim) if each != axis)
         own, errors = (np.sqrt(np.mean(np.square(each), axis=rest)) for each in (theirs, apart))

@@ -87,7 +87,7 @@ def _size(cases: list[Case]) -> Size | None:
         if every is None and flops is None:
             continue
         held = None if every is None else every + values.get("buffers/all", 0.0)
-        receipt = case.details.receipt
+        receipt, model = case.details.receipt, case.details.known_model
         return Size(
             trainable=values.get("params/trainable"),
             every=every,
@@ -95,15 +95,9 @@ def _size(cases: list[Case]) -> Size | None:
             flops=None if flops is None else flops / case.batch,
             counter=receipt.counter,
             at_least=not receipt.complete,
-            file=_file(case),
+            file=model.sha256 if model.is_file else "",  # what code makes may be another one each time
         )
     return None
-
-
-def _file(case: Case) -> str:
-    """Hash of a file that is the model; what code makes may be another one each time."""
-    model = case.details.known_model
-    return model.sha256 if model.is_file else ""
 
 
 def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
@@ -113,16 +107,15 @@ def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
     if size.file and size.file == theirs.file:
         alike, worked = True, None
         parameters = f"one file; {parameters}" if parameters.endswith("in both") else "one file"
-    is_same = alike is not False and worked is not False
-    kind, lead = "model/same", f"{who} is the same model as {other}"
-    if not is_same:
+    kind, lead, reason = "model/same", f"{who} is the same model as {other}", ""
+    if alike is False or worked is False:
         kind, lead = "model/differs", f"{who} is not the same model as {other}"
+        reason = "; so their speeds differ for that reason, too"
     elif alike is worked is None:
         kind, lead = "model/unknown", f"it is not clear whether {who} is the same model as {other}"
-    reason = "" if is_same else "; so their speeds differ for that reason, too"
     return Finding(
         kind=kind,
-        sentence=f"{lead}: {parameters}; {work}" + reason,
+        sentence=f"{lead}: {parameters}; {work}{reason}",
         evidence={"ours": size._asdict(), "reference": theirs._asdict()},
         cases=[case.key, reference.key],
     )

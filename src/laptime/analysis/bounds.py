@@ -69,7 +69,9 @@ def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | N
         cores: that may be used. ceilings: of all these cores; None where they are not known.
     """
     rows = _of_one_call(recorded)
-    base = _base(recorded, call, sum(row.total_ns for row in rows) / 1e9)
+    # What the recorded operators are a share of: the recorded call, where it is no slower than the other.
+    # Where it is, recording took the difference, first of all outside of operators, which may overlap.
+    base = max(sum(row.total_ns for row in rows) / 1e9, min(recorded.seconds, call))
     by_kind = defaultdict[OperatorClass, list[Work]](list)
     for row in rows:
         by_kind[row.kind].append(row)
@@ -111,16 +113,6 @@ def _of_one_call(recorded: Recorded) -> list[Work]:
         )
         for row in recorded.rows
     ]
-
-
-def _base(recorded: Recorded, call: float, inside: float) -> float:
-    """Seconds that the recorded operators are a share of: those of the recorded call, where it is no slower
-    than the other. Where it is, recording took the difference, first of all outside of operators.
-
-    Args:
-        inside: seconds of operators, which may have run at the same time.
-    """
-    return max(inside, min(recorded.seconds, call))
 
 
 def _of_class(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from functools import partial
 from typing import Literal
 
 from msgspec import structs
@@ -22,13 +23,14 @@ from laptime.analysis import compare
 from laptime.analysis.between_runs import Spread
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import headline, main_throughput, summarize
-from laptime.kit.text import count
+from laptime.analysis.summary import QUANTILES, REPORTED, headline, main_throughput, summarize
+from laptime.kit.errors import UsageError, unknown
+from laptime.kit.text import closest, count
 from laptime.kit.units import amount, estimate, share, show
 from laptime.records.case import Case
 from laptime.records.check import Finding, Severity, Verdict
 from laptime.records.comparison import Comparison
-from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement, Quantity
+from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Quantity
 from laptime.records.run import Run
 
 TOLERANCE = 0.05
@@ -64,6 +66,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         word, why = UNDECIDED, stat.note
     value = estimate(stat.text, stat.interval_text)
     allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
+    again = f"laptime bench {case.target} --precision 1%   and check again"
     return Verdict(
         kind=kind,
         case=case.key,
@@ -73,7 +76,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         value=stat.value,
         ci95=stat.ci95,
         sentence=f"{stat.title} {value}, allowed is {allowed}" + (f"; {why}" if why else ""),
-        next="" if stat.at_least else _next(word, case),
+        next=again if word is UNDECIDED and not stat.at_least else "",
     )
 
 
@@ -85,12 +88,6 @@ def doubt(case: Case, stat: Stat) -> str:
     if stat.quantity is None:
         return stat.note or "it is not known"
     return "" if stat.quantity.exact or stat.ci95 else f"{count(stat.n, 'sample')} cannot carry an interval"
-
-
-def _next(word: Judgement, case: Case) -> str:
-    if word == "undecided":
-        return f"laptime bench {case.target} --precision 1%   and check again"
-    return ""
 
 
 def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of: str = "") -> Verdict:
@@ -166,13 +163,12 @@ def metric_change(
     """
     now, before = named(candidate, name), named(baseline, name)
     assert now is not None, name
+    theirs = _why_not(baseline, before) if before else ""
     why = _why_not(candidate, now) or ("the baseline has no such number" if before is None else "")
-    why = why or (f"baseline: {_why_not(baseline, before)}" if before and _why_not(baseline, before) else "")
+    why = why or (f"baseline: {theirs}" if theirs else "")
     if why or before is None or now.value is None or before.value is None:
-        sentence = f"{now.title} {now.text}; {why}"
-        return Verdict(
-            kind="regression", case=candidate.key, metric=now.tag, word=UNDECIDED, sentence=sentence
-        )
+        judged = partial(Verdict, kind="regression", case=candidate.key, metric=now.tag)
+        return judged(word=UNDECIDED, sentence=f"{now.title} {now.text}; {why}")
     worse = math.log(now.value / before.value) * (-1 if now.better == "higher" else 1)
     varies = now.ci95 is not None or before.ci95 is not None
     error = math.hypot(_error(now), _error(before), math.sqrt(2) * between.deviation if varies else 0.0)
@@ -204,3 +200,32 @@ def _error(stat: Stat) -> float:
     if stat.ci95 is None or stat.ci95[0] <= 0:
         return 0.0
     return math.log(stat.ci95[1] / stat.ci95[0]) / 2 / _HALF
+
+
+# What a limit can name, as far as that is known before anything is measured.
+
+WHOLE = ("latency", "throughput")
+"""The headline of a case, and its main throughput; also the first words of their statistics' tags."""
+FAMILIES = (
+    *WHOLE,
+    *("buffers", "bytes", "energy", "evidence", "flops", "load", "macs", "memory", "params", "peak"),
+    *("power", "step", "time", "timer", "tune", REPORTED.rstrip("/")),
+)
+"""First words of all tags. What stands behind them depends on the case."""
+STATISTICS = (*QUANTILES, "mean", "std", "min", "max")
+
+
+def refuse_unknown(name: str) -> None:
+    """Refuse a name that no case has.
+    Raises UsageError: it is such a name; the nearest right one is suggested.
+    """
+    family, *parts = name.split("/")
+    if family not in FAMILIES:
+        near = closest(name, WHOLE) or closest(family, FAMILIES)
+        raise UsageError(
+            f"there is no metric called {name!r}",
+            why=f"names begin with {', '.join(FAMILIES)}",
+            next=f"did you mean {near}?" if near else "laptime show --json   lists those of a run",
+        )
+    if family == "latency" and len(parts) == 2 and parts[1] not in STATISTICS:
+        raise unknown("statistic of latency", parts[1], STATISTICS, example="latency/isolated/p95")

@@ -227,10 +227,8 @@ def _tamed(rows: Floats) -> Floats:
     padded = np.pad(rows, ((0, 0), (half, half)), mode="reflect")
     window = [padded[:, at : at + rows.shape[1]] for at in range(_WINDOW)]
     for low, high in _MEDIAN_OF_7:
-        window[low], window[high] = (
-            np.minimum(window[low], window[high]),
-            np.maximum(window[low], window[high]),
-        )
+        one, other = window[low], window[high]
+        window[low], window[high] = np.minimum(one, other), np.maximum(one, other)
     middle = window[half]
     off = rows - middle
     reach = _WILD * _MAD * np.median(np.abs(off), axis=1, keepdims=True)
@@ -265,9 +263,8 @@ def _interval(after: Floats, before: Floats) -> tuple[float, float] | None:
     parts = [float(part.var(ddof=1)) / len(part) for part in (after, before)]
     if not all(parts):
         return None
-    df = sum(parts) ** 2 / sum(
-        part**2 / (len(samples) - 1) for part, samples in zip(parts, (after, before), strict=True)
-    )
+    free = [part**2 / (len(samples) - 1) for part, samples in zip(parts, (after, before), strict=True)]
+    df = sum(parts) ** 2 / sum(free)
     half = t_quantile(0.975, max(1.0, df)) * math.sqrt(sum(parts))
     middle = float(after.mean() - before.mean())
     return math.exp(middle - half), math.exp(middle + half)

@@ -123,20 +123,21 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0)
     latency = requests.latency[start:]
     stats = _latency(latency, facts.regime, weighed, level)
+    if at_once:
+        stats = _untold(stats, "all are due at once, so that each waits for those before it")
     answered = _answered(requests, facts, weighed)
+    made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
         facts=facts,
         requests=requests,
         steady=start,
         balance=weighed,
         answered=answered,
-        latency=_untold(stats, "all are due at once, so that each waits for those before it")
-        if at_once
-        else stats,
+        latency=stats,
         late=float(np.quantile(requests.late[whole], 0.99)),
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
-        tokens=_tokens(requests, facts, start, answered.value or 0.0),
+        tokens=made if made is None or not at_once else made._replace(ttft={}, by_turn=[]),
     )
 
 
@@ -153,6 +154,8 @@ def rows_of(requests: Requests) -> Rows:
         np.where(whole, [each[side] if each else np.nan for each in usage], np.nan) for side in (0, 1)
     )
     streamed = whole & np.asarray([bool(each) for each in chunks], dtype=bool)
+    after_the_first = _after_the_first(output, np.asarray([len(each) for each in chunks], dtype=float))
+    told = [each for each, is_told in zip(chunks, streamed, strict=True) if is_told]
     return Rows(
         due=due,
         latency=np.where(whole, end - due, np.inf),
@@ -160,14 +163,11 @@ def rows_of(requests: Requests) -> Rows:
         late=np.where(whole, woken - due, np.nan),
         turn=np.where(whole, sent - woken, np.nan),
         ttft=np.where(streamed, first - due, np.nan),
-        tpot=(end - first)
-        / _after_the_first(output, np.asarray([len(each) for each in chunks], dtype=float)),
+        tpot=(end - first) / after_the_first,
         turns=np.asarray(requests.column("turn"), dtype=float)[order] + 1,
         prompt=prompt,
         output=output,
-        gaps=np.concatenate(
-            [[], *(np.diff(each) for each, is_told in zip(chunks, streamed, strict=True) if is_told)]
-        ),
+        gaps=np.concatenate([[], *map(np.diff, told)]),
     )
 
 
@@ -200,14 +200,8 @@ def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
     if between and between[0] > 0 and math.isfinite(value):
         middle = 2 / (between[0] + between[1])
         around = value / middle / between[1], value / middle / between[0]
-    return Stat(
-        tag=ANSWERED.tag,
-        title="answered",
-        unit="1/s",
-        quantity=Quantity.of(value, around, len(ends), "1/s") if math.isfinite(value) else None,
-        n=len(ends),
-        better="higher",
-    )
+    quantity = Quantity.of(value, around, len(ends), "1/s") if math.isfinite(value) else None
+    return Stat(ANSWERED.tag, "answered", "1/s", quantity, len(ends), better="higher")
 
 
 def _by_users(requests: Rows, users: int) -> tuple[float, float]:
@@ -267,17 +261,13 @@ def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> di
     for name, q in QUANTILES.items():
         value = float(np.quantile(latency, q, method="higher"))
         ci95 = quantile_interval(latency, q, level)
-        note = ""
+        note = "" if ci95 else _lacking(name, latency, q, level)
         if math.isinf(value):
             note = f"{np.isinf(latency).mean():.0%} of the requests failed"
-        elif ci95 is None:
-            note = _lacking(name, latency, q, level)
         supported = not note or name == "median"
         stats[name] = _stat(name, regime, value if supported else None, ci95, len(latency), note)
-    if weighed.grows:
-        note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
-        return _untold(stats, note)
-    return stats
+    note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
+    return _untold(stats, note) if weighed.grows else stats
 
 
 def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
@@ -295,16 +285,8 @@ def _untold(stats: dict[str, Stat], note: str) -> dict[str, Stat]:
 def _stat(
     name: str, regime: str, value: float | None, ci95: tuple[float, float] | None, n: int, note: str = ""
 ) -> Stat:
-    return Stat(
-        tag=f"latency/{regime}/{name}",
-        title=f"{name} latency",
-        unit="s",
-        quantity=None if value is None or math.isinf(value) else Quantity.of(value, ci95, n, "s"),
-        n=n,
-        regime=regime,
-        better="lower",
-        note=note,
-    )
+    quantity = None if value is None or math.isinf(value) else Quantity.of(value, ci95, n, "s")
+    return Stat(f"latency/{regime}/{name}", f"{name} latency", "s", quantity, n, regime, "lower", note)
 
 
 def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
@@ -329,12 +311,6 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
     )
 
 
-def _tokens(requests: Rows, facts: Level, steady: int, answered: float) -> Tokens | None:
-    """Where all requests are due at once a TTFT is the place in the queue."""
-    made = tokens(requests, facts, steady, answered)
-    return made._replace(ttft={}, by_turn=[]) if made and facts.arrivals == AT_ONCE else made
-
-
 def _by_turn(rows: Rows, facts: Level, steady: int) -> list[Stat]:
     """In order of arrival, each turn for itself."""
     if facts.turns == 1:
@@ -353,16 +329,11 @@ def _quantiles(values: Floats, metric: Metric) -> dict[str, Stat]:
     if not len(values):
         return {}
     stats = {}
-    for name, q in (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)):
+    for name, q in QUANTILES.items():
         ci95 = quantile_interval(values, q)
         value = float(np.quantile(values, q)) if ci95 is not None or name == "median" else None
-        stats[name] = Stat(
-            tag=f"{metric.tag}/{name}",
-            title=f"{name} {metric.title}",
-            unit=metric.unit,
-            quantity=None if value is None else Quantity.of(value, ci95, len(values), metric.unit),
-            n=len(values),
-            better="lower",
-            note="" if ci95 else _lacking(f"{name} {metric.title}", values, q),
-        )
+        quantity = None if value is None else Quantity.of(value, ci95, len(values), metric.unit)
+        tag, title = f"{metric.tag}/{name}", f"{name} {metric.title}"
+        note = "" if ci95 else _lacking(title, values, q)
+        stats[name] = Stat(tag, title, metric.unit, quantity, len(values), better="lower", note=note)
     return stats

@@ -14,7 +14,8 @@ Lies when: as operator_work; weights are packed where the runtime does not show 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from laptime.analysis import products
@@ -38,21 +39,16 @@ def work(op: str, inputs: Tensors, outputs: Tensors) -> Counted | None:
         inputs, outputs: those whose shapes are known, in order; weights may be missing.
     """
     count = _NODES[op][1] if op in _NODES else None
-    if count is None or not inputs or not outputs:
-        return None
     try:
-        counted = count(inputs, outputs)
+        counted = count(inputs, outputs) if count and inputs and outputs else None
     except (IndexError, ValueError):  # sizes that no call of this operator has
         return None
     if counted is None:
         return None
     moved, flop = counted
     first = inputs[0].dtype
-    return Counted(flop, moved, "int8" if first in ("int8", "uint8") or _is_integer(op) else first)
-
-
-def _is_integer(op: str) -> bool:
-    return any(part in op for part in ("QLinear", "Integer", "DynamicQuantize"))
+    is_integer = any(part in op for part in ("QLinear", "Integer", "DynamicQuantize"))
+    return Counted(flop, moved, "int8" if is_integer or first in ("int8", "uint8") else first)
 
 
 def _bytes(inputs: Tensors, outputs: Tensors) -> int:
@@ -71,30 +67,15 @@ def _matmul(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
     return _bytes(inputs, outputs) + hidden, flop
 
 
-def _convolution(inputs: Tensors, outputs: Tensors) -> tuple[int, int] | None:
-    weight, groups = _weight(inputs, outputs)
-    if weight is None:
-        return None
-    kernel = weight.shape[1:] if groups else weight.shape
-    return _bytes(inputs, outputs), products.convolution(outputs[0].shape, kernel)
-
-
-def _transposed(inputs: Tensors, outputs: Tensors) -> tuple[int, int] | None:
-    weight, groups = _weight(inputs, outputs)
-    if weight is None:
-        return None
-    kernel = weight.shape[1:] if groups else weight.shape
-    return _bytes(inputs, outputs), products.convolution(inputs[0].shape, kernel)
-
-
-def _weight(inputs: Tensors, outputs: Tensors) -> tuple[Tensor | None, bool]:
-    """The weight of a convolution, and whether groups are its first size, as OpenVINO has them."""
+def _convolution(inputs: Tensors, outputs: Tensors, *, transposed: bool = False) -> tuple[int, int] | None:
+    places = (inputs if transposed else outputs)[0].shape
     rank = len(inputs[0].shape)
     for each in inputs[1:]:
         is_sum = list(each.shape) == list(outputs[0].shape)  # what a fused addition takes in
         if rank >= 3 and len(each.shape) in (rank, rank + 1) and not is_sum:
-            return each, len(each.shape) == rank + 1
-    return None, False
+            kernel = each.shape[len(each.shape) - rank :]  # groups are the first size where OpenVINO has them
+            return _bytes(inputs, outputs), products.convolution(places, kernel)
+    return None
 
 
 def _attention(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
@@ -121,76 +102,39 @@ def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
 Count = Callable[[Tensors, Tensors], "tuple[int, int] | None"]
 
 
-def _rows(
-    kind: OperatorClass, names: str, count: Count | None
-) -> Iterator[tuple[str, tuple[OperatorClass, Count | None]]]:
-    return ((name, (kind, count)) for name in names.split())
-
-
-_NODES: dict[str, tuple[OperatorClass, Count | None]] = dict(
-    [
-        *_rows(
-            "matmul",
-            "MatMul Gemm FusedMatMul FusedGemm TransposeMatMul MatMulInteger QLinearMatMul QGemm"
-            " MatMulIntegerToFloat DynamicQuantizeMatMul FullyConnected",
-            _matmul,
-        ),
-        *_rows("matmul", "MatMulNBits MatMulBnb4 GatherMatmul Einsum", None),
-        *_rows(
-            "convolution", "Conv FusedConv NhwcFusedConv QLinearConv ConvInteger Convolution", _convolution
-        ),
-        *_rows("convolution", "ConvTranspose Deconvolution", _transposed),
-        *_rows("attention", "ScaledDotProductAttention", _attention),
-        *_rows(
-            "attention",
-            "Attention MultiHeadAttention QAttention GroupQueryAttention PackedAttention MHA"
-            " ScaledDotProductAttentionWithKVCache PagedAttention",
-            None,
-        ),
-        *_rows(
-            "recurrent",
-            "LSTM GRU RNN DynamicQuantizeLSTM LSTMCell GRUCell RNNCell LSTMSequence GRUSequence"
-            " RNNSequence RNNSeq",
-            None,
-        ),
-        *_rows(
-            "normalisation",
-            "BatchNormalization LayerNormalization SimplifiedLayerNormalization SkipLayerNormalization"
-            " SkipSimplifiedLayerNormalization InstanceNormalization GroupNormalization GroupNorm Softmax"
-            " LogSoftmax LpNormalization LRN MVN NormalizeL2 RMS RMSNorm RMSNormalization QLinearSoftmax",
-            _each_output,
-        ),
-        *_rows(
-            "elementwise",
-            "Add Sub Mul Div Pow Mod Neg Abs Sqrt Reciprocal Exp Log Erf Sin Cos Tanh Sigmoid Relu LeakyRelu"
-            " PRelu Elu Selu Celu Gelu FastGelu BiasGelu QuickGelu Silu Mish HardSwish HardSigmoid Softplus"
-            " Clip Floor Ceil Round Sign Min Max Mean Sum Where Not And Or Xor Equal Greater Less"
-            " GreaterOrEqual LessOrEqual IsNaN IsInf QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu"
-            " Eltwise Math Select FakeQuantize",
-            _each_output,
-        ),
-        *_rows(
-            "reduction",
-            "MaxPool AveragePool GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool QLinearAveragePool"
-            " ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL2 ReduceSumSquare ReduceLogSumExp"
-            " QLinearReduceMean ArgMax ArgMin TopK CumSum Pooling AdaptivePooling Reduce",
-            _each_input,
-        ),
-        *_rows("embedding", "Gather GatherElements GatherND GatherNd", _moved),
-        *_rows(
-            "embedding", "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate", None
-        ),
-        *_rows(
-            "copy",
-            "Reorder ReorderInput ReorderOutput Transpose Concat Split Slice StridedSlice Pad Expand Tile"
-            " Cast Convert QuantizeLinear DequantizeLinear Concatenation QLinearConcat DepthToSpace"
-            " SpaceToDepth Broadcast Roll ShuffleChannels",
-            _moved,
-        ),
-        *_rows("copy", "Reshape Flatten Squeeze Unsqueeze Identity DynamicQuantizeLinear MemoryInput", None),
-        *_rows("other", "Resize Upsample Interpolate", _each_output),
-        *_rows("fused", "Subgraph", _moved),
-    ]
-)
+_NAMES: dict[tuple[OperatorClass, Count | None], str] = {
+    ("matmul", _matmul): "MatMul Gemm FusedMatMul FusedGemm TransposeMatMul MatMulInteger QLinearMatMul"
+    " QGemm MatMulIntegerToFloat DynamicQuantizeMatMul FullyConnected",
+    ("matmul", None): "MatMulNBits MatMulBnb4 GatherMatmul Einsum",
+    ("convolution", _convolution): "Conv FusedConv NhwcFusedConv QLinearConv ConvInteger Convolution",
+    ("convolution", partial(_convolution, transposed=True)): "ConvTranspose Deconvolution",
+    ("attention", _attention): "ScaledDotProductAttention",
+    ("attention", None): "Attention MultiHeadAttention QAttention GroupQueryAttention PackedAttention MHA"
+    " ScaledDotProductAttentionWithKVCache PagedAttention",
+    ("recurrent", None): "LSTM GRU RNN DynamicQuantizeLSTM LSTMCell GRUCell RNNCell LSTMSequence GRUSequence"
+    " RNNSequence RNNSeq",
+    ("normalisation", _each_output): "BatchNormalization LayerNormalization SimplifiedLayerNormalization"
+    " SkipLayerNormalization SkipSimplifiedLayerNormalization InstanceNormalization GroupNormalization"
+    " GroupNorm Softmax LogSoftmax LpNormalization LRN MVN NormalizeL2 RMS RMSNorm RMSNormalization"
+    " QLinearSoftmax",
+    ("elementwise", _each_output): "Add Sub Mul Div Pow Mod Neg Abs Sqrt Reciprocal Exp Log Erf Sin Cos Tanh"
+    " Sigmoid Relu LeakyRelu PRelu Elu Selu Celu Gelu FastGelu BiasGelu QuickGelu Silu Mish HardSwish"
+    " HardSigmoid Softplus Clip Floor Ceil Round Sign Min Max Mean Sum Where Not And Or Xor Equal Greater"
+    " Less GreaterOrEqual LessOrEqual IsNaN IsInf QLinearAdd QLinearMul QLinearSigmoid QLinearLeakyRelu"
+    " Eltwise Math Select FakeQuantize",
+    ("reduction", _each_input): "MaxPool AveragePool GlobalAveragePool GlobalMaxPool"
+    " QLinearGlobalAveragePool QLinearAveragePool ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd"
+    " ReduceL2 ReduceSumSquare ReduceLogSumExp QLinearReduceMean ArgMax ArgMin TopK CumSum Pooling"
+    " AdaptivePooling Reduce",
+    ("embedding", _moved): "Gather GatherElements GatherND GatherNd",
+    ("embedding", None): "ScatterND ScatterElements EmbedLayerNormalization EmbeddingBag ScatterUpdate",
+    ("copy", _moved): "Reorder ReorderInput ReorderOutput Transpose Concat Split Slice StridedSlice Pad"
+    " Expand Tile Cast Convert QuantizeLinear DequantizeLinear Concatenation QLinearConcat DepthToSpace"
+    " SpaceToDepth Broadcast Roll ShuffleChannels",
+    ("copy", None): "Reshape Flatten Squeeze Unsqueeze Identity DynamicQuantizeLinear MemoryInput",
+    ("other", _each_output): "Resize Upsample Interpolate",
+    ("fused", _moved): "Subgraph",
+}
+_NODES = {name: row for row, names in _NAMES.items() for name in names.split()}
 """Class and formula by name; without a formula the shapes do not tell the work. A subgraph of OpenVINO is
 several operators in one kernel: its bytes are known, its FLOP are not."""

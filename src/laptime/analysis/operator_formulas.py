@@ -7,6 +7,7 @@ IndexError or ValueError says that no call has such inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from math import prod
 from typing import NamedTuple
@@ -133,16 +134,14 @@ def like_first(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, in
     return prod(tensors[0].shape), _bytes(*tensors) + tensors[0].bytes
 
 
-def elementwise(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
+def elementwise(tensors: Sequence[Tensor], output: Shape | None, size: int = 0) -> tuple[int, int]:
+    """`size`: bytes of an element of the result; 0: as many as the inputs have."""
     shape = _broadcast(*(each.shape for each in tensors))
-    largest = max(each.size for each in tensors if len(each.shape) == len(shape))
-    return prod(shape), _bytes(*tensors) + prod(shape) * largest
+    size = size or max(each.size for each in tensors if len(each.shape) == len(shape))
+    return prod(shape), _bytes(*tensors) + prod(shape) * size
 
 
-def compared(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:
-    """The result has one byte an element."""
-    shape = _broadcast(*(each.shape for each in tensors))
-    return prod(shape), _bytes(*tensors) + prod(shape)
+compared: Formula = partial(elementwise, size=1)
 
 
 def read(tensors: Sequence[Tensor], output: Shape | None) -> tuple[int, int]:

@@ -121,117 +121,61 @@ def _tensors(shapes: Sequence[object], types: Sequence[object]) -> Iterator[Tens
             yield Tensor(shape, *_TYPES[kind])
 
 
-def _rows(
-    kind: OperatorClass, names: str, formula: formulas.Formula | None
-) -> Iterator[tuple[str, tuple[OperatorClass, formulas.Formula | None]]]:
-    return ((name, (kind, formula)) for name in names.split())
-
-
-_OPERATORS: dict[str, tuple[OperatorClass, formulas.Formula | None]] = dict(
-    [
-        *_rows("matmul", "mm bmm matmul mv dot vdot _int_mm _scaled_mm", formulas.matmul),
-        *_rows("matmul", "addmm baddbmm addmv _addmm_activation", formulas.added),
-        *_rows("matmul", "linear mkldnn_linear mkldnn::_linear_pointwise", formulas.linear),
-        *_rows(
-            "matmul",
-            "addbmm addr _grouped_mm _scaled_grouped_mm _weight_int8pack_mm _weight_int4pack_mm",
-            None,
-        ),
-        *_rows(
-            "convolution",
-            "conv1d conv2d conv3d convolution _convolution cudnn_convolution miopen_convolution"
-            " mkldnn_convolution cudnn_convolution_relu thnn_conv2d _slow_conv2d_forward"
-            " conv_depthwise2d _conv_depthwise2d thnn_conv_depthwise2d miopen_depthwise_convolution"
-            " slow_conv3d mkldnn::_convolution_pointwise",
-            formulas.convolution,
-        ),
-        *_rows(
-            "convolution",
-            "conv_transpose1d conv_transpose2d conv_transpose3d cudnn_convolution_transpose"
-            " miopen_convolution_transpose",
-            formulas.transposed,
-        ),
-        *_rows("convolution backward", "convolution_backward", formulas.convolution_backward),
-        *_rows(
-            "convolution backward",
-            "cudnn_convolution_backward miopen_convolution_backward mkldnn_convolution_backward",
-            formulas.input_first,
-        ),
-        *_rows(
-            "attention",
-            "scaled_dot_product_attention _scaled_dot_product_flash_attention"
-            " _scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"
-            " _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math",
-            formulas.attention,
-        ),
-        *_rows(
-            "attention",
-            "_scaled_dot_product_flash_attention_backward"
-            " _scaled_dot_product_efficient_attention_backward"
-            " _scaled_dot_product_cudnn_attention_backward"
-            " _scaled_dot_product_flash_attention_for_cpu_backward",
-            formulas.attention_backward,
-        ),
-        *_rows(
-            "attention",
-            "_flash_attention_forward _efficient_attention_forward _flash_attention_backward"
-            " _efficient_attention_backward flash_attn::_flash_attn_forward"
-            " flash_attn::_flash_attn_backward flash_attn::_flash_attn_varlen_forward"
-            " flash_attn::_flash_attn_varlen_backward vllm::unified_attention"
-            " vllm::unified_attention_with_output",
-            None,
-        ),
-        *_rows("recurrent", "mkldnn_rnn_layer", formulas.recurrent),
-        *_rows("recurrent", "_cudnn_rnn _cudnn_rnn_backward miopen_rnn miopen_rnn_backward lstm gru", None),
-        *_rows(
-            "normalisation",
-            "batch_norm _batch_norm_impl_index cudnn_batch_norm miopen_batch_norm native_batch_norm"
-            " layer_norm native_layer_norm group_norm native_group_norm instance_norm rms_norm"
-            " _fused_rms_norm softmax _softmax log_softmax _log_softmax cudnn_batch_norm_backward"
-            " miopen_batch_norm_backward native_batch_norm_backward native_layer_norm_backward"
-            " native_group_norm_backward _softmax_backward_data _log_softmax_backward_data",
-            formulas.like_first,
-        ),
-        *_rows(
-            "elementwise",
-            "add sub rsub mul div true_divide floor_divide remainder fmod neg abs sign reciprocal"
-            " square sqrt rsqrt pow exp exp2 expm1 log log2 log10 log1p sin cos tan tanh atan erf"
-            " sigmoid floor ceil round trunc clamp clamp_min clamp_max maximum minimum where lerp"
-            " addcmul addcdiv masked_fill relu relu6 gelu silu mish elu celu selu leaky_relu"
-            " hardtanh hardswish hardsigmoid softplus threshold native_dropout"
-            " native_dropout_backward threshold_backward gelu_backward silu_backward"
-            " sigmoid_backward tanh_backward elu_backward leaky_relu_backward hardtanh_backward"
-            " hardswish_backward hardsigmoid_backward mish_backward softplus_backward bitwise_and"
-            " bitwise_or bitwise_xor bitwise_not triu tril",
-            formulas.elementwise,
-        ),
-        *_rows(
-            "elementwise",
-            "eq ne lt gt le ge logical_and logical_or logical_not logical_xor isnan isinf isfinite",
-            formulas.compared,
-        ),
-        *_rows("elementwise", "bernoulli normal uniform random exponential", formulas.filled),
-        *_rows(
-            "reduction",
-            "sum mean max min amax amin argmax argmin prod norm linalg_vector_norm var std var_mean"
-            " all any logsumexp cumsum nll_loss_forward mse_loss max_pool2d max_pool2d_with_indices"
-            " avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool2d sort topk",
-            formulas.read,
-        ),
-        *_rows("reduction", "max_pool2d_with_indices_backward avg_pool2d_backward", formulas.pooled_backward),
-        *_rows("embedding", "embedding", formulas.lookup),
-        *_rows("embedding", "embedding_dense_backward", formulas.read),
-        *_rows(
-            "embedding",
-            "embedding_bag _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward"
-            " index_select gather scatter scatter_add index index_put _index_put_impl index_add"
-            " nll_loss_backward",
-            None,
-        ),
-        *_rows("copy", "copy", formulas.copied),
-        *_rows("copy", "fill zero", formulas.filled),
-        *_rows("copy", "cat _cat stack split_with_sizes_copy repeat roll flip contiguous clone", None),
-    ]
-)
+_NAMES: dict[tuple[OperatorClass, formulas.Formula | None], str] = {
+    ("matmul", formulas.matmul): "mm bmm matmul mv dot vdot _int_mm _scaled_mm",
+    ("matmul", formulas.added): "addmm baddbmm addmv _addmm_activation",
+    ("matmul", formulas.linear): "linear mkldnn_linear mkldnn::_linear_pointwise",
+    ("matmul", None): "addbmm addr _grouped_mm _scaled_grouped_mm _weight_int8pack_mm _weight_int4pack_mm",
+    ("convolution", formulas.convolution): "conv1d conv2d conv3d convolution _convolution cudnn_convolution"
+    " miopen_convolution mkldnn_convolution cudnn_convolution_relu thnn_conv2d _slow_conv2d_forward"
+    " conv_depthwise2d _conv_depthwise2d thnn_conv_depthwise2d miopen_depthwise_convolution slow_conv3d"
+    " mkldnn::_convolution_pointwise",
+    ("convolution", formulas.transposed): "conv_transpose1d conv_transpose2d conv_transpose3d"
+    " cudnn_convolution_transpose miopen_convolution_transpose",
+    ("convolution backward", formulas.convolution_backward): "convolution_backward",
+    ("convolution backward", formulas.input_first): "cudnn_convolution_backward miopen_convolution_backward"
+    " mkldnn_convolution_backward",
+    ("attention", formulas.attention): "scaled_dot_product_attention _scaled_dot_product_flash_attention"
+    " _scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"
+    " _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math",
+    ("attention", formulas.attention_backward): "_scaled_dot_product_flash_attention_backward"
+    " _scaled_dot_product_efficient_attention_backward _scaled_dot_product_cudnn_attention_backward"
+    " _scaled_dot_product_flash_attention_for_cpu_backward",
+    ("attention", None): "_flash_attention_forward _efficient_attention_forward _flash_attention_backward"
+    " _efficient_attention_backward flash_attn::_flash_attn_forward flash_attn::_flash_attn_backward"
+    " flash_attn::_flash_attn_varlen_forward flash_attn::_flash_attn_varlen_backward vllm::unified_attention"
+    " vllm::unified_attention_with_output",
+    ("recurrent", formulas.recurrent): "mkldnn_rnn_layer",
+    ("recurrent", None): "_cudnn_rnn _cudnn_rnn_backward miopen_rnn miopen_rnn_backward lstm gru",
+    ("normalisation", formulas.like_first): "batch_norm _batch_norm_impl_index cudnn_batch_norm"
+    " miopen_batch_norm native_batch_norm layer_norm native_layer_norm group_norm native_group_norm"
+    " instance_norm rms_norm _fused_rms_norm softmax _softmax log_softmax _log_softmax"
+    " cudnn_batch_norm_backward miopen_batch_norm_backward native_batch_norm_backward"
+    " native_layer_norm_backward native_group_norm_backward _softmax_backward_data"
+    " _log_softmax_backward_data",
+    ("elementwise", formulas.elementwise): "add sub rsub mul div true_divide floor_divide remainder fmod neg"
+    " abs sign reciprocal square sqrt rsqrt pow exp exp2 expm1 log log2 log10 log1p sin cos tan tanh atan"
+    " erf sigmoid floor ceil round trunc clamp clamp_min clamp_max maximum minimum where lerp addcmul"
+    " addcdiv masked_fill relu relu6 gelu silu mish elu celu selu leaky_relu hardtanh hardswish hardsigmoid"
+    " softplus threshold native_dropout native_dropout_backward threshold_backward gelu_backward"
+    " silu_backward sigmoid_backward tanh_backward elu_backward leaky_relu_backward hardtanh_backward"
+    " hardswish_backward hardsigmoid_backward mish_backward softplus_backward bitwise_and bitwise_or"
+    " bitwise_xor bitwise_not triu tril",
+    ("elementwise", formulas.compared): "eq ne lt gt le ge logical_and logical_or logical_not logical_xor"
+    " isnan isinf isfinite",
+    ("elementwise", formulas.filled): "bernoulli normal uniform random exponential",
+    ("reduction", formulas.read): "sum mean max min amax amin argmax argmin prod norm linalg_vector_norm var"
+    " std var_mean all any logsumexp cumsum nll_loss_forward mse_loss max_pool2d max_pool2d_with_indices"
+    " avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool2d sort topk",
+    ("reduction", formulas.pooled_backward): "max_pool2d_with_indices_backward avg_pool2d_backward",
+    ("embedding", formulas.lookup): "embedding",
+    ("embedding", formulas.read): "embedding_dense_backward",
+    ("embedding", None): "embedding_bag _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward"
+    " index_select gather scatter scatter_add index index_put _index_put_impl index_add nll_loss_backward",
+    ("copy", formulas.copied): "copy",
+    ("copy", formulas.filled): "fill zero",
+    ("copy", None): "cat _cat stack split_with_sizes_copy repeat roll flip contiguous clone",
+}
+_OPERATORS = {name: row for row, names in _NAMES.items() for name in names.split()}
 """Class and formula by name, without `aten::` and the `_` of what works in place. Without a formula the
 sizes do not tell the work."""

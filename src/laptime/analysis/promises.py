@@ -113,9 +113,8 @@ def _judged(promise: Promise, stat: Stat | None) -> Judged:
     word = stat.quantity.judged(promise.limit)
     low, high = (show(end, "s") for end in stat.ci95)
     reach = {KEPT: f"at most {high}", BROKEN: f"at least {low}", UNDECIDED: f"its interval reaches {high}"}
-    return Judged(
-        word, f"{promise.quantile} {promise.metric} {stat.text}, {reach[word]}", stat.quantity.value
-    )
+    text = f"{promise.quantile} {promise.metric} {stat.text}, {reach[word]}"
+    return Judged(word, text, stat.quantity.value)
 
 
 def calls_judged(wanted: Sequence[Promise], stats: dict[str, Stat], regime: str) -> Judged:

@@ -39,12 +39,10 @@ def beside(roofline: Roofline, ceilings: Ceilings | None) -> Roofline:
     """The same beside what the device can: which bound is nearer, and the share of it."""
     if ceilings is None:
         return roofline
-    return structs.replace(
-        roofline,
-        classes=[_bounded(work, ceilings) for work in roofline.classes],
-        operators=[_bounded(work, ceilings) for work in roofline.operators],
-        ceilings=ceilings,
+    classes, operators = (
+        [_bounded(w, ceilings) for w in works] for works in (roofline.classes, roofline.operators)
     )
+    return structs.replace(roofline, classes=classes, operators=operators, ceilings=ceilings)
 
 
 def _longest(work: Work) -> tuple[int, str]:
@@ -95,11 +93,9 @@ def _bounded(work: Work, ceilings: Ceilings) -> Work:
     bound = "compute" if compute > memory else "memory"
     if share <= 1:
         return structs.replace(work, bound=bound, share=share)
-    what = show(
-        work.flops if bound == "compute" else work.bandwidth, "FLOP/s" if bound == "compute" else "B/s"
-    )
-    skips = "an algorithm or a mask skips work, or the peak is another"
-    why = skips if bound == "compute" else "the data is in caches"
+    what, why = show(work.bandwidth, "B/s"), "the data is in caches"
+    if bound == "compute":
+        what, why = show(work.flops, "FLOP/s"), "an algorithm or a mask skips work, or the peak is another"
     return structs.replace(work, bound=bound, note=f"{what} is above the ceiling: {why}")
 
 

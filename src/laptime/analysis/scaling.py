@@ -79,11 +79,10 @@ def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
 
 def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
     """The fastest row with shared cores, if it is surely faster than the fastest without; else None."""
-    apart = [row for row in rows if row.siblings is False]
-    shared = [row for row in rows if row.siblings]
+    apart, shared = ([row for row in rows if row.siblings is value] for value in (False, True))
     if not apart or not shared:
         return None
-    best, above = max(apart, key=lambda row: row.rate.value), max(shared, key=lambda row: row.rate.value)
+    best, above = (max(group, key=lambda row: row.rate.value) for group in (apart, shared))
     if best.rate.high is None or above.rate.low is None:
         return None
     return above if above.rate.low > best.rate.high else None

@@ -8,7 +8,7 @@ from laptime.kit.units import show
 from laptime.records.quantity import Interval, Quantity
 
 
-class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Stat(Struct, frozen=True, omit_defaults=True):
     """One number as it is shown.
 
     Attributes:
@@ -66,6 +66,4 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def scaled(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
         """Another number that is this rate times a constant; more of it is better."""
         quantity = self.quantity.scaled(factor, unit) if self.quantity else None
-        return Stat(
-            tag=tag, title=title, unit=unit, quantity=quantity, n=self.n, regime=self.regime, better="higher"
-        )
+        return Stat(tag, title, unit, quantity, self.n, self.regime, "higher")

@@ -154,14 +154,8 @@ def _wanders(x: Floats) -> bool:
 
 def timed_calls(case: Case) -> list[Series]:
     """Latencies of single calls that have a level of their own; a queue's moves by itself."""
-    return [
-        series
-        for series in case.series
-        if series.metric.tag == "latency"
-        and series.samples
-        and not series.calls
-        and series.regime != Regime.PACED
-    ]
+    timed = [series for series in case.series if series.metric.tag == "latency" and series.samples]
+    return [series for series in timed if not series.calls and series.regime != Regime.PACED]
 
 
 def levels(series: Series) -> Iterator[tuple[Steady, Floats]]:

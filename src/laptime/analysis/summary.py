@@ -11,20 +11,11 @@ import math
 import numpy as np
 from msgspec import structs
 
+from laptime.analysis import quantiles
 from laptime.analysis.achieved import achieved, token_rate
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, lost_share, select
 from laptime.analysis.open_loop import OpenLoop, open_loop
-from laptime.analysis.quantiles import (
-    Floats,
-    deviation_interval,
-    effective_size,
-    effective_size_of_mean,
-    interval,
-    mean_interval,
-    over_trials,
-    quantile,
-    samples_needed,
-)
+from laptime.analysis.quantiles import Floats, effective_size, interval, mean_interval, quantile
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
@@ -48,9 +39,8 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
         if series.metric.tag == "latency":
             load = open_loop(case) if series.regime == Regime.PACED else None
             evidence = select(series, constants)
-            stats += [
-                _if_served(load, _spared(case, series, stat, evidence)) for stat in latency(series, evidence)
-            ]
+            told = latency(series, evidence)
+            stats += [_if_served(load, _spared(case, series, stat, evidence)) for stat in told]
             stats += [_throughput(case, series, constants)] if case.find(ANSWERED.tag) is None else []
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
@@ -82,7 +72,8 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
 def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The throughput people mean: see `throughput_regime`."""
     rates = throughputs(case, constants)
-    regime = throughput_regime([rates] if rates else [], on_cpu=_on_cpu(case), constants=constants)
+    on_cpu = str(case.axes.get("device", "cpu")).startswith("cpu")
+    regime = throughput_regime([rates] if rates else [], on_cpu=on_cpu, constants=constants)
     return rates[regime] if regime else None
 
 
@@ -103,10 +94,11 @@ def throughput_regime(
     shared = [regime for regime in THROUGHPUT_ORDER if all(regime in case_rates for case_rates in rates)]
     if not shared or not on_cpu:
         return shared[0] if shared else None
-    unsound = {
-        regime: (sum(each[regime].crowded for each in rates), max(_width(each[regime]) for each in rates))
-        for regime in shared
-    }
+    unsound = {}
+    for regime in shared:
+        told = [each[regime] for each in rates]
+        width = max(math.inf if each.precision is None else each.precision for each in told)
+        unsound[regime] = sum(each.crowded for each in told), width
     crowded, width = unsound[shared[0]]
     is_sound = not crowded and width <= constants.sound_throughput
     return shared[0] if is_sound else min(shared, key=lambda regime: unsound[regime])
@@ -141,14 +133,6 @@ def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     }
 
 
-def _on_cpu(case: Case) -> bool:
-    return str(case.axes.get("device", "cpu")).startswith("cpu")
-
-
-def _width(stat: Stat) -> float:
-    return math.inf if stat.precision is None else stat.precision
-
-
 def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
     load = open_loop(case) if series.regime == Regime.PACED else None
@@ -172,7 +156,7 @@ def latency(series: Series, evidence: Evidence) -> list[Stat]:
     return [
         *(_quantile_stat(series, evidence, name, q) for name, q in QUANTILES.items()),
         mean,
-        _latency_stat(series, evidence, "std", std, deviation_interval(values), needed=2),
+        _latency_stat(series, evidence, "std", std, quantiles.deviation_interval(values), needed=2),
         _latency_stat(series, evidence, "min", float(values.min())),
         _latency_stat(series, evidence, "max", float(values.max())),
     ]
@@ -192,24 +176,19 @@ def _latency_stat(
     when it has no value."""
     n = len(evidence.values)
     have = n if worth is None else worth
-    return Stat(
-        tag=f"latency/{series.regime}/{name}",
-        title=f"{name} latency",
-        unit="s",
-        quantity=None if value is None else Quantity.of(value, ci95, n, "s", exact=name in ("min", "max")),
-        n=n,
-        regime=series.regime,
-        better="lower",
-        crowded=evidence.crowded,
-        note=_basis_note(evidence) if value is not None else f"{name} needs {needed} samples, has {have}",
-    )
+    tag, title = f"latency/{series.regime}/{name}", f"{name} latency"
+    exact = name in ("min", "max")
+    quantity = None if value is None else Quantity.of(value, ci95, n, "s", exact=exact)
+    note = _basis_note(evidence) if value is not None else f"{name} needs {needed} samples, has {have}"
+    return Stat(tag, title, "s", quantity, n, series.regime, "lower", note, evidence.crowded)
 
 
 def _quantile_stat(series: Series, evidence: Evidence, name: str, q: float) -> Stat:
     ci95 = quantile_interval(series, q, evidence)
     if ci95 is None and q != 0.5:
         worth = math.floor(_worth(_by_process(series, evidence), q))
-        return _latency_stat(series, evidence, name, None, needed=samples_needed(q), worth=worth)
+        needed = quantiles.samples_needed(q)
+        return _latency_stat(series, evidence, name, None, needed=needed, worth=worth)
     return _latency_stat(series, evidence, name, quantile(evidence.values, q), ci95)
 
 
@@ -225,22 +204,17 @@ def quantile_interval(
     evidence = evidence or select(series)
     parts = _by_process(series, evidence)
     pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
-    if pooled is None and q == 0.5:
-        pooled = _whole_range(series, evidence)
+    if pooled is None and q == 0.5 and len(evidence.settled) >= MIN_SAMPLES:
+        # Undisturbed samples are too few, or repeat each other too much: the range of all settled ones.
+        settled = np.asarray(series.samples)[evidence.settled]
+        pooled = float(settled.min()), float(settled.max())
     return _widened(pooled, [quantile(part, q) for part in parts])
-
-
-def _whole_range(series: Series, evidence: Evidence) -> tuple[float, float] | None:
-    """Where undisturbed samples are too few, or repeat each other too much, for an interval of the median:
-    the range of all settled samples, disturbed ones too; None below six."""
-    settled = np.asarray(series.samples)[evidence.settled]
-    return (float(settled.min()), float(settled.max())) if len(settled) >= MIN_SAMPLES else None
 
 
 def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | None:
     """95 % interval of the mean time of a sample, widened likewise."""
     parts = _by_process(series, evidence)
-    worth = sum(effective_size_of_mean(part) for part in parts)
+    worth = sum(quantiles.effective_size_of_mean(part) for part in parts)
     pooled = mean_interval(np.concatenate(parts), effective=worth)
     return _widened(pooled, [float(part.mean()) for part in parts])
 
@@ -281,11 +255,8 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
     """Items per second; of paced calls what was served, not what one call after the other would give."""
     if load is None:
         return stat
-    return structs.replace(
-        stat,
-        quantity=load.served.scaled(batch),
-        note=f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served",
-    )
+    note = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
+    return structs.replace(stat, quantity=load.served.scaled(batch), note=note)
 
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
@@ -308,12 +279,9 @@ def _bounded_below(rate: Stat) -> Stat:
 def _spared(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
     """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
     to be used for want of others."""
-    if (
-        stat.quantity is None
-        or stat.ci95 is None
-        or evidence.basis != "settled"
-        or series.regime == Regime.PACED
-    ):
+    if stat.quantity is None or stat.ci95 is None:
+        return stat
+    if evidence.basis != "settled" or series.regime == Regime.PACED:
         return stat
     kept = 1 - lost_share(case, series, evidence)
     low, high = stat.ci95
@@ -335,56 +303,33 @@ def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) 
     if around is not None:
         half = (around[1] - around[0]) / 2
         ci95 = (batch / (mean + half), batch / (mean - half) if mean > half else math.inf)
-    return Stat(
-        tag=f"throughput/{series.regime}",
-        title="throughput",
-        unit="1/s",
-        quantity=Quantity.of(batch / mean, ci95, len(per_call), "1/s"),
-        n=len(per_call),
-        regime=series.regime,
-        better="higher",
-        note=_basis_note(evidence),
-        crowded=evidence.crowded,
-    )
+    tag, n, note = f"throughput/{series.regime}", len(per_call), _basis_note(evidence)
+    quantity = Quantity.of(batch / mean, ci95, n, "1/s")
+    return Stat(tag, "throughput", "1/s", quantity, n, series.regime, "higher", note, evidence.crowded)
 
 
 def _of_metric(series: Series, constants: Constants) -> Stat:
     """A number that was measured once, the mean of what trials reported, or the median of several."""
     metric = series.metric
     if metric.tag.startswith(REPORTED):
-        trials = over_trials(series.samples)
-        return Stat(
-            tag=metric.tag,
-            title=metric.title,
-            unit=metric.unit,
-            quantity=structs.replace(trials.quantity, unit=metric.unit),
-            n=len(series.samples),
-            better=metric.better,
-            note=trials.statistic,
-        )
+        trials = quantiles.over_trials(series.samples)
+        quantity, n = structs.replace(trials.quantity, unit=metric.unit), len(series.samples)
+        made = Stat(metric.tag, metric.title, metric.unit, quantity, n)
+        return structs.replace(made, better=metric.better, note=trials.statistic)
     values = select(series, constants).values if len(series.samples) > 1 else None
     n = 1 if values is None else len(values)
     value = series.samples[0] if values is None else quantile(values, 0.5)
     ends = None if values is None else interval(values, 0.5)
-    return Stat(
-        tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,
-        title=metric.title,
-        unit=metric.unit,
-        quantity=Quantity.of(value, ends, n, metric.unit, exact=ends is None),
-        n=n,
-        regime=series.regime,
-        better=metric.better,
-        note=series.note,
-    )
+    tag = f"{metric.tag}/{series.regime}" if series.regime else metric.tag
+    quantity = Quantity.of(value, ends, n, metric.unit, exact=ends is None)
+    return Stat(tag, metric.title, metric.unit, quantity, n, series.regime, metric.better, series.note)
 
 
 def _basis_note(evidence: Evidence) -> str:
-    if evidence.basis == "undisturbed" and evidence.disturbed > 0:
-        return f"{evidence.disturbed:.0%} disturbed samples excluded"
-    if evidence.basis == "few":
-        return f"{evidence.disturbed:.0%} disturbed samples excluded; few others are left"
-    if evidence.basis == "settled":
-        return f"{evidence.disturbed:.0%} of the samples disturbed, too few others to exclude them"
-    if evidence.basis == "all":
-        return "never settled: warm-up samples are in it"
-    return ""
+    share = f"{evidence.disturbed:.0%}"
+    return {
+        "undisturbed": f"{share} disturbed samples excluded" if evidence.disturbed > 0 else "",
+        "few": f"{share} disturbed samples excluded; few others are left",
+        "settled": f"{share} of the samples disturbed, too few others to exclude them",
+        "all": "never settled: warm-up samples are in it",
+    }[evidence.basis]

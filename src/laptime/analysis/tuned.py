@@ -14,22 +14,9 @@ from laptime.records.run import Run
 from laptime.records.tuning import Applied, Diagnosis, Measured, Rung, Tuning
 
 Outcome = Literal[
-    "faster",
-    "smaller",
-    "same",
-    "slower",
-    "unclear",
-    "nothing",
-    "gate failed",
-    "gate undecided",
-    "patch fails",
-    "limit broken",
-    "limit undecided",
-    "not measured",
-    "interrupted",
-    "dry run",
-    "failed",
-]
+    "faster", "smaller", "same", "slower", "unclear", "nothing", "gate failed", "gate undecided",
+    "patch fails", "limit broken", "limit undecided", "not measured", "interrupted", "dry run", "failed",
+]  # fmt: skip
 """faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
 limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
 or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
@@ -45,19 +32,10 @@ CONTROL = "identity"
 """The optimization that changes nothing; its race is the control of all others."""
 
 _CODES: dict[str, ExitCode] = {
-    "faster": ExitCode.OK,
-    "smaller": ExitCode.OK,
-    "dry run": ExitCode.OK,
-    "same": ExitCode.NOTHING,
-    "nothing": ExitCode.NOTHING,
-    "slower": ExitCode.NO,
-    "gate failed": ExitCode.NO,
-    "patch fails": ExitCode.NO,
-    "limit broken": ExitCode.NO,
-    "limit undecided": ExitCode.UNDECIDED,
-    "unclear": ExitCode.UNDECIDED,
-    "gate undecided": ExitCode.UNDECIDED,
-    "not measured": ExitCode.UNDECIDED,
+    **dict.fromkeys(("faster", "smaller", "dry run"), ExitCode.OK),
+    **dict.fromkeys(("same", "nothing"), ExitCode.NOTHING),
+    **dict.fromkeys(("slower", "gate failed", "patch fails", "limit broken"), ExitCode.NO),
+    **dict.fromkeys(("limit undecided", "unclear", "gate undecided", "not measured"), ExitCode.UNDECIDED),
     "interrupted": ExitCode.INTERRUPTED,
     "failed": ExitCode.USER_CODE,
 }
@@ -181,15 +159,14 @@ def in_measured_steps(tuning: Tuning) -> Tuning:
 
     A diagnosis leaves parts out: seconds of its own would be another answer to how long a step takes.
     """
-    return structs.replace(
-        tuning,
-        before=_in_measured(tuning.before, tuning.baseline),
-        after=_in_measured(tuning.after, tuning.final),
-    )
+    before, after = (tuning.before, tuning.baseline), (tuning.after, tuning.final)
+    return structs.replace(tuning, before=_in_measured(*before), after=_in_measured(*after))
 
 
 def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diagnosis | None:
-    if diagnosis is None or measured is None or not _are_times(diagnosis.step, measured.step):
+    if diagnosis is None or measured is None:
+        return diagnosis
+    if not all(0 < each < math.inf for each in (diagnosis.step, measured.step)):
         return diagnosis
     factor = measured.step / diagnosis.step
     return structs.replace(
@@ -200,10 +177,6 @@ def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diag
         suspects=[structs.replace(each, saves=factor * each.saves) for each in diagnosis.suspects],
         sentence=diagnosis.sentence.replace(show(diagnosis.step, "s"), show(measured.step, "s")),
     )
-
-
-def _are_times(*seconds: float) -> bool:
-    return all(0 < each < math.inf for each in seconds)
 
 
 def kept(tuning: Tuning) -> list[Applied]:

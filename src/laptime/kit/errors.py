@@ -59,6 +59,11 @@ class UsageError(LaptimeError):
     exit_code = ExitCode.USAGE
 
 
+def not_a(what: str, text: str, takes: str, next: str) -> UsageError:
+    """The error for a text that cannot be read: what it should have been, and what it takes."""
+    return UsageError(f"{text!r} is not {what}", why=f"it takes {takes}", next=next)
+
+
 def unknown(kind: str, name: str, names: Iterable[str], *, option: str = "", example: str = "") -> UsageError:
     """The error for a name that does not exist: tells those that do, and suggests the nearest.
 

@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -143,9 +143,8 @@ def _made(kind: type, given: Any) -> Any:
     if (isinstance(given, str) and kind in (int, float, Path)) or (kind is float and not is_bool):
         with suppress(TypeError, ValueError):
             return kind(given)
-    called = {bool: "True or False", int: "a valid integer", float: "a valid number"}.get(
-        kind, f"a {kind.__name__}"
-    )
+    names = {bool: "True or False", int: "a valid integer", float: "a valid number"}
+    called = names.get(kind, f"a {kind.__name__}")
     raise UsageError(f"{given!r} is not {called}", why="the option takes nothing else")
 
 
@@ -159,10 +158,8 @@ def fields(request: type) -> dict[str, Field]:
         if options:
             default = parameters[name].default
             kind, of, choices = _kind(get_args(hint)[0])
-            is_plain = isinstance(default, (bool, int, float, str, Path))
-            found[name] = Field(
-                name, options[0], kind, of, options[0].choices or choices, default if is_plain else None
-            )
+            plain = default if isinstance(default, (bool, int, float, str, Path)) else None
+            found[name] = Field(name, options[0], kind, of, options[0].choices or choices, plain)
     return found
 
 
@@ -204,9 +201,8 @@ def requested(request: Callable[..., Request], given: Mapping[str, Any], call: s
         try:
             values |= {} if value is None else {name: known[name].read(value)}
         except UsageError as error:
-            raise UsageError(
-                f"{name}: {error.what}", why=error.why, next=error.next or f"help({call})"
-            ) from error
+            next = error.next or f"help({call})"
+            raise UsageError(f"{name}: {error.what}", why=error.why, next=next) from error
     origins = dict.fromkeys(values, "argument")
     return request(**{**own, **values}, origins=origins)
 
@@ -218,18 +214,12 @@ def takes(request: type, **defaults: Any) -> Callable[[Function], Function]:
     def decorated(function: Function) -> Function:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        hints = get_type_hints(request)
-        asked = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=defaults.get(name, field.default),
-                annotation=hints[name],
-            )
-            for name, field in fields(request).items()
-        ]
+        hints, known = get_type_hints(request), fields(request)
+        values = {name: field.default for name, field in known.items()} | defaults
+        keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+        asked = [keyword(name, default=values[name], annotation=hints[name]) for name in known]
         function.__signature__ = signature.replace(parameters=[*own, *asked])  # type: ignore[attr-defined]
-        lines = [f"    {name}: {field.option.help}" for name, field in fields(request).items()]
+        lines = [f"    {name}: {field.option.help}" for name, field in known.items()]
         function.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
         return function
 

@@ -74,11 +74,8 @@ def load(room: str, name: str) -> ModuleType:
         if not isinstance(module, ModuleType):
             raise TypeError(f"the entry point names a {type(module).__name__}, not a module")
     except Exception as error:
-        raise LaptimeError(
-            f"the {_word(room)} {name!r} is broken",
-            why=f"{type(error).__name__}: {error}",
-            next="laptime doctor",
-        ) from error
+        what, why = f"the {_word(room)} {name!r} is broken", f"{type(error).__name__}: {error}"
+        raise LaptimeError(what, why=why, next="laptime doctor") from error
     return module
 
 

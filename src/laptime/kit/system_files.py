@@ -152,10 +152,8 @@ def memory_headroom(root: str = "/") -> int | None:
     """
     rooms = []
     for group in groups("memory", root):
-        limit = _limit(group)
-        name = "memory.current" if group.version == 2 else "memory.usage_in_bytes"
-        used = number(group.folder / name)
-        if limit is not None and used is not None:
+        used = number(group.folder / ("memory.current" if group.version == 2 else "memory.usage_in_bytes"))
+        if (limit := _limit(group)) is not None and used is not None:
             rooms.append(max(0, limit - used + _reclaimable(group)))
     return min(rooms, default=None)
 

@@ -8,18 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from laptime.kit import registry
-from laptime.kit.errors import UsageError, unknown
+from laptime.kit.errors import UsageError, not_a, unknown
 from laptime.kit.text import closest
 
 Number = TypeVar("Number", int, float)
 
-DTYPES = {
-    "fp32": "float32",
-    "float": "float32",
-    "bf16": "bfloat16",
-    "fp16": "float16",
-    "half": "float16",
-}
+DTYPES = {"fp32": "float32", "float": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 """Short names that are spelled out."""
 
 
@@ -56,9 +50,7 @@ def _numbers(text: str, kind: Callable[[str], Number], called: str, example: str
     try:
         numbers = list(dict.fromkeys(kind(word) for word in words(text)))
     except ValueError as error:
-        raise UsageError(
-            f"{text!r} is not a {called}", why="it takes numbers with commas between them", next=example
-        ) from error
+        raise not_a(f"a {called}", text, "numbers with commas between them", example) from error
     if not numbers:
         raise UsageError("the list is empty", why="it takes at least one number", next=example)
     return numbers
@@ -115,11 +107,8 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     for name, value in _assigned(texts, "--shape image=3x224x224").items():
         sizes = value.lower().replace(",", "x").split("x")
         if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-            raise UsageError(
-                f"{value!r} is not a shape",
-                why="it takes numbers above zero with x between them",
-                next="for example 3x224x224",
-            )
+            takes = "numbers above zero with x between them"
+            raise not_a("a shape", value, takes, "for example 3x224x224")
         by_name[name] = [int(size) for size in sizes]
     return by_name
 
@@ -132,9 +121,8 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise UsageError(
-                f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example
-            )
+            what = f"{text!r} gives no value to a name"
+            raise UsageError(what, why="it is written NAME=VALUE", next=example)
         values[name] = value
     return values
 
@@ -161,16 +149,13 @@ def bodies(name: str) -> list[str]:
     Raises UsageError: it cannot be read.
     """
     text = _read(name, "--body x.json")
-    return _filled(text) if name.endswith(".jsonl") else [text]
+    return [line for line in text.splitlines() if line.strip()] if name.endswith(".jsonl") else [text]
 
 
 def _lines(name: str) -> list[str]:
     """The lines of a file of headers; `#` begins a comment."""
-    return [line for line in _filled(_read(name, "--header @headers.txt")) if not line.startswith("#")]
-
-
-def _filled(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
+    lines = _read(name, "--header @headers.txt").splitlines()
+    return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
 def _read(name: str, example: str) -> str:
@@ -185,17 +170,10 @@ def run_name(name: str) -> str:
     """A name that a stored run may have.
     Raises UsageError: the name already means a run.
     """
-    if (
-        name == "last"
-        or name.startswith("last~")
-        or name.endswith((".json", ".json.gz", ".jsonl"))
-        or "/" in name
-    ):
-        raise UsageError(
-            f"a run cannot be called {name!r}",
-            why="`last` and file names already mean a run",
-            next="--name baseline",
-        )
+    is_file = "/" in name or name.endswith((".json", ".json.gz", ".jsonl"))
+    if is_file or name == "last" or name.startswith("last~"):
+        why = "`last` and file names already mean a run"
+        raise UsageError(f"a run cannot be called {name!r}", why=why, next="--name baseline")
     return name
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import not_a
 from laptime.kit.text import closest
 
 # Unit of a stored quantity -> (factor, shown unit), largest first. The empty string is a plain number.
@@ -18,13 +18,6 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "B/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "KB/s"), (1.0, "B/s")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP")),
     "MAC": ((1e12, "TMAC"), (1e9, "GMAC"), (1e6, "MMAC"), (1e3, "kMAC"), (1.0, "MAC")),
-    "FLOP/s": (
-        (1e12, "TFLOP/s"),
-        (1e9, "GFLOP/s"),
-        (1e6, "MFLOP/s"),
-        (1e3, "kFLOP/s"),
-        (1.0, "FLOP/s"),
-    ),
     "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")),
     "W": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
@@ -32,6 +25,7 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "1": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
     "ratio": ((1e-2, "%"),),
 }
+_STEPS["FLOP/s"] = tuple((factor, f"{name}/s") for factor, name in _STEPS["FLOP"])
 
 
 NEARLY = 0.9995
@@ -48,17 +42,13 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     for factor, name in steps:
         if abs(value) >= NEARLY * factor * (floor if factor == 60.0 else 1.0):
             return factor, name
-    return steps[-1] if value else steps[_base_index(unit)]
+    return steps[-1] if value else next((step for step in steps if step[0] == 1.0), steps[0])
 
 
 def names(unit: str) -> dict[str, float]:
     """How amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
     steps = {name: factor for factor, name in _STEPS.get(unit, ())}
     return {unit: 1.0, **steps, **({"": 1.0} if unit in ("1", "ratio") else {})}
-
-
-def _base_index(unit: str) -> int:
-    return next(i for i, (factor, _) in enumerate(_STEPS[unit]) if factor == 1.0 or len(_STEPS[unit]) == 1)
 
 
 def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int:
@@ -108,9 +98,8 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
     low, high = ci95[0] / factor, ci95[1] / factor
     digits = decimals(value / factor, (high - low) / 2)
     space = "" if name in ("", "/s") else " "
-    if math.isinf(high):
-        return f"[{low:,.{digits}f}, inf){space}{name}"
-    return f"[{low:,.{digits}f}, {high:,.{digits}f}]{space}{name}"
+    end = "inf)" if math.isinf(high) else f"{high:,.{digits}f}]"
+    return f"[{low:,.{digits}f}, {end}{space}{name}"
 
 
 def estimate(text: str, interval: str) -> str:
@@ -147,11 +136,8 @@ def seconds(text: str) -> float:
     factor = _SECONDS.get(match[2].lower()) if match else None
     value = float(match[1]) * factor if match and factor else math.nan
     if not 0 < value < math.inf:
-        raise UsageError(
-            f"{text!r} is not a duration",
-            why="it takes a number above zero and one of ms, s, m, h",
-            next="for example 90s, 2m or 1.5h",
-        )
+        takes = "a number above zero and one of ms, s, m, h"
+        raise not_a("a duration", text, takes, "for example 90s, 2m or 1.5h")
     return value
 
 
@@ -167,12 +153,12 @@ def share(text: str) -> float:
     unit = match[2] if match else "?"
     value = float(match[1]) / (100.0 if unit == "%" else 1.0) if match and unit in ("", "%") else math.nan
     if not 0 < value < 1:
-        bare = unit == "" and 1 <= value <= 100
-        raise UsageError(
-            f"{text!r} is not a percentage between 0 % and 100 %",
-            why="it takes a number above zero with a % sign, or a ratio below 1",
-            next=f"did you mean {text.strip()}%?" if bare else "for example 1% or 0.01",
+        is_bare, takes = (
+            unit == "" and 1 <= value <= 100,
+            "a number above zero with a % sign, or a ratio below 1",
         )
+        next = f"did you mean {text.strip()}%?" if is_bare else "for example 1% or 0.01"
+        raise not_a("a percentage between 0 % and 100 %", text, takes, next)
     return value
 
 
@@ -184,11 +170,8 @@ def size(text: str) -> int:
     factor = _BYTES.get(match[2].lower().removesuffix("b")) if match else None
     value = int(float(match[1]) * factor) if match and factor else 0
     if value < 1:
-        raise UsageError(
-            f"{text!r} is not a size",
-            why="it takes a number above zero and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB",
-            next="for example 8GB or 512MiB",
-        )
+        takes = "a number above zero and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"
+        raise not_a("a size", text, takes, "for example 8GB or 512MiB")
     return value
 
 
@@ -201,11 +184,9 @@ def amount(text: str, unit: str) -> float:
     factor = known.get(match[2]) if match else None
     if match is None or factor is None:
         near = closest(match[2], known) if match and match[2] else None
-        raise UsageError(
-            f"{text!r} is not an amount in {unit}",
-            why=f"it takes a number and one of {', '.join(name for name in known if name) or unit}",
-            next=f"did you mean {match[1]} {near}?" if match and near else "for example 30 ms",
-        )
+        next = f"did you mean {match[1]} {near}?" if match and near else "for example 30 ms"
+        takes = f"a number and one of {', '.join(name for name in known if name) or unit}"
+        raise not_a(f"an amount in {unit}", text, takes, next)
     return float(match[1]) * factor
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from laptime.analysis.agreement import Call, judged, measured
-from laptime.records.agreement import Agreement
+from laptime.records.details import Agreement
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[list[Array]], Sequence[Array]]

@@ -93,12 +93,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def with_series(self, more: Series) -> Case:
         """This case with samples added to the series they belong to."""
-        for index, present in enumerate(self.series):
-            if present.key == more.key:
-                joined = [*self.series]
-                joined[index] = present.extended(more)
-                return structs.replace(self, series=joined)
-        return structs.replace(self, series=[*self.series, more])
+        if not any(each.key == more.key for each in self.series):
+            return structs.replace(self, series=[*self.series, more])
+        joined = [each.extended(more) if each.key == more.key else each for each in self.series]
+        return structs.replace(self, series=joined)
 
     def with_requests(self, more: Requests) -> Case:
         """This case with more rows behind those of its requests."""

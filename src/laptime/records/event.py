@@ -144,26 +144,12 @@ class RunFinished(Struct, frozen=True, tag="run_finished"):
     seconds: float
 
 
-Event = (
-    RunStarted
-    | CaseAdded
-    | Measured
-    | RequestsEnded
-    | CaseChanged
-    | EnvironmentChanged
-    | PlanChanged
-    | Progress
-    | FindingAdded
-    | ComparisonAdded
-    | VerdictsReached
-    | ChecksMade
-    | ProfileMade
-    | Diagnosed
-    | RungDecided
-    | GainMeasured
-    | TuningChanged
-    | RunFinished
+_OfRun = RunStarted | EnvironmentChanged | PlanChanged | Progress | ChecksMade | ProfileMade | RunFinished
+_OfCases = (
+    CaseAdded | Measured | RequestsEnded | CaseChanged | FindingAdded | ComparisonAdded | VerdictsReached
 )
+_Decision = Diagnosed | RungDecided | GainMeasured
+Event = _OfRun | _OfCases | _Decision | TuningChanged
 Listener = Callable[[Event], None]
 
 
@@ -221,7 +207,7 @@ class RunBuilder:
         return structs.replace(self._started, cases=list(self._cases.values()))
 
 
-def so_far(tuning: Tuning, event: Diagnosed | RungDecided | GainMeasured) -> Tuning:
+def so_far(tuning: Tuning, event: _Decision) -> Tuning:
     """What a tuning session has found by now; it counts as interrupted until more comes."""
     match event:
         case Diagnosed(diagnosis):
@@ -230,12 +216,11 @@ def so_far(tuning: Tuning, event: Diagnosed | RungDecided | GainMeasured) -> Tun
         case GainMeasured(baseline, final):
             return structs.replace(tuning, baseline=baseline, final=final)
         case RungDecided(rung):
-            ladder = [*tuning.ladder]
             key = (rung.name, rung.options, rung.ratios)
-            at = [n for n, other in enumerate(ladder) if (other.name, other.options, other.ratios) == key]
-            if at:
-                ladder[at[-1]] = rung
-            else:
-                ladder.append(rung)
+            same = [
+                n for n, each in enumerate(tuning.ladder) if (each.name, each.options, each.ratios) == key
+            ]
+            at = same[-1] if same else len(tuning.ladder)
+            ladder = [*tuning.ladder[:at], rung, *tuning.ladder[at + 1 :]]
             recipe = [Applied(name=each.name, options=each.options) for each in ladder if each.kept]
             return structs.replace(tuning, ladder=ladder, recipe=recipe)

@@ -311,21 +311,9 @@ class Straggler(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # FLOP and bytes are those that the shapes of the inputs tell; the rest is time whose work nobody counted.
 
 OperatorClass = Literal[
-    "matmul",
-    "convolution",
-    "convolution backward",
-    "attention",
-    "recurrent",
-    "normalisation",
-    "elementwise",
-    "reduction",
-    "embedding",
-    "copy",
-    "transfer",
-    "communication",
-    "other",
-    "fused",
-]
+    "matmul", "convolution", "convolution backward", "attention", "recurrent", "normalisation", "elementwise",
+    "reduction", "embedding", "copy", "transfer", "communication", "other", "fused",
+]  # fmt: skip
 """Transfers are copies between host and device; `other` has operators that no class names, `fused` kernels
 of several operators whose own parts are not seen."""
 

@@ -66,14 +66,9 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def axes(self) -> dict[str, Axis]:
         """The axis values of this variant; those at their default are left out, except dtype and device."""
         axes: dict[str, Axis] = {"dtype": self.dtype, "device": self.device}
-        if self.threads is not None:
-            axes["threads"] = self.threads
-        if self.channels_last:
-            axes["channels_last"] = True
-        if self.compile:
-            axes["compile"] = self.compile
-        if self.train:
-            axes["train"] = self.train
+        for name, default in {"threads": None, "channels_last": False, "compile": "", "train": ""}.items():
+            if (value := getattr(self, name)) != default:
+                axes[name] = value
         if self.backend != "torch":
             axes["backend"] = self.backend
         for name, value in self.options.items():

@@ -23,20 +23,9 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.kit.text import count
+from laptime.records import tables
 from laptime.records.comparison import Difference
 from laptime.records.overview import CollectiveRow, Overview, RankRow, Roofline, Step, Straggler
-from laptime.records.tables import (
-    AnnotationRow,
-    Compilation,
-    CopyRow,
-    CriticalPath,
-    KernelRow,
-    Launches,
-    Memory,
-    ModuleRow,
-    OperatorRow,
-    Timeline,
-)
 
 HostWorkKind = Literal[
     "capture", "initialisation", "autotuning", "compilation", "collection", "preprocessing", "stretch"
@@ -348,27 +337,27 @@ class Profile(Struct, frozen=True, kw_only=True):
     verdict: Bottleneck | None = None
     steps: list[Step] = []
     overview: Overview
-    operators: list[OperatorRow] = []
-    operators_by_shape: list[OperatorRow] = []
-    annotations: list[AnnotationRow] = []
-    kernels: list[KernelRow] = []
-    kernels_by_launch: list[KernelRow] = []
-    modules: list[ModuleRow] = []
-    memory: list[Memory] = []
-    launches: Launches | None = None
-    copies: list[CopyRow] = []
+    operators: list[tables.OperatorRow] = []
+    operators_by_shape: list[tables.OperatorRow] = []
+    annotations: list[tables.AnnotationRow] = []
+    kernels: list[tables.KernelRow] = []
+    kernels_by_launch: list[tables.KernelRow] = []
+    modules: list[tables.ModuleRow] = []
+    memory: list[tables.Memory] = []
+    launches: tables.Launches | None = None
+    copies: list[tables.CopyRow] = []
     ranks: list[RankRow] = []
     collectives: list[CollectiveRow] = []
     stragglers: list[Straggler] = []
-    timeline: Timeline | None = None
+    timeline: tables.Timeline | None = None
     calls: CallTree | None = None
     against: Difference | None = None
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []
     other_jobs: list[str] = []
-    compilations: list[Compilation] = []
+    compilations: list[tables.Compilation] = []
     roofline: Roofline | None = None
-    critical_path: CriticalPath | None = None
+    critical_path: tables.CriticalPath | None = None
     workload: Workload | None = None
     warm_up: WarmUp | None = None
     facts: dict[str, str | int | float | bool] = {}

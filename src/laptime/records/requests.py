@@ -23,56 +23,36 @@ LATENCY = Metric(
     meaning="Time of one call with one batch, in the regime named beside it.",
     lies_when="Compared across regimes, batch sizes, dtypes or machines.",
 )
-LATE = Metric(
-    tag="load/late",
-    unit="s",
-    title="sent late",
-    better="lower",
-    meaning="From when a request was due until the sender turned to it: the generator's own fault.",
+
+
+def _seconds(tag: str, title: str, meaning: str, lies_when: str = "") -> Metric:
+    return Metric(tag=tag, unit="s", title=title, better="lower", meaning=meaning, lies_when=lies_when)
+
+
+_SINCE = "From when a request was due until"
+LATE = _seconds("load/late", "sent late", f"{_SINCE} the sender turned to it: the generator's own fault.")
+TURN = _seconds(
+    "load/turn",
+    "waiting for a turn",
+    f"{_SINCE} it was sent, since so many others were under way. Part of its latency.",
 )
-TURN = Metric(
-    tag="load/turn",
-    unit="s",
-    title="waiting for a turn",
-    better="lower",
-    meaning="From when a request was due until it was sent, since so many others were under way. Part of its "
-    "latency.",
+FIRST = _seconds("load/first_byte", "first byte", f"{_SINCE} the first byte of the answer's body came.")
+FAILED = _seconds("load/failed", "failed requests", f"{_SINCE} it had surely failed.")
+TTFT = _seconds(
+    "load/ttft",
+    "time to first token",
+    "from when a request was due, or where the tool does not say that was sent, to its first token",
 )
-FIRST = Metric(
-    tag="load/first_byte",
-    unit="s",
-    title="first byte",
-    better="lower",
-    meaning="From when a request was due until the first byte of the answer's body came.",
+TPOT = _seconds(
+    "load/tpot",
+    "time per output token",
+    "(last token - first token) / (tokens after the first chunk) of a request",
 )
-FAILED = Metric(
-    tag="load/failed",
-    unit="s",
-    title="failed requests",
-    better="lower",
-    meaning="From when a request was due until it had surely failed.",
-)
-TTFT = Metric(
-    tag="load/ttft",
-    unit="s",
-    title="time to first token",
-    better="lower",
-    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
-)
-TPOT = Metric(
-    tag="load/tpot",
-    unit="s",
-    title="time per output token",
-    better="lower",
-    meaning="(last token - first token) / (tokens after the first chunk) of a request",
-)
-GAP = Metric(
-    tag="load/inter_chunk",
-    unit="s",
-    title="between chunks",
-    better="lower",
-    meaning="From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
-    lies_when="A server sends several tokens in a chunk; the level says whether it did.",
+GAP = _seconds(
+    "load/inter_chunk",
+    "between chunks",
+    "From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
+    "A server sends several tokens in a chunk; the level says whether it did.",
 )
 TOKENS_IN = Metric(
     tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
@@ -143,15 +123,7 @@ class Answer(Struct, frozen=True, array_like=True):
 _TIMES = ("due", "woken", "sent", "first", "end")
 _NS = 9
 """Digits of a stored time: the clock has no finer ones."""
-_SPARSE: dict[str, Any] = {
-    "error": "",
-    "status": 0,
-    "size": 0,
-    "chunks": [],
-    "usage": [],
-    "turn": 0,
-    "sender": 0,
-}
+_SPARSE = dict[str, Any](error="", status=0, size=0, chunks=[], usage=[], turn=0, sender=0)
 """Columns that are left out where every row has this value."""
 
 
@@ -240,9 +212,9 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         if more.regime != self.regime:
             raise ValueError(f"requests of a {more.regime} level are not part of a {self.regime} one")
-        columns: dict[str, list[Any]] = {
-            name: getattr(self, name) + getattr(more, name) for name in ("number", *_TIMES)
-        }
+        columns: dict[str, list[Any]] = {}
+        for name in ("number", *_TIMES):
+            columns[name] = getattr(self, name) + getattr(more, name)
         for name in _SPARSE:
             is_told = getattr(self, name) or getattr(more, name)
             columns[name] = self.column(name) + more.column(name) if is_told else []

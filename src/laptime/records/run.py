@@ -113,7 +113,4 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
 
     def case(self, key: str) -> Case:
         """The case with this key. Raises KeyError: the run has no such case."""
-        for case in self.cases:
-            if case.key == key:
-                return case
-        raise KeyError(key)
+        return {case.key: case for case in reversed(self.cases)}[key]

@@ -7,9 +7,9 @@ each other while they are timed; no latency means anything without it.
 from __future__ import annotations
 
 from enum import IntFlag, StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,11 +56,8 @@ class Regime(StrEnum):
         needs_accelerator: bool = False,
     ) -> Regime:
         member = str.__new__(cls, value)
-        member._value_ = value
-        member.meaning = meaning
-        member.times_calls = times_calls
-        member.needs_rate = needs_rate
-        member.needs_accelerator = needs_accelerator
+        member._value_, member.meaning, member.times_calls = value, meaning, times_calls
+        member.needs_rate, member.needs_accelerator = needs_rate, needs_accelerator
         return member
 
     ISOLATED = "isolated", "one call at a time, waiting for each"
@@ -169,27 +166,16 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
             ValueError: the other is a series of something else.
         """
         if more.key != self.key or more.metric.unit != self.metric.unit:
-            raise ValueError(
-                f"{more.key} in {more.metric.unit} is not part of {self.key} in {self.metric.unit}"
-            )
+            other = f"{more.key} in {more.metric.unit}"
+            raise ValueError(f"{other} is not part of {self.key} in {self.metric.unit}")
         old, new = len(self.samples), len(more.samples)
         timed = len(self.at) == old and len(more.at) == new
 
-        def join(a: list[int], b: list[int], fill: int) -> list[int]:
-            if not a and not b:
-                return []
-            return (a or [fill] * old) + (b or [fill] * new)
-
-        return Series(
-            metric=self.metric,
-            regime=self.regime,
-            samples=self.samples + more.samples,
-            at=self.at + more.at if timed else [],
-            process=join(self.process, more.process, 0),
-            label=join(self.label, more.label, 0),
-            calls=join(self.calls, more.calls, 1),
-            round=join(self.round, more.round, 0),
-            probe=self.probe,
-            clock=self.clock,
-            note=self.note or more.note,
-        )
+        columns: dict[str, Any] = {
+            "samples": self.samples + more.samples,
+            "at": self.at + more.at if timed else [],
+        }
+        for name, fill in {"process": 0, "label": 0, "calls": 1, "round": 0}.items():
+            ours, theirs = getattr(self, name), getattr(more, name)
+            columns[name] = (ours or [fill] * old) + (theirs or [fill] * new) if ours or theirs else []
+        return structs.replace(self, **columns, note=self.note or more.note)

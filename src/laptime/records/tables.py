@@ -302,18 +302,9 @@ class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # What decides the length of a step: a chain of host work, launches, device work and waits without a gap.
 
 Link = Literal[
-    "kernel",
-    "communication",
-    "copy",
-    "gap",
-    "latency",
-    "launch",
-    "synchronisation",
-    "data",
-    "operator",
-    "python",
-    "unrecorded",
-]
+    "kernel", "communication", "copy", "gap", "latency", "launch", "synchronisation", "data", "operator",
+    "python", "unrecorded",
+]  # fmt: skip
 """On the device: kernels, collectives, copies and memsets, and gaps between two activities of which one
 waited for the other. Latency: from the end of a launch call to the start of its work. On the host: runtime
 and driver calls (launch), calls that waited for the device, after it was done (synchronisation), the loader

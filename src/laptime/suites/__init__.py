@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from laptime.analysis import budgets
-from laptime.analysis.metric_names import refuse_unknown
+from laptime.analysis.budgets import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.kit.units import amount, seconds, share

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from laptime.analysis import budgets
+from laptime.analysis.budgets import refuse_unknown
 from laptime.analysis.budgets import with_verdicts as with_verdicts
-from laptime.analysis.metric_names import refuse_unknown
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 from laptime.records.case import Case

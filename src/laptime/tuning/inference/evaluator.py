@@ -23,7 +23,7 @@ from laptime.kit.errors import UsageError
 from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy, machine
-from laptime.records.agreement import Agreement
+from laptime.records.details import Agreement
 from laptime.records.environment import Device, Environment
 from laptime.records.quantity import KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import Gate, GateCheck

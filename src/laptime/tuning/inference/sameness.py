@@ -21,7 +21,7 @@ from laptime.analysis.student_t import t_quantile
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import count
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, compared
-from laptime.records.agreement import Agreement
+from laptime.records.details import Agreement
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import Gate, GateCheck, Numerics, OutputSameness
 from laptime.tuning.gates.invariants import checked
