@@ -100,7 +100,6 @@ def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | N
 
 
 def _of_one_call(recorded: Recorded) -> list[Work]:
-    """Rows of one call."""
     number = recorded.calls
     return [
         structs.replace(

@@ -69,7 +69,6 @@ def _sum(rows: Sequence[Work]) -> Work:
 
 
 def _rated(work: Work) -> Work:
-    """With its rates."""
     seconds = (work.total_ns - work.uncounted_ns) / 1e9
     flop = sum(work.flop.values())
     if work.bytes is None or not seconds:

@@ -58,7 +58,6 @@ def render_document(
 
 
 def _whole(document: doc.Document, width: int) -> list[Line]:
-    """All of it."""
     verdict = document.verdict
     lines = [*_paragraph(f"{document.verb} {document.title}", width), *_verdict(verdict, width)]
     lines += _topic("next", verdict.next, 0)

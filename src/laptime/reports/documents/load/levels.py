@@ -42,7 +42,6 @@ def measured(run: Run) -> list[Measured]:
 
 
 def _table(rows: Sequence[Measured]) -> doc.Table:
-    """A row a level."""
     has_slo = any(each.facts.slo for each in rows)
     has_failed = any(each.facts.failed for each in rows)
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
