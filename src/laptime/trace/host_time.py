@@ -136,8 +136,8 @@ def sorts(view: View, rows: Index) -> tuple[Words, Words]:
 @once
 def waiting(view: View) -> Index:
     """Host rows of the calls that waited for the device, ascending."""
-    waits = _calls(view, _SYNCHRONISES)
-    waits |= _calls(view, _COPIES) & ~_calls(view, _COPIES_LATER)
+    waits = calls(view, names.matching(_SYNCHRONISES))
+    waits |= calls(view, names.matching(_COPIES)) & ~calls(view, names.matching(_COPIES_LATER))
     copies = _copies(view)
     waits[copies.launch[copies.direction == "DtoD"]] = False
     waits[copies.launch[_waited(view, copies)]] = True
@@ -214,11 +214,11 @@ def _waited(view: View, copies: _Copies) -> Mask:
     return waited
 
 
-def _calls(view: View, pattern: re.Pattern[str]) -> Mask:
+def calls(view: View, family: names.Family) -> Mask:
     """Which host rows are runtime or driver calls with such a name."""
     host = view.trace.host
     column = np.where(host.is_call, host.name, np.int32(NONE))
-    return host.is_call & names.rows(view.trace.texts, column, names.matching(pattern))
+    return host.is_call & names.rows(view.trace.texts, column, family)
 
 
 _is_within_call = names.matching(r"(?i)^(activity buffer request|instrumentation|cupti resource)$")

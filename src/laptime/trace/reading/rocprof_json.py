@@ -90,7 +90,7 @@ def read(path: Path) -> Trace:
     rows = Rows()
     calls = [event for event in timed if labels.get(event.pid) in _API]
     _add_calls(rows, calls, labels)
-    found = [sqlite.Mark(_begin(e), _end(e), rows.thread(e.args.pid, e.thread), e.name)
+    found = [sqlite.Mark(e.args.begin or 0, e.args.end or 0, rows.thread(e.args.pid, e.thread), e.name)
              for e in timed if labels.get(e.pid) == _MARKS]  # fmt: skip
     sqlite.add(rows, found, lambda threads: threads)
     _add_work(
@@ -180,16 +180,9 @@ def _device(event: _Event, label: str) -> int:
 
 
 def _times(events: list[_Event]) -> dict[str, Ints]:
-    return {"start": _whole(map(_begin, events)), "end": _whole(map(_end, events))}
-
-
-def _whole(values: Iterable[int]) -> Ints:
-    return np.array([value if abs(value) < 1 << 62 else NONE for value in values], np.int64)
-
-
-def _begin(event: _Event) -> int:
-    return NONE if event.args.begin is None else event.args.begin
-
-
-def _end(event: _Event) -> int:
-    return NONE if event.args.end is None else event.args.end
+    """Begins and ends, which all of these have; NONE of what is damage."""
+    sides = {"start": [event.args.begin for event in events], "end": [event.args.end for event in events]}
+    return {
+        side: np.array([NONE if ns is None or abs(ns) >= 1 << 62 else ns for ns in times], np.int64)
+        for side, times in sides.items()
+    }

@@ -211,7 +211,8 @@ def read(path: Path) -> Trace:
 def _rows(records: list[Any], segments: list[dict[str, Any]]) -> tuple[Rows, list[str]]:
     """Events of all devices; what there is to say about the record."""
     rows, warnings = Rows(), list[str]()
-    last = max([len(records), *(each["device"] + 1 for each in segments if _is_device(each.get("device")))])
+    named = (each.get("device") for each in segments)
+    last = max([len(records), *(at + 1 for at in named if isinstance(at, int) and 0 <= at < 1024)])
     for device in range(last):
         record = records[device] if device < len(records) else []
         found = changes(record, [each for each in segments if each.get("device", 0) == device])
@@ -290,7 +291,3 @@ def holder(frames: Frames, *, older: bool = False) -> str:
     if any(function == "__init__" and "/torch/nn/" in file for file, _, function in frames):
         return "weights"
     return OLDER if older else "other"
-
-
-def _is_device(value: Any) -> bool:
-    return isinstance(value, int) and 0 <= value < 1024

@@ -84,9 +84,7 @@ def _cover(view: View, take: Mask) -> Ranges:
 
 
 def _named_calls(view: View, family: names.Family) -> Index:
-    host = view.trace.host
-    column = np.where(view.trace.host.is_call, host.name, np.int32(NONE))
-    return np.flatnonzero(names.rows(view.trace.texts, column, family)).astype(np.int32)
+    return np.flatnonzero(host_time.calls(view, family)).astype(np.int32)
 
 
 def _capture(view: View) -> Ranges:

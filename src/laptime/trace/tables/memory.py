@@ -9,7 +9,7 @@ Lies when: other programs, or allocators that PyTorch does not know, use the sam
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -169,14 +169,14 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         total(gains),
         of_name(innermost, gains),
     )
-    names = [texts[index] for index in used]
-    fields = MemoryRow.__struct_fields__
-    numbers = zip(*(column[used].tolist() for column in columns), strict=True)
-    table = [
-        MemoryRow(**dict(zip(fields, (name, *row), strict=True)))
-        for name, row in zip(names, numbers, strict=True)
-    ]
+    numbers = (column[used].tolist() for column in columns)
+    table = [_row(*row) for row in zip((texts[index] for index in used), *numbers, strict=True)]
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
+
+
+def _row(*values: Any) -> MemoryRow:
+    """A row of values in the order of its fields."""
+    return MemoryRow(**dict(zip(MemoryRow.__struct_fields__, values, strict=True)))
 
 
 def _placed(events: MemoryEvents) -> bool:
@@ -193,19 +193,12 @@ def _places(view: View, rows: Ints) -> list[MemoryRow]:
     place, size = events.place, events.bytes
     calls, taken = (_sums(place[grown], values, length) for values in (None, size[grown]))
     left = _sums(place[kept], size[kept], length)
+    sums, names = (column.tolist() for column in (calls, left, taken)), [*texts, OUTSIDE]
     return sorted(
         (
-            MemoryRow(
-                operator=texts[at] if at < len(texts) else OUTSIDE,
-                calls=int(calls[at]),
-                increase=int(left[at]),
-                self_increase=int(left[at]),
-                allocations=int(calls[at]),
-                self_allocations=int(calls[at]),
-                allocated=int(taken[at]),
-                self_allocated=int(taken[at]),
-            )
-            for at in np.flatnonzero(calls).tolist()
+            _row(names[at], number, kept, kept, number, number, size, size)
+            for at, (number, kept, size) in enumerate(zip(*sums, strict=True))
+            if number
         ),
         key=lambda row: (-row.allocated, row.operator),
     )

@@ -17,7 +17,6 @@ import numpy as np
 
 from laptime.records.tables import AnnotationRow, OperatorRow, StackRow
 from laptime.trace import intervals, names, stacks
-from laptime.trace import names as families
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask, Rows
 from laptime.trace.intervals import Groups, group
 from laptime.trace.view import View, once
@@ -27,10 +26,6 @@ WITH_STACKS = 60
 
 PLACES = 5
 """Places at most in one row."""
-
-_is_unlisted = names.matching(
-    r"^((Distributed)?DataParallel\.forward$|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#|ProfilerStep)"
-)
 
 
 class Calls(NamedTuple):
@@ -130,7 +125,8 @@ def listed(view: View) -> Mask:
     """Host rows of the operators that tables show."""
     calls = calls_of(view)
     operator: Mask = calls.own == np.arange(len(calls.own))
-    return operator & ~names.rows(view.trace.texts, view.trace.host.name, _is_unlisted)
+    unlisted = names.rows(view.trace.texts, view.trace.host.name, _is_marked)
+    return operator & ~unlisted & ~names.rows(view.trace.texts, view.trace.host.name, _is_step)
 
 
 def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[OperatorRow]:
@@ -219,10 +215,11 @@ def _share(part: float, whole: float) -> float | None:
 MOST = 500
 """Rows at most; a name with a running number in it would give one row each."""
 
-_is_marked = families.matching(
+_is_marked = names.matching(
     r"^(enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$)"
 )
 """Named ranges that the oldest format files under operators."""
+_is_step = names.matching("^ProfilerStep")
 
 
 def annotated(view: View) -> list[AnnotationRow]:
@@ -231,18 +228,18 @@ def annotated(view: View) -> list[AnnotationRow]:
     texts = view.trace.texts
     begin, end = view.window
     named = (host.kind == HostKind.ANNOTATION) | (
-        (host.kind == HostKind.OPERATOR) & families.rows(texts, host.name, _is_marked)
+        (host.kind == HostKind.OPERATOR) & names.rows(texts, host.name, _is_marked)
     )
     rows = np.flatnonzero(named & (host.start >= begin) & (host.start < end))
     if not len(rows):
         return []
     groups = group(host.name[rows])
-    names = groups.codes[0]
-    keep = ~families.is_step([texts[name] for name in names])
+    called = [texts[name] for name in groups.codes[0]]
+    keep = ~names.is_step(called)
     calls = groups.sizes()
     durations = host.end[rows] - host.start[rows]
     total = groups.sums(durations)
-    longest = np.zeros(len(names), np.int64)
+    longest = np.zeros(len(called), np.int64)
     np.maximum.at(longest, groups.of, durations)
     launched = np.flatnonzero(view.links.launch >= 0)
     launch = view.links.launch[launched]
@@ -252,7 +249,7 @@ def annotated(view: View) -> list[AnnotationRow]:
     order = [each for each in np.argsort(-total, kind="stable") if keep[each]][:MOST]
     return [
         AnnotationRow(
-            name=texts[names[each]],
+            name=called[each],
             calls=int(calls[each]),
             host_ns=int(total[each]),
             longest_ns=int(longest[each]),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -68,14 +69,22 @@ def roofline(view: View) -> Roofline | None:
 def works(view: View) -> list[Work]:
     """Rows by operator and shape, and one a class and operator for what is not counted; not sorted."""
     calls = calls_of(view)
-    spent = _on_device(view, calls) if len(view.trace.device) else _on_host(view, calls)
     total = np.zeros(len(view.trace.host), np.int64)
+    spent = (
+        _on_device(view, calls)
+        if len(view.trace.device)
+        else _Spent(np.where(listed(view), calls.host_self, 0), np.zeros_like(total), [])
+    )
     total[calls.within.rows] = calls.within.sums(spent.ns)
     kind = _kinds(view, calls)
     rows = np.flatnonzero((kind >= 0) & (total > 0) & (view.trace.host.shapes >= 0))
     rows = rows[view.trace.host.types[rows] >= 0]
     groups, outputs = _grouped(view, calls, kind, rows)
-    counted = [_counted(view, groups, outputs, at) for at in range(len(groups))] if len(rows) else []
+    read, texts = partial(_read, view), view.trace.texts
+    counted = [
+        operator_work.work(texts[name], read(shapes), read(types), outputs[out] if out >= 0 else None)
+        for name, shapes, types, out in zip(*(column.tolist() for column in groups.codes), strict=True)
+    ]
     known = np.array([each is not None for each in counted], bool)
     is_known = np.full(len(kind), NONE, np.int32)
     if len(rows):
@@ -123,12 +132,6 @@ def _apart(view: View, kind: OperatorClass, rows: Mask, moved: Ints | None) -> W
         uncounted_ns=0 if told else total,
         bytes=float(moved[rows].sum()) if told and moved is not None else None,
     )
-
-
-def _on_host(view: View, calls: Calls) -> _Spent:
-    """Time of operators without their children."""
-    counts = listed(view)
-    return _Spent(np.where(counts, calls.host_self, 0), np.zeros(len(counts), np.int64), [])
 
 
 def _kinds(view: View, calls: Calls) -> Index:
@@ -185,16 +188,6 @@ def _read(view: View, text: int) -> list[object]:
     except ValueError:
         return []
     return values if isinstance(values, list) else []
-
-
-def _counted(view: View, groups: Groups, outputs: list[Shape], at: int) -> Counted | None:
-    name, shapes, types, output = (int(column[at]) for column in groups.codes)
-    return operator_work.work(
-        view.trace.texts[name],
-        _read(view, shapes),
-        _read(view, types),
-        outputs[output] if output >= 0 else None,
-    )
 
 
 def _made(

@@ -17,7 +17,7 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.document import Advice
 from laptime.reports.documents import verdicts
-from laptime.reports.documents.profile import charts, facts, jobs, roofline, stages, tables, words
+from laptime.reports.documents.profile import charts, facts, jobs, roofline, tables, words
 from laptime.reports.documents.profile.tables import frames
 from laptime.reports.fields import Field, table
 from laptime.rules import _reading as reading
@@ -44,7 +44,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
             blocks=[doc.Facts(rows=limit(profile))],
         ),
         _why(profile),
-        stages.calls(profile),
+        charts.calls(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
         _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
@@ -61,7 +61,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
         _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
         _next(run, profile),
-        stages.timeline(profile),
+        charts.timeline(profile),
         _memory(profile),
         _files(run, profile),
     ]
