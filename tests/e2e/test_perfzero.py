@@ -335,7 +335,7 @@ def test_a_class_that_cannot_be_imported_is_a_failure_and_not_ours(perfzero: Lap
         ("--bigquery_project_name=p", "BigQuery"),
         ("--gce_nvme_raid=all", "disks"),
         ("--tensorflow_pip_spec=tf-nightly", "installs nothing"),
-        ("--gcloud_key_file_url=gs://x/y", "no keys"),
+        ("--gcloud_key_file_url=gs://x/y", "does not fetch keys"),
     ],
 )
 def test_what_only_the_cloud_has_is_refused_with_a_sentence(

@@ -108,7 +108,7 @@ def test_a_script_that_is_not_there(script: Path) -> None:
         (("--only", "num_worker", "train.py"), "num_workers"),
         (("--skip", "chanels_last", "train.py"), "channels_last"),
         (("--onyl", "num_workers", "train.py"), "--only"),
-        (("--only", "compile", "--skip", "compile", "train.py"), "stands behind both --only and --skip"),
+        (("--only", "compile", "--skip", "compile", "train.py"), "is given to both --only and --skip"),
         (("--budget", "soon", "train.py"), "--budget"),
         (("--max-memory", "much", "train.py"), "--max-memory"),
         (("--goal", "fame", "train.py"), "--goal"),

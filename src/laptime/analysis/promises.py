@@ -64,8 +64,8 @@ def promise_of_calls(text: str) -> Promise:
     wanted = promises(text)
     if len(wanted) != 1 or wanted[0].metric != "latency":
         raise UsageError(
-            f"{text!r} is not one promise about latency",
-            why="calls made one after the other have a latency; the rest are times of a server's answers",
+            f"{text!r} is not a single limit on latency",
+            why="calls made one after another have only a latency; a server's answers have more times",
             next="--slo latency=50ms@p99   or laptime load, which measures answers",
         )
     return wanted[0]
@@ -86,7 +86,7 @@ def _promise(text: str) -> Promise:
     if match is None or quantile not in QUANTILES:
         raise UsageError(
             f"{text!r} is not a promise",
-            why=f"it takes a duration, and one of {', '.join(QUANTILES)} behind an @",
+            why=f"a promise is a duration, an @ and one of {', '.join(QUANTILES)}",
             next="--slo latency=50ms@p99",
         )
     return Promise(seconds(match[1]), quantile, metric if equals else "latency")

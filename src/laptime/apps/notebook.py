@@ -90,4 +90,4 @@ def _compiled(code: str) -> CodeType:
         return compile(code, "<laptime>", "exec")
     except SyntaxError as error:
         what = "this code cannot be compiled"
-        raise UsageError(what, why=str(error), next="correct it, then again") from error
+        raise UsageError(what, why=str(error), next="correct it and run the cell again") from error

@@ -15,7 +15,7 @@ from time import perf_counter
 from laptime.edges.exports import Export, Point, Record, opened
 from laptime.kit.errors import LaptimeError
 from laptime.kit.units import show
-from laptime.verbs.profile.block import profile
+from laptime.verbs.profile.block import profile as profile_of_loop
 
 RECENT = 50
 """Steps behind a live number."""
@@ -93,30 +93,9 @@ class StepClock:
         return f"laptime: a step {show(step, 's')}{fast} (last {len(self._recent)} steps): {', '.join(parts)}"
 
 
-class LoopProfile:
-    """`laptime.profile` around a whole loop; what it cannot do is a warning, and never ends the training."""
-
-    def __init__(self, wanted: bool) -> None:
-        self._profile = profile() if wanted else None
-
-    def begin(self) -> None:
-        """Before the first step."""
-        if self._profile is not None:
-            self._profile.__enter__()
-
-    def end(self) -> None:
-        """After the last step: prints the report."""
-        if self._profile is None:
-            return
-        ended, self._profile = self._profile, None
-        try:
-            ended.__exit__(None, None, None)
-        except LaptimeError as error:
-            warnings.warn(str(error), stacklevel=3)
-
-
 class SharedStepTimes:
-    """Arguments, clock, export and last line of a callback.
+    """Arguments, clock, profile, export and last line of a callback. What a profile or an export cannot do is
+    a warning, and never ends the training.
 
     Args:
         profile: profile some steps, too, and print the report when training ends.
@@ -133,13 +112,14 @@ class SharedStepTimes:
         super().__init__()
         self.clock = StepClock()
         self._show = show
-        self._profile = LoopProfile(profile)
+        self._profile = profile_of_loop() if profile else None
         is_first = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
         title = f"loop-{os.getpid()}"
         self._export: Export | None = opened(export, to, title=title) if export and is_first else None
 
     def _begin_loop(self) -> None:
-        self._profile.begin()
+        if self._profile is not None:
+            self._profile.__enter__()
         self.clock.begin()
 
     def _send(self) -> dict[str, float]:
@@ -156,17 +136,19 @@ class SharedStepTimes:
         return numbers
 
     def _end_loop(self) -> None:
-        self._profile.end()
-        place = self._close_export()
+        profile, self._profile = self._profile, None
+        export, self._export = self._export, None
+        place = ""
+        try:
+            if profile is not None:
+                profile.__exit__(None, None, None)  # prints the report
+        except LaptimeError as error:
+            warnings.warn(str(error), stacklevel=3)
+        try:
+            place = export.close() if export is not None else ""
+        except Exception as error:  # as above
+            warnings.warn(f"laptime: the export has ended: {error}", stacklevel=3)
         if self._show:
             print(self.clock.sentence())
             if place:
                 print(f"laptime: numbers: {place}")
-
-    def _close_export(self) -> str:
-        ended, self._export = self._export, None
-        try:
-            return ended.close() if ended is not None else ""
-        except Exception as error:  # as above
-            warnings.warn(f"laptime: the export has ended: {error}", stacklevel=3)
-            return ""

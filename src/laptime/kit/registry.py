@@ -90,7 +90,7 @@ def entries(room: str) -> dict[str, Any]:
         if table is None:
             raise LaptimeError(
                 f"the {_word(room)} {file!r} is broken",
-                why="it has no CHANGES: one change is not a module of its own any more",
+                why="it has no CHANGES; a module for a single change is no longer supported",
                 next=f"CHANGES = [...]   in {file}, a list of objects with a name",
             )
         found |= {each.name: each for each in table}

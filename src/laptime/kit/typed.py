@@ -121,7 +121,7 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            what = f"{text!r} gives no value to a name"
+            what = f"{text!r} is not a name with a value"
             raise UsageError(what, why="it is written NAME=VALUE", next=example)
         values[name] = value
     return values
@@ -137,7 +137,7 @@ def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
         if not colon or not name.strip() or any(sign in text for sign in "\r\n"):
             raise UsageError(
                 "a header is a name, a colon and a value",
-                why="what was given is not shown, since it may be secret",
+                why="the text is not shown, because it may be secret",
                 next="--header 'Authorization: Bearer ...'",
             )
         found.append((name.strip(), value.strip()))

@@ -74,7 +74,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
             if not folder.is_dir():
                 raise UsageError(
                     f"there is no folder {prefix} at {revision}",
-                    why="targets are looked for in the folder that this was started in",
+                    why="laptime looks for targets in the folder that it was started in",
                     next="start in a folder that both revisions have",
                 )
             yield Revision(commit, folder, top, place)

@@ -78,7 +78,7 @@ def resolve(
     python = python or sys.executable
     if shutil.which(python) is None:
         raise UsageError(
-            f"there is no interpreter {python}", why="--python names one", next=f"--python {sys.executable}"
+            f"there is no Python {python}", why="--python must name one", next=f"--python {sys.executable}"
         )
     if is_module:
         return Program(["-m", name, *arguments], Subject(target=f"-m {name}", source="module"), python)
@@ -94,7 +94,7 @@ def resolve(
     if arguments:
         raise UsageError(
             f"{name} takes no arguments: {shlex.join(arguments)}",
-            why="it is a target, no script; options of laptime come before it",
+            why="it is a target, not a script; laptime's options come before it",
             next=f"laptime profile --batch 8 {name}",
         )
     words = ["-m", TARGET_LOOP, name, *target_loop]

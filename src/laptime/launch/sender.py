@@ -148,7 +148,7 @@ def _failures(timeout: float) -> Iterator[None]:
             kind="died",
             what=f"a process that sent requests {gone.words.how}",
             why=gone.words.line or "it printed nothing",
-            next="the same again, with fewer requests under way: --concurrency 64",
+            next="run it again with fewer requests in flight: --concurrency 64",
             traceback=gone.words.output,
         )
     except Silent:

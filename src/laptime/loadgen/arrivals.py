@@ -47,7 +47,7 @@ def schedule(
     expected = requests or rate * seconds
     if expected > MOST:
         raise UsageError(
-            f"{expected:,.0f} requests are more than one machine sends",
+            f"{expected:,.0f} requests are more than one machine can send",
             why=f"a schedule has at most {MOST:,} requests",
             next=f"--rate {MOST / max(seconds, 1) / 10:.0f}, or a shorter --duration",
         )

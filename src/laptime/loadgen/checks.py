@@ -8,6 +8,7 @@ there is nothing to say.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -77,9 +78,8 @@ def answers(case: Case, stats: LevelStats | None) -> Check | None:
     if since := _dead_since(stats):
         return Check("answers", "fail", f"nobody was answered from second {since:.1f} on: {sentence}", _LOOK)
     if share > MOST_FAILED_OF_ALL:
-        return Check(
-            "answers", "fail", f"{sentence}: what the few others took is not a figure of the server", _LOOK
-        )
+        sentence += ": what the few others took is not a figure of the server"
+        return Check("answers", "fail", sentence, _LOOK)
     return Check("answers", "warn" if share > MOST_FAILED else "note", sentence)
 
 
@@ -104,11 +104,9 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
     if facts is None or facts.asked is None or made is None:
         return None
     if facts.uncounted:
-        missing = f"the server gave no usage for {facts.uncounted} of {facts.answered} answers"
-        advice = "a server that knows stream_options.include_usage"
-        return Check(
-            "tokens", "fail", f"{missing}: their tokens are not known, and a chunk may hold several", advice
-        )
+        missing = f"the server gave no usage for {facts.uncounted} of {facts.answered} answers: "
+        missing += "their tokens are not known, and a chunk may hold several"
+        return Check("tokens", "fail", missing, "a server that knows stream_options.include_usage")
     asked, counted, false = facts.asked[1], made.output * facts.answered, "the server's usage cannot be true:"
     if facts.chunks > counted + 0.5:
         more = f"{facts.chunks} chunks held text, the server counted {counted:.0f} tokens"
@@ -135,14 +133,15 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
     if stats is None or server is None:
         return None
     ours = seen_here(case.requests, stats.facts)
+    counts = (
+        ("requests", server.requests, ours.requests),
+        ("prompt tokens", server.prompt, ours.prompt),
+        ("output tokens", server.output, ours.output),
+    )
+    # To the unit; of requests that failed here the server may have counted any part.
+    agree = operator.ge if stats.facts.failed else operator.eq
     differ = [
-        f"{name}: {theirs:,} there, {mine:,} here"
-        for name, theirs, mine in (
-            ("requests", server.requests, ours.requests),
-            ("prompt tokens", server.prompt, ours.prompt),
-            ("output tokens", server.output, ours.output),
-        )
-        if not _agree(theirs, mine, stats.facts)
+        f"{of}: {theirs:,} there, {mine:,} here" for of, theirs, mine in counts if not agree(theirs, mine)
     ]
     if differ:
         sentence = f"the server's /metrics disagrees ({'; '.join(differ)})"
@@ -155,11 +154,6 @@ def server_counts(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("server_counts", "fail", sentence, "laptime doctor")
     sentence = f"the server's /metrics counts the same {server.requests} requests and their tokens"
     return Check("server_counts", "ok", sentence)
-
-
-def _agree(theirs: int, ours: int, facts: Level) -> bool:
-    """To the unit; of requests that failed here the server may have counted any part."""
-    return theirs >= ours if facts.failed else theirs == ours
 
 
 def _is_later(server: ServerCounts, ours: ServerCounts) -> bool:
@@ -249,11 +243,9 @@ def _of_answers(stats: LevelStats) -> Check | None:
     known = stats.answered.precision
     if known is not None and known <= WIDEST:
         return None
-    sentence = (
-        "too few answers for an interval"
-        if known is None
-        else f"answered/s is known to ±{percent(known)} only"
-    )
+    sentence = "too few answers for an interval"
+    if known is not None:
+        sentence = f"answered/s is known to ±{percent(known)} only"
     short = max(4.0, ((known or 0.0) / WIDEST) ** 2)
     return Check("enough", "warn", sentence, f"--requests {short * stats.answered.n:.0f}")
 
@@ -367,19 +359,15 @@ def _worst(stats: LevelStats, lost: _Lost) -> tuple[float, str]:
         names = [name for name, stat in figures.items() if stat.value]
         if stats.balance.grows and not names:
             names = ["p95"]  # of its window is told
-        shares += [(_share(values, without, name), f"{name} {title}") for name in names]
+        for name in names:
+            figure, less = _figure(values, name), _figure(without, name)
+            shares.append(((figure - less) / figure if figure > _ZERO else 0.0, f"{name} {title}"))
     return max(shares)
 
 
-def _share(values: Floats, without: Floats, name: str) -> float:
-    figure = _figure(values, name)
-    return (figure - _figure(without, name)) / figure if figure > _ZERO else 0.0
-
-
 def _figure(values: Floats, name: str) -> float:
-    return float(
-        np.quantile(values, QUANTILES[name], method="higher") if name in QUANTILES else values.mean()
-    )
+    q = QUANTILES.get(name)
+    return float(values.mean() if q is None else np.quantile(values, q, method="higher"))
 
 
 _CHECKS = (

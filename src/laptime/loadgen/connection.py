@@ -44,6 +44,11 @@ class Reply(NamedTuple):
     end: float
     broken: Broken | None = None
 
+    @property
+    def body(self) -> bytes:
+        """All of its parts together."""
+        return b"".join(part for _, part in self.parts)
+
 
 def request(method: str, url: SplitResult, headers: Sequence[tuple[str, str]], body: bytes) -> Request:
     """A request with what HTTP/1.1 asks for: host and length."""
@@ -100,9 +105,7 @@ class Connection(asyncio.Protocol):
                 self._parts.append((at, bytes(event.data)))
             elif isinstance(event, h11.Response):
                 self._status = event.status_code
-                self._headers = {
-                    name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers
-                }
+                self._headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in event.headers}
             elif isinstance(event, h11.EndOfMessage):
                 return self._finish(at)
             elif event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):

@@ -12,11 +12,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import msgspec
 from msgspec import Struct, structs
 
+from laptime.kit.clock import SystemClock
 from laptime.loadgen.connection import Broken, Clock, Pool, Reply, Request, request
 from laptime.loadgen.messages import Endpoint
 from laptime.records.requests import Answer
@@ -95,6 +96,16 @@ class HttpClient:
         self._pool.close()
 
 
+async def page(endpoint: Endpoint, url: SplitResult, timeout: float) -> Reply:
+    """The reply of a server at another address, with an endpoint's headers. Raises Broken: there is none."""
+    headers = [(name, value) for name, value in endpoint.headers if name.lower() != "content-type"]
+    pool = Pool(url, SystemClock.now, verify=endpoint.verify)
+    try:
+        return await pool.answer(request("GET", url, headers, b""), timeout)
+    finally:
+        pool.close()
+
+
 async def first(client: HttpClient) -> Answer:
     """The answer to a first request; one that a busy server refuses is sent again, three times in all."""
     for pause in (*PAUSES, None):
@@ -119,7 +130,7 @@ def fault(reply: Reply) -> tuple[str, str]:
     if 300 <= reply.status < 400 and (moved := reply.headers.get("location")):
         return f"http {reply.status}", f"it leads to {moved}"
     if not 200 <= reply.status < 300:
-        text = _message(b"".join(part for _, part in reply.parts))
+        text = _message(reply.body)
         return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
     return "", ""
 
@@ -255,20 +266,15 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
     if usage is not None and len(times) < (usage.completion_tokens or 0):
         times += doubtful  # the last chunk has no text: a token of half a character, as the count says
     counts = _counts(usage)
-    if answer.error or not has_ended:
-        cut = (
-            answer if answer.error else _failed(answer, "cut", "the stream ended in the middle of an answer")
-        )
-        return structs.replace(cut, usage=counts)
+    answer = structs.replace(answer, usage=counts)
+    if answer.error:
+        return answer
+    if not has_ended:
+        return _failed(answer, "cut", "the stream ended in the middle of an answer")
     if not times:
-        return structs.replace(_failed(answer, "no tokens", "the stream held no token"), usage=counts)
-    return structs.replace(
-        answer,
-        first=times[0],
-        end=times[-1],
-        chunks=[round(at - answer.sent, 6) for at in times],
-        usage=counts,
-    )
+        return _failed(answer, "no tokens", "the stream held no token")
+    chunks = [round(at - answer.sent, 6) for at in times]
+    return structs.replace(answer, first=times[0], end=times[-1], chunks=chunks)
 
 
 def token(choice: Choice) -> str | None:

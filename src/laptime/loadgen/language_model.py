@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +15,8 @@ from msgspec import Struct, structs
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Unavailable, UsageError, unknown
-from laptime.loadgen.connection import Broken, Pool, Reply, request
-from laptime.loadgen.endpoint import StreamClient, advice, fault, first
+from laptime.loadgen.connection import Broken
+from laptime.loadgen.endpoint import StreamClient, advice, fault, first, page
 from laptime.loadgen.messages import Endpoint
 
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
@@ -148,33 +149,21 @@ def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:
 
 async def _models(base: str, endpoint: Endpoint) -> list[str]:
     """Names of the server's models; [] where it does not tell."""
-    url = urlsplit(base + "/models")
-    pool = Pool(url, SystemClock.now, verify=endpoint.verify)
-    headers = [(name, value) for name, value in endpoint.headers if name.lower() != "content-type"]
     try:
-        reply = await pool.answer(request("GET", url, headers, b""), endpoint.timeout)
+        reply = await page(endpoint, urlsplit(base + "/models"), endpoint.timeout)
     except Broken as broken:
-        raise Unavailable(
-            f"{base} did not answer: {broken.kind}",
-            why=str(broken),
-            next=advice(broken.kind, str(broken), base),
-        ) from None
-    finally:
-        pool.close()
+        step = advice(broken.kind, str(broken), base)
+        raise Unavailable(f"{base} did not answer: {broken.kind}", why=str(broken), next=step) from None
     kind, detail = fault(reply)
     if kind in ("http 401", "http 403"):
         raise UsageError(
-            f"{base} refused: {kind}", why=detail or "no key", next="--header 'Authorization: Bearer ...'"
+            f"{base} refused: {kind}",
+            why=detail or "it gave no reason",
+            next="--header 'Authorization: Bearer ...'",
         )
-    return [] if kind else _names(reply)
-
-
-def _names(reply: Reply) -> list[str]:
-    try:
-        document = msgspec.json.decode(b"".join(part for _, part in reply.parts))
-        return [str(model["id"]) for model in document["data"]]
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return []
+    with suppress(msgspec.DecodeError, KeyError, TypeError):
+        return [] if kind else [str(model["id"]) for model in msgspec.json.decode(reply.body)["data"]]
+    return []
 
 
 def cutter(path: Path) -> Cut:
@@ -185,7 +174,7 @@ def cutter(path: Path) -> Cut:
         from tokenizers import Tokenizer
     except ImportError:
         raise Unavailable(
-            "tokenizers is not installed", why="--tokenizer is read by it", next="pip install tokenizers"
+            "tokenizers is not installed", why="--tokenizer needs it", next="pip install tokenizers"
         ) from None
     file = path / "tokenizer.json" if path.is_dir() else path
     try:

@@ -61,12 +61,8 @@ def pieces(kind: str, chunks: int) -> list[bytes]:
     last = {"index": 0, "finish_reason": "length", **said}
     usage = {"prompt_tokens": 1, "completion_tokens": chunks}
     events = [_event(msgspec.json.encode(event))] * (chunks - 1)
-    end = (
-        _event(msgspec.json.encode({**event, "choices": [last], "usage": usage}))
-        + _event(DONE)
-        + b"0\r\n\r\n"
-    )
-    return [_HEAD, *events, end]
+    ended = _event(msgspec.json.encode({**event, "choices": [last], "usage": usage})) + _event(DONE)
+    return [_HEAD, *events, ended + b"0\r\n\r\n"]
 
 
 def _event(data: bytes) -> bytes:

@@ -10,8 +10,8 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from laptime.kit.clock import SystemClock
-from laptime.loadgen.connection import Broken, Pool, Reply, request
-from laptime.loadgen.endpoint import fault
+from laptime.loadgen.connection import Broken
+from laptime.loadgen.endpoint import fault, page
 from laptime.loadgen.messages import Endpoint
 from laptime.records.load import ServerCounts
 
@@ -49,11 +49,11 @@ class Totals(Struct, frozen=True):
         )
 
 
-def totals(page: str, model: str = "") -> Totals | None:
+def totals(text: str, model: str = "") -> Totals | None:
     """The counters of a page, of all engines of a model together; None where one of them is missing. model:
     samples that name another one do not count; "" takes all."""
     sums: dict[str, float] = {}
-    for name, labels, value in _SAMPLE.findall(page):
+    for name, labels, value in _SAMPLE.findall(text):
         named = _MODEL.search(labels)
         if not (model and named and named[1] != model):
             sums[name] = sums.get(name, 0.0) + _number(value)
@@ -79,11 +79,11 @@ class MetricsPage:
 
     def read(self) -> Totals | None:
         """Its counters now; None where it does not answer, or in other names than vLLM's."""
-        reply = asyncio.run(self._reply())
-        if reply is None or fault(reply)[0]:
+        try:
+            reply = asyncio.run(page(self._endpoint, self._url, _TIMEOUT))
+        except Broken:
             return None
-        page = b"".join(part for _, part in reply.parts)
-        return totals(page.decode(errors="replace"), self._model)
+        return None if fault(reply)[0] else totals(reply.body.decode(errors="replace"), self._model)
 
     def settled(self, before: Totals, requests: int) -> ServerCounts | None:
         """What was counted since `before`, with so many requests: some servers count after they answer."""
@@ -94,13 +94,3 @@ class MetricsPage:
                 return counts
             time.sleep(_PAUSE)
         return None
-
-    async def _reply(self) -> Reply | None:
-        headers = [each for each in self._endpoint.headers if each[0].lower() != "content-type"]
-        pool = Pool(self._url, SystemClock.now, verify=self._endpoint.verify)
-        try:
-            return await pool.answer(request("GET", self._url, headers, b""), _TIMEOUT)
-        except Broken:
-            return None
-        finally:
-            pool.close()

@@ -263,7 +263,7 @@ class Engine:
         model: object = self._model
         if not isinstance(model, protocol.TimesDevice):
             raise Unavailable(
-                "this device keeps no times of its own",
+                "this device has no timer of its own",
                 why="the device regime reads event timers on an accelerator's stream",
                 next=f"--regime {Regime.ISOLATED}",
             )

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.text import count
-from laptime.probes.peaks import Peak, accelerator_ceiling, core_ceiling
+from laptime.probes.peaks import accelerator_ceiling, core_ceiling
 from laptime.records.case import Case
 from laptime.records.cost import Machine, Prediction, Work
 from laptime.records.quantity import Quantity
@@ -97,7 +97,9 @@ def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | No
         cores = machine.cores or machine.vcpus or 0.0
         sockets = 1 if cores <= _ONE_SOCKET else 2
         bandwidth = sockets * ceiling.bandwidth if ceiling and ceiling.bandwidth else None
-        flops_of, cache = _of_cores(ceiling, cores), _CPU_CACHE
+        flops_of, cache = {}, _CPU_CACHE
+        if ceiling and cores:
+            flops_of = {dtype: cores * flops for dtype, flops in ceiling.flops.items()}
     peaks = {dtype: _peak(dtype, flops_of, is_loose=is_loose) for dtype in work.flops}
     if not peaks or not all(peaks.values()):
         return None
@@ -107,17 +109,11 @@ def bound(work: Work, machine: Machine, *, is_loose: bool = False) -> Bound | No
     return Bound(number / seconds, seconds / max(1.0, number), "compute" if compute >= memory else "memory")
 
 
-def _of_cores(ceiling: Peak | None, cores: float) -> dict[str, float]:
-    return {dtype: cores * flops for dtype, flops in ceiling.flops.items()} if ceiling and cores else {}
-
-
 def _peak(dtype: str, flops: Mapping[str, float], *, is_loose: bool) -> float | None:
+    if dtype not in flops:
+        return None
     also = (_LOOSE if is_loose else _ALSO).get(dtype, ())
-    return (
-        max((flops[name] for name in (dtype, *also) if name in flops), default=None)
-        if dtype in flops
-        else None
-    )
+    return max(flops[name] for name in (dtype, *also) if name in flops)
 
 
 def may_lower(knobs: Mapping[str, Any], backend: str) -> bool:

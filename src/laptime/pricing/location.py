@@ -86,7 +86,7 @@ def _unknown(text: str, table: Table) -> UsageError:
     next_step = f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4"
     if left_out is not None:
         why = f"{left_out.file}, line {left_out.line} was left out: {left_out.reason}"
-        next_step = "mend that line, and the same again"
+        next_step = "correct that line and run the command again"
     return UsageError(f"no machine is called {text!r}", why=why, next=next_step)
 
 
@@ -100,16 +100,14 @@ _MOST_BYTES = 1 << 16
 def detect(address: str = ADDRESS, limit: float = LIMIT) -> str | None:
     """`oci:VM.Standard.E3.Flex:16:32` by asking the cloud's metadata service; None where nothing answers."""
     answers: dict[str, str] = {}
-    threads = []
-    for provider, ask in _ASK.items():
 
-        def work(provider: str = provider, ask: Callable[[str, float], str] = ask) -> None:
-            # Whatever comes back from an address that may be anybody's: not the shape means no shape.
-            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-                if shape := ask(address, limit):
-                    answers[provider] = shape
+    def work(provider: str) -> None:
+        # Whatever comes back from an address that may be anybody's: not the shape means no shape.
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            if shape := _ASK[provider](address, limit):
+                answers[provider] = shape
 
-        threads.append(threading.Thread(target=work, daemon=True))
+    threads = [threading.Thread(target=work, args=(provider,), daemon=True) for provider in _ASK]
     for thread in threads:
         thread.start()
     end = time.monotonic() + limit

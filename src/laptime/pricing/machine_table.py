@@ -57,14 +57,9 @@ def _price(machine: Machine) -> str:
             return f"a {name} of {each:g} USD/h cannot be"
     if spot is not None and spot > price:
         return f"its spot price {spot:g} is above the one on demand, {price:g}"
-    if (
-        machine.vcpus
-        and machine.vcpus > 0
-        and not machine.accelerator
-        and price / machine.vcpus > DEAREST_VCPU
-    ):
-        return f"{price / machine.vcpus:.3g} USD/h for one vCPU is not a price per hour: is it one per month?"
-    return ""
+    each = price / machine.vcpus if machine.vcpus and not machine.accelerator else 0.0
+    wrong = f"{each:.3g} USD/h for one vCPU is not a price per hour: is it one per month?"
+    return wrong if each > DEAREST_VCPU else ""
 
 
 def _date(machine: Machine, today: date) -> str:
@@ -385,11 +380,7 @@ def written(rows: Sequence[Machine] | Sequence[FlexShape], columns: Sequence[str
     for row in rows:
         fields = structs.asdict(row)
         fields["cpu"] = "|".join(fields["cpu"])
-        values = [fields[_FIELDS.get(column, column)] for column in columns]
-        writer.writerow(
-            [
-                "" if each is None else repr(each).removesuffix(".0") if isinstance(each, float) else each
-                for each in values
-            ]
-        )
+        values = (fields[_FIELDS.get(column, column)] for column in columns)
+        # The writer of csv has "" for None.
+        writer.writerow([repr(v).removesuffix(".0") if isinstance(v, float) else v for v in values])
     return out.getvalue().encode()

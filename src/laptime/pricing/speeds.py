@@ -30,7 +30,7 @@ from laptime.records.cost import Excluded, Speed, Unit
 from laptime.records.load import AT_SLO
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.records.tuning import Measured, Tuning
+from laptime.records.tuning import Tuning
 
 _NS = 1e9
 _UNITS: tuple[Unit, ...] = ("call", "item", "sample", "step", "request", "token")
@@ -84,7 +84,7 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> L
     reasons = "; ".join(dict.fromkeys(f"{each.reason}" for each in excluded)) or "it measured no time"
     if excluded and all(each.reason.startswith("invalid") for each in excluded):
         return NoCost(
-            f"the numbers of run {run.id} are invalid: they have no cost",
+            f"the numbers of run {run.id} are invalid, so they have no cost",
             why=reasons,
             next=f"laptime show {run.id}",
         )
@@ -100,7 +100,7 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Sequence[Promise]) -> L
             else "load it again at other rates: --rate 5,10,20",
         )
     return UsageError(
-        f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   what it has"
+        f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   shows what it has"
     )
 
 
@@ -240,26 +240,19 @@ def _of_tuning(run: Run, tuning: Tuning, target: str, word: Trust, samples_per_s
         elif label == "tuned" and outcome in ("gate failed", "patch fails"):
             excluded.append(Excluded(case=label, reason=f"invalid: {outcome}, it is not the same training"))
         else:
-            made.append(_of_steps(run, target, label, measured, word, samples_per_step))
+            told = measured.throughput * measured.step
+            batch = samples_per_step or (told if told > 1.5 else None)
+            speed = _step_speed(
+                run,
+                case=label,
+                target=target,
+                seconds=Quantity.of(measured.step, measured.ci95, unit="s"),
+                batch=batch,
+                verdict=word,
+                peak=measured.peak,
+            )
+            made.append(structs.replace(speed, unit="item") if tuning.model else speed)
     return Speeds(made, excluded)
-
-
-def _of_steps(
-    run: Run, target: str, label: str, measured: Measured, word: Trust, samples_per_step: float | None
-) -> Speed:
-    told = measured.throughput * measured.step
-    batch = samples_per_step or (told if told > 1.5 else 1.0)
-    is_sample = samples_per_step is not None or told > 1.5
-    return _step_speed(
-        run,
-        case=label,
-        target=target,
-        seconds=Quantity.of(measured.step, measured.ci95, unit="s"),
-        batch=batch,
-        unit="item" if run.tuning and run.tuning.model else "sample" if is_sample else "step",
-        verdict=word,
-        peak=measured.peak,
-    )
 
 
 def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | None) -> Speeds:
@@ -280,8 +273,7 @@ def _of_profile(run: Run, target: str, word: Trust, samples_per_step: float | No
         case=label,
         target=target,
         seconds=step.scaled(1 / _NS, "s"),
-        batch=samples_per_step or 1.0,
-        unit="step" if samples_per_step is None else "sample",
+        batch=samples_per_step,
         verdict=word,
         peak=next((memory.peak for memory in profile.memory if memory.device != "cpu"), None),
     )
@@ -294,28 +286,28 @@ def _step_speed(
     case: str,
     target: str,
     seconds: Quantity,
-    batch: float,
-    unit: Unit,
+    batch: float | None,
     verdict: Trust,
     peak: float | None,
 ) -> Speed:
+    """Of steps with so many samples; None: their number is not known."""
     devices = [device.name for device in run.environment.devices if device.name != "cpu"]
     device = devices[0] if devices else "cpu"
     memory = None if peak is None else float(peak)
-    rate = seconds.inverted(batch, "1/s")
+    rate = seconds.inverted(batch or 1.0, "1/s")
     return Speed(
         run=run.id,
         case=case,
         label=case,
         target=target,
-        unit=unit,
+        unit="sample" if batch else "step",
         rate=rate.value,
         ci95=rate.interval,
         at="training",
         latency=seconds.value,
         latency_ci95=seconds.interval,
         verdict=verdict,
-        batch=batch,
+        batch=batch or 1.0,
         device=device,
         host_memory=memory if device == "cpu" else None,
         device_memory=memory if device != "cpu" else None,

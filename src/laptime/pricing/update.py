@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -73,13 +72,10 @@ def update(
     if any(each.is_new for each in results):
         folder = machine_table.fetched()
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(
-            folder / machine_table.MACHINES,
-            machine_table.written([*machines.values()], machine_table.COLUMNS),
-        )
-        write_whole(
-            folder / machine_table.FLEX, machine_table.written([*flex.values()], machine_table.FLEX_COLUMNS)
-        )
+        rows = machine_table.written([*machines.values()], machine_table.COLUMNS)
+        write_whole(folder / machine_table.MACHINES, rows)
+        rows = machine_table.written([*flex.values()], machine_table.FLEX_COLUMNS)
+        write_whole(folder / machine_table.FLEX, rows)
     return results
 
 
@@ -87,23 +83,19 @@ def _one(
     name: str, known: Table, open_url: OpenUrl, today: date
 ) -> tuple[Fetched, list[Machine], list[FlexShape]]:
     """One list; an error of the network or of what came is a sentence, and costs no other list."""
+    machines: list[Machine] = []
+    flex: list[FlexShape] = []
+    fault = "sent no price of a known machine"
     try:
         machines, flex = import_module(f"{lists.__name__}.{name}").fetch(known, open_url, today)
-    except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException, OSError) as error:
-        why = getattr(error, "reason", None) or error
-        return Fetched(name, f"could not be reached ({why}): the prices known so far stay", False), [], []
+    except (HTTPException, OSError) as error:
+        fault = f"could not be reached ({getattr(error, 'reason', None) or error})"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return (
-            Fetched(name, f"sent what is not a price list ({error}): the prices known so far stay", False),
-            [],
-            [],
-        )
+        fault = f"sent what is not a price list ({error})"
     good = [each for each in machines if not reason(each, today)]
-    refused = len(machines) - len(good)
-    what = " and ".join(
-        filter(None, (count(len(good), "machine"), count(len(flex), "flexible shape") if flex else ""))
-    )
     if not good and not flex:
-        return Fetched(name, "sent no price of a known machine: the prices known so far stay", False), [], []
+        return Fetched(name, f"{fault}: the prices known so far stay", False), [], []
+    refused = len(machines) - len(good)
+    what = count(len(good), "machine") + (f" and {count(len(flex), 'flexible shape')}" if flex else "")
     faults = f"; {count(refused, 'row')} refused" if refused else ""
     return Fetched(name, f"{what}, seen {today}{faults}", True), good, flex

@@ -37,7 +37,7 @@ TURN = _seconds(
     f"{_SINCE} it was sent, since so many others were under way. Part of its latency.",
 )
 FIRST = _seconds("load/first_byte", "first byte", f"{_SINCE} the first byte of the answer's body came.")
-FAILED = _seconds("load/failed", "failed requests", f"{_SINCE} it had surely failed.")
+FAILED = _seconds("load/failed", "failed requests", f"{_SINCE} it failed.")
 TTFT = _seconds(
     "load/ttft",
     "time to first token",
@@ -55,13 +55,13 @@ GAP = _seconds(
     "A server sends several tokens in a chunk; the level says whether it did.",
 )
 TOKENS_IN = Metric(
-    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
+    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Prompt tokens that the server counted."
 )
 TOKENS_OUT = Metric(
-    tag="load/tokens_out", unit="1", title="output tokens", meaning="Of an answer, by the server's usage."
+    tag="load/tokens_out", unit="1", title="output tokens", meaning="Output tokens that the server counted."
 )
 TURN_NUMBER = Metric(
-    tag="load/turn_number", unit="1", title="turn", meaning="Of its conversation, from 1 on, as each TTFT."
+    tag="load/turn_number", unit="1", title="turn", meaning="The request's turn, from 1 on, for each TTFT."
 )
 
 

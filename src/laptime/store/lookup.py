@@ -41,7 +41,7 @@ def find(reference: str, root: Path | None = None) -> Path:
     if not runs:
         why = f"nothing is stored under {root or folder.home()} yet"
         next_ = "laptime bench torchvision:resnet18"
-        raise UsageError(f"no run answers to {reference!r}", why=why, next=next_)
+        raise UsageError(f"no run matches {reference!r}", why=why, next=next_)
     last = _LAST.fullmatch(reference)
     if last:
         finished = sum(1 for _ in _ended(runs))
@@ -49,7 +49,7 @@ def find(reference: str, root: Path | None = None) -> Path:
         raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
     near = closest(reference, itertools.islice(index.names(root), _COMPARED))
     raise UsageError(
-        f"no run answers to {reference!r}",
+        f"no run matches {reference!r}",
         why="it is not a path, an id or part of one, or the --name of a stored run",
         next=f"did you mean {near!r}?" if near else "laptime list",
     )

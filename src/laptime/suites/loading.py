@@ -90,7 +90,7 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
     if not isinstance(each, list) or not each:
         raise UsageError(
             f"{place} has no benchmark",
-            why="a suite lists what it measures",
+            why="a suite needs at least one benchmark",
             next='[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"',
         )
     for one in each:
@@ -105,8 +105,8 @@ def _from_python(path: Path) -> list[Suite]:
     suites = [value for value in vars(module).values() if isinstance(value, Suite)]
     if not suites:
         raise UsageError(
-            f"{path} builds no suite",
-            why="no variable of it is a Suite",
+            f"{path} does not define a suite",
+            why="none of its variables is a Suite",
             next=f"from {_MARK} import Benchmark, Suite; suite = Suite(benchmark=[...])",
         )
     return [_from_object(suite, path) for suite in suites]
@@ -156,7 +156,7 @@ def _checked(suite: Suite, place: str) -> Suite:
     if twice is not None:
         raise UsageError(
             f"{place} has two benchmarks called {twice!r}",
-            why="a name finds one benchmark's runs in the store",
+            why="laptime finds the runs of a benchmark by its name",
             next=f'name = "{twice} again"',
         )
     return suite
@@ -168,7 +168,7 @@ def _apart(suites: list[Suite]) -> list[Suite]:
     if twice is not None:
         raise UsageError(
             f"two suites are called {twice!r}",
-            why="a name finds one suite's runs in the store",
+            why="laptime finds the runs of a suite by its name",
             next="name = ... at the top of the file",
         )
     return suites
@@ -184,7 +184,7 @@ def _converted(raw: Any, kind: type[Struct], place: str) -> Any:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"{place} does not say what a suite can say",
+            f"{place} is not valid",
             why=str(error).replace(" - at `$.", ": `"),
             next="laptime suite list standard   shows one",
         ) from error

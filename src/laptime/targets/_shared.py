@@ -24,7 +24,7 @@ def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recip
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):
         raise TargetError(
-            f"{text!r} names no {kind} model",
+            f"{text!r} is not the name of a {kind} model",
             why="a name has letters, digits, '_', '.' and '-'",
             next=f"for example: laptime bench {kind}:resnet18",
         )
@@ -73,7 +73,7 @@ def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] =
 
     def build(batch: int) -> Program:
         raise TargetError(
-            f"{text} holds no Python program",
+            f"{text} is not a Python program",
             why=f"a {path.suffix} file is run by {backend} and its like",
             next=f"laptime bench {text} --backend {backend}",
         )
@@ -92,10 +92,10 @@ def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] =
 def _missing(file: Path, path: Path) -> TargetError:
     if file != path:
         return TargetError(
-            f"there is no file {file}", why=f"the weights of {path.name} are in it", next="copy it there, too"
+            f"there is no file {file}", why=f"it holds the weights of {path.name}", next="copy it there, too"
         )
     if path.is_dir():
-        return TargetError(f"{path} is a folder", why="a model file is wanted")
+        return TargetError(f"{path} is a folder", why="a target is a model file")
     there = [entry.name for entry in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
     near = closest(path.name, there)
     where = "the current folder" if str(path.parent) == "." else str(path.parent)

@@ -30,7 +30,7 @@ def resolve(text: str) -> Recipe:
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):
         raise TargetError(
-            f"{text!r} names no Keras model",
+            f"{text!r} is not the name of a Keras model",
             why="a name has letters, digits, '_' and '-'",
             next="for example: laptime bench keras:EfficientNetB0",
         )

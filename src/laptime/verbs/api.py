@@ -171,5 +171,7 @@ def _not_compared(run: Run) -> LaptimeError:
     if failure is not None:
         return UserCodeError(failure.what, why=failure.why, next=failure.next)
     return UsageError(
-        "the two were not compared", why="too few rounds fit into the budget", next="a longer one: budget=60"
+        "the two models were not compared",
+        why="too few rounds fit into the budget",
+        next="a longer one: budget=60",
     )

@@ -80,7 +80,7 @@ def read_rules(path: Path) -> Rules:
             refuse_unknown(metric)
         if isinstance(table, dict) and not {"max", "min", "regression"} & table.keys():
             raise UsageError(
-                f"a [[budget]] in {path} allows everything",
+                f"a [[budget]] in {path} sets no limit",
                 why="it has neither max, min, nor regression",
                 next="[[budget]]  max = '30 ms'",
             )
@@ -88,7 +88,7 @@ def read_rules(path: Path) -> Rules:
         return msgspec.convert({**check, "budget": tables}, Rules)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"{path} asks for something impossible", why=str(error), next="[[budget]]  max = '30 ms'"
+            f"{path} has an impossible value", why=str(error), next="[[budget]]  max = '30 ms'"
         ) from error
 
 

@@ -67,7 +67,7 @@ class Run(records.Run, frozen=True, kw_only=True):
         except ImportError as error:
             raise Unavailable(
                 "pandas is not installed",
-                why="it makes DataFrames",
+                why="DataFrames need it",
                 next="pip install pandas, or run.to_dict()",
             ) from error
         return pd.DataFrame([row for case in self.cases for row in _rows(case, self)])
@@ -98,7 +98,7 @@ class Run(records.Run, frozen=True, kw_only=True):
             raise UsageError(
                 "this run has no such number",
                 why=failure.what if failure else "nothing was timed in this regime",
-                next="print(run) says what was measured",
+                next="print(run) shows what was measured",
             )
         return stat
 

@@ -131,8 +131,8 @@ def _directed(case: Case, name: str) -> str:
         )
     if stat.better == "none":
         raise UsageError(
-            f"a regression of {name!r} cannot be told",
-            why="nothing says whether more of it is better or worse",
+            f"a regression of {name!r} cannot be judged",
+            why="laptime does not know whether a higher value is better or worse",
             next=f"[[budget]] metric = {name!r} with max = or min = says what is allowed",
         )
     return name

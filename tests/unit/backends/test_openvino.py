@@ -150,5 +150,5 @@ def test_a_model_of_this_process_is_measured_with_given_inputs(net: Path) -> Non
     model = backend.open_object(read, np.ones((2, 3, 8, 8), np.float32), variant)
     model.workload(5).call()
     assert model.check_outputs(5)["shape"] == "float32 (5, 5)"
-    with pytest.raises(UsageError, match=r"openvino\.Model is wanted"):
+    with pytest.raises(UsageError, match=r"must be an openvino\.Model"):
         backend.open_object(print, None, variant)

@@ -112,7 +112,7 @@ def test_a_bill_at_a_rate_and_of_a_training(laptime: Laptime) -> None:
         (["before", "--machine", OCI, "--slo", "1ms"], 3, "keep latency=1ms@p99"),
         (["broken", "--machine", OCI, "--slo", "1ms"], 3, "are invalid"),
         (["unheld", "--machine", OCI], 3, "no case of run 20260701-000009-000-a is shown to keep"),
-        (["nothing-like-it"], 2, "no run answers to"),
+        (["nothing-like-it"], 2, "no run matches"),
         (["before", "--usd-per-hour", "-1"], 2, "impossible"),
         (["before", "--usd-per-hour", "1", "--utilization", "150%"], 2, "--utilization"),
         (["before", "--usd-per-hour", "1", "--samples", "many"], 2, "--samples"),

@@ -53,7 +53,7 @@ def test_history_writes_what_its_suffix_says(laptime: Laptime) -> None:
     [
         (["nothing"], "no stored run matches"),
         (["--metric", "latency/isolated/medain"], "latency/isolated/median"),
-        (["-o", "h.png"], "no report is written to .png"),
+        (["-o", "h.png"], "there is no report format for .png"),
         (["-o", "none/h.html"], "cannot be written"),
         (["--by", "moon"], "--by"),
     ],

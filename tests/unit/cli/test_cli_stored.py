@@ -228,7 +228,7 @@ def test_compare_under_different_conditions_is_refused_unasked(
 def test_compare_of_what_is_neither_run_nor_target_suggests(laptime: Laptime, two: tuple[Run, Run]) -> None:
     ended = laptime("compare", "baseline", "lats")
     assert ended.code == 2
-    assert "no run answers to 'lats'" in ended.err
+    assert "no run matches 'lats'" in ended.err
 
 
 def test_compare_of_two_targets_measures_them_side_by_side(laptime: Laptime, fake_bench: Fake) -> None:

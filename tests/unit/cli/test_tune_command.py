@@ -128,12 +128,12 @@ def test_an_unknown_name_gets_the_nearest_right_one(laptime: Laptime, fake: Any,
     [
         (
             ["--only", "channels_last", "--skip", "channels_last", "t.py"],
-            "stands behind both --only and --skip",
+            "is given to both --only and --skip",
         ),
         (["--max-memory", "lots", "t.py"], "--max-memory: 'lots' is not a size"),
         (["--budget", "0s", "t.py"], "not a duration"),
         (["--patch", "no/such/folder/p.patch", "t.py"], "cannot be written"),
-        (["-o", "report.xyz", "t.py"], "no report is written to .xyz"),
+        (["-o", "report.xyz", "t.py"], "there is no report format for .xyz"),
         ([], "SCRIPT.py"),
     ],
 )

@@ -68,7 +68,7 @@ def test_users_ask_for_throughput(laptime: Laptime, asked: list[ServerRequest], 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--server", VLLM], "how much load is not said"),
+        (["--server", VLLM], "no load was given"),
         (["--server", VLLM, "--rate", "4", "--goal", "throughput"], "contradict each other"),
         (
             ["--server", VLLM, "--rate", "4", "--goal", "memory"],
@@ -89,7 +89,10 @@ def test_users_ask_for_throughput(laptime: Laptime, asked: list[ServerRequest], 
             "not an address of this machine",
         ),
         (["--server", VLLM, "--rate", "4", "--url", "localhost:{port}/v1"], "not an address of this machine"),
-        (["--server", VLLM, "--rate", "4", "--body", __file__], "no argument names the address for the body"),
+        (
+            ["--server", VLLM, "--rate", "4", "--body", __file__],
+            "--body needs the address that it is sent to",
+        ),
         (["--server", "vllm serve M", "--rate", "4"], "nothing to choose"),
         (["--rate", "4", "train.py"], "--rate is for servers"),
         (["--output-tokens", "32", "train.py"], "--output-tokens is for servers"),

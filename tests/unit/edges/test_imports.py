@@ -180,6 +180,8 @@ def test_an_imported_run_is_noisy_and_the_same_every_time(name: str, tmp_path: P
     found = read(tmp_path, KNOWN[name])
     assert [run.id for run in found] == [run.id for run in read(tmp_path, KNOWN[name])]
     for run in found:
+        stored = files.read(files.save(run, tmp_path))
+        assert stored.command == ["laptime", "import", "results.json"]
         assert (run.verb, run.status, run.trust) == ("import", "complete", "noisy")
         assert "imported" in run.cases[0].checks[0].sentence
 
@@ -473,5 +475,5 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_says_nothing_of_a_machine_that_the_other_tool_did_not_write_down() -> None:
-    (run,) = vllm_bench.runs(VLLM, "vllm.json")
+    (run,) = vllm_bench.runs(VLLM, Path("vllm.json"))
     assert words.machine(run) == ["cpu"]

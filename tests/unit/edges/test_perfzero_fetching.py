@@ -173,7 +173,7 @@ def fetch(url: str, folder: Path, path: str = "sub/data.bin", sha256: str = "") 
 def test_a_file_comes_whole_and_its_hash_is_compared(server: str, tmp_path: Path) -> None:
     right = hashlib.sha256(b"0123456789").hexdigest()
     assert fetch(f"{server}/whole", tmp_path, sha256=right).read_bytes() == b"0123456789"
-    with pytest.raises(UsageError, match="not the file"):
+    with pytest.raises(UsageError, match="not the expected file"):
         fetch(f"{server}/whole", tmp_path, "other.bin", sha256="0" * 64)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["data.bin"]
 
@@ -211,7 +211,7 @@ def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_text("mine")
     fetch("http://127.0.0.1:9/never", tmp_path, "data.bin")
     assert (tmp_path / "data.bin").read_text() == "mine"
-    with pytest.raises(UsageError, match="not the file"):
+    with pytest.raises(UsageError, match="not the expected file"):
         fetch("http://127.0.0.1:9/never", tmp_path, "data.bin", sha256="0" * 64)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from laptime.edges.perfzero.process import Ended, Look
 from laptime.edges.perfzero.report import Metric, Report
-from laptime.edges.perfzero.trust import checks, disturbance
-from laptime.edges.perfzero.verdict import Outcome, judge
+from laptime.edges.perfzero.verdict import Outcome, checks, disturbance, judge
 from laptime.records.check import Check, trust
 from laptime.records.series import Label
 

@@ -101,7 +101,7 @@ def test_a_line_and_a_call_make_the_same_request(line: str, keywords: dict[str, 
         ("--tins a", {"tins": "a"}, "not a list of whole numbers"),
         ("--glaze=suger", {"glaze": "suger"}, "'suger' is not one of"),
         ("--icing grey", {"icing": ["white", "grey"]}, "'grey' is not one of"),
-        ("--label a", {"labels": "a"}, "gives no value to a name"),
+        ("--label a", {"labels": "a"}, "is not a name with a value"),
     ],
 )
 def test_both_refuse_in_the_same_words(line: str, keywords: dict[str, Any], said: str) -> None:

@@ -240,7 +240,7 @@ def test_what_was_left_out_is_said_where_its_machine_is_not_found(
         find("mine:good", machine_table.load(today=TODAY, local=path))
     assert reason in caught.value.why
     assert "own.csv, line " in caught.value.why
-    assert caught.value.next.startswith("mend that line"), "--usd-per-hour beside --machine fails as well"
+    assert caught.value.next.startswith("correct that line"), "--usd-per-hour beside --machine fails as well"
 
 
 def test_an_open_quote_costs_its_own_row_only(tmp_path: Path) -> None:

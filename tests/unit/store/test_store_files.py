@@ -70,12 +70,12 @@ def test_newest_of_equal_names_is_meant(root: Path, three: list[Path], make_run:
     ("reference", "what", "next"),
     [
         ("202608", "may mean 2 runs", "type more"),
-        ("baselin", "no run answers", "did you mean 'baseline'?"),
+        ("baselin", "no run matches", "did you mean 'baseline'?"),
         ("last~3", "no run last~3", "laptime list"),
-        ("last~99999999999999", "no run answers", "laptime list"),
+        ("last~99999999999999", "no run matches", "laptime list"),
         ("nowhere.json", "no file nowhere.json", "laptime list"),
-        ("", "no run answers", "laptime list"),
-        ("no/such/place", "no run answers", "laptime list"),
+        ("", "no run matches", "laptime list"),
+        ("no/such/place", "no run matches", "laptime list"),
     ],
 )
 def test_reference_that_means_no_run_is_explained(
@@ -88,7 +88,7 @@ def test_reference_that_means_no_run_is_explained(
 
 
 def test_empty_store_says_how_to_fill_it(root: Path) -> None:
-    with pytest.raises(UsageError, match="no run answers to 'last'") as caught:
+    with pytest.raises(UsageError, match="no run matches 'last'") as caught:
         lookup.find("last", root)
     assert "laptime bench" in caught.value.next
     assert files.stored(root) == []

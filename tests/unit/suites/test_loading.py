@@ -35,11 +35,11 @@ def test_defaults_hold_for_all_that_do_not_say_otherwise(tmp_path: Path) -> None
         (ONE.replace("benchmark", "benchmarks"), "unknown key 'benchmarks'", "did you mean 'benchmark'?"),
         (ONE + "btach = 1\n", "benchmark 'a' has an unknown key 'btach'", "did you mean 'batch'?"),
         ("[defaults]\ndtpye = 1\n" + ONE, "[defaults] has an unknown key 'dtpye'", "did you mean 'dtype'?"),
-        (ONE + 'batch = "many"\n', "benchmark 'a' does not say", "`batch`"),
+        (ONE + 'batch = "many"\n', "benchmark 'a' is not valid", "`batch`"),
         (ONE + ONE, "two benchmarks called 'a'", 'name = "a again"'),
         (ONE + 'targets = ["b:c"]\n', "both target and targets", "compared with each other"),
         ('[[benchmark]]\nname = "a"\n', "has no target", "target ="),
-        ('[[benchmark]]\ntarget = "b:c"\n', "does not say", "missing required field `name`"),
+        ('[[benchmark]]\ntarget = "b:c"\n', "is not valid", "missing required field `name`"),
         (ONE.replace('"a"', '"a/b"'), "'a/b' is not a name", "letters"),
         ("name = 'x'\n", "has no benchmark", "[[benchmark]]"),
         ("name = \n", "is not TOML", "line 1"),
@@ -82,13 +82,13 @@ sizes = Suite(name="sizes", benchmark=each)
 @pytest.mark.parametrize(
     ("text", "error", "what"),
     [
-        ("x = 1", UsageError, "builds no suite"),
+        ("x = 1", UsageError, "does not define a suite"),
         ("1 / 0", UserCodeError, "raised while it was imported"),
         (
             "from laptime.suites import Benchmark, Suite\n"
             "s = Suite(benchmark=[Benchmark(name='a', target='b:c', batch='x')])",
             UsageError,
-            "does not say",
+            "is not valid",
         ),
     ],
 )

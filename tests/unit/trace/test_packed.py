@@ -90,7 +90,7 @@ def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     event = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},'
     for name, squeeze in (("a.json.gz", gzip.compress), ("a.json.xz", lzma.compress)):
         (tmp_path / name).write_bytes(squeeze(b"[" + event * 300_000))
-        with pytest.raises(UsageError, match="is not read to its end"):
+        with pytest.raises(UsageError, match="was not read to its end"):
             reader.read(tmp_path / name)
 
 

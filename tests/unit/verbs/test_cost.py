@@ -145,7 +145,7 @@ def test_a_failed_run_is_refused() -> None:
         ({"samples": 0.0}, "--samples 0 is impossible"),
         ({"slo": "soon"}, "is not a duration"),
         ({"slo": "50ms@p42"}, "is not a promise"),
-        ({"spot": True, "usd_per_hour": 1.0}, "--spot takes a price of the table"),
+        ({"spot": True, "usd_per_hour": 1.0}, "--spot and --usd-per-hour"),
         ({"prices": Path("none.csv")}, "cannot be read"),
         ({"machines": ["aws:c8g.4xlarge"]}, "was not measured on aws:c8g.4xlarge"),
     ],

@@ -78,7 +78,7 @@ def test_a_search_leaves_the_batches_open() -> None:
         ({"regimes": ["isolatd"]}, "no regime is called 'isolatd'"),
         ({"regimes": ["paced"]}, "the paced regime needs a rate"),
         ({"precision": 0.0}, "--precision 0 is impossible"),
-        ({"precision": 1.5}, "--precision 1.5 says nothing"),
+        ({"precision": 1.5}, "--precision 1.5 is impossible"),
         ({"precision": float("nan")}, "--precision nan"),
         ({"budget": -1.0}, "--budget -1 is impossible"),
         ({"budget": float("inf")}, "--budget inf"),

@@ -173,9 +173,9 @@ def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123, a handle
             file.write("\n".join(lines))
     except OSError:
-        why, next = "this must not happen", "type it again with -v to see where"
+        why, next = "this is a bug in laptime", "run it again with -v to see where"
     else:
-        why = f"this must not happen; the details are in {Path(name)}"
+        why = f"this is a bug in laptime; the details are in {Path(name)}"
         next = "send that file with a bug report (it holds your command line without secrets, and paths)"
     report = LaptimeError(what, why=why, next=next)
     report.__cause__ = error

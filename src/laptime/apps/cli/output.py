@@ -51,7 +51,7 @@ def planned(paths: Sequence[str]) -> list[Output]:
     if number := next((path for path in paths if path.isdigit()), ""):
         raise UsageError(
             f"--output {number} names a file without a suffix",
-            why="its suffix picks the format; tokens of an answer have another option",
+            why="the suffix picks the format; the length of an answer is another option",
             next=f"--output-tokens {number}, or --output report.html",
         )
     return [Output(format_of(Path(path)), writable.file(Path(path))) for path in paths if path != "-"]

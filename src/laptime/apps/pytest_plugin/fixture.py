@@ -33,7 +33,7 @@ class Measure:
         if self._run is None:
             raise UsageError(
                 "this test has measured nothing yet",
-                why="laptime(function, ...) was not called, or --laptime-disable stands on the line",
+                why="laptime(function, ...) was not called, or --laptime-disable was given",
                 next="call laptime(function, *args) first",
             )
         return self._run
@@ -98,7 +98,7 @@ class Measure:
         if self._is_used:
             raise UsageError(
                 "a test measures one call",
-                why=f"{self._name} measures a second one, and the table has one line a test",
-                next="a second test, or pytest.mark.parametrize",
+                why=f"{self._name} measures a second one, and the table has one line for each test",
+                next="write a second test, or use pytest.mark.parametrize",
             )
         self._is_used = True

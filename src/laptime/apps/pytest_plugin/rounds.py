@@ -38,10 +38,10 @@ def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
     Raises UsageError: counts below 1, or iterations beside a setup.
     """
     if min(rounds, plan.iterations) < 1 or warm_up < 0:
-        raise UsageError("rounds and iterations are 1 or more", why="nothing would be measured")
+        raise UsageError("rounds and iterations must be 1 or more", why="nothing would be measured")
     if plan.setup is not None and plan.iterations > 1:
         raise UsageError(
-            "iterations stay 1 beside a setup", why="it prepares one call", next="rounds= makes more of them"
+            "iterations must be 1 with a setup", why="it prepares one call", next="rounds= makes more calls"
         )
     name = getattr(plan.target, "__name__", type(plan.target).__name__)
     live = LiveRun("bench", ignore)

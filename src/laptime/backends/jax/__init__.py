@@ -73,8 +73,8 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
         raise not_a_model(subject, "a Flax or Equinox module")
     if variant.threads is not None:
         raise UsageError(
-            "threads of a process that runs already cannot be changed",
-            why="XLA makes its thread pool once",
+            "the threads of a running process cannot be changed",
+            why="XLA makes its thread pool only once",
             next="start Python with NPROC=1",
         )
     make = inputs if callable(inputs) else None

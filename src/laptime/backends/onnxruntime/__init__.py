@@ -72,12 +72,12 @@ def check(variant: Variant) -> None:
     refuse_torch_options(
         variant,
         "onnxruntime",
-        why="that is PyTorch's; here --option optimization=... is what there is",
+        why="that is a setting of PyTorch; ONNX Runtime has --option optimization=...",
     )
     if variant.dtype not in (*DTYPES, "auto"):
         raise UsageError(
             f"onnxruntime cannot run {variant.dtype} here",
-            why="arrays of Python's have no such dtype, and few of its CPU kernels do",
+            why="NumPy has no such dtype, and few of its CPU kernels support it",
             next="--dtype float32, or --backend openvino",
         )
     for name, words in (("optimization", LEVELS), ("execution", EXECUTIONS), ("binding", ("on", "off"))):
@@ -92,7 +92,7 @@ def check(variant: Variant) -> None:
     threads = str(variant.options.get("inter_threads", 1))
     if not threads.isdecimal() or threads == "0":
         raise UsageError(
-            f"--option inter_threads={threads} is impossible", why="a number above zero is wanted"
+            f"--option inter_threads={threads} is impossible", why="it must be a number above zero"
         )
 
 
@@ -158,7 +158,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     if not isinstance(subject, onnxruntime.InferenceSession):
         raise UsageError(
             f"an object of type {type(subject).__name__} is not a model of ONNX Runtime",
-            why="an onnxruntime.InferenceSession is wanted",
+            why="it must be an onnxruntime.InferenceSession",
             next="bench('model.onnx') for a file",
         )
     return in_memory(variant, "session", lambda _: Session.of(variant, subject), inputs)

@@ -54,7 +54,7 @@ def check(variant: Variant) -> None:
     refuse_torch_options(
         variant,
         "openvino",
-        why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
+        why="that is a setting of PyTorch; OpenVINO compiles every model and picks its own layouts",
     )
     if variant.dtype not in (*PRECISIONS, "auto"):
         what = f"openvino cannot compute in {variant.dtype}"
@@ -66,7 +66,7 @@ def check(variant: Variant) -> None:
     for name in ("streams", "requests"):
         value = str(variant.options.get(name, 1))
         if not value.isdecimal() or value == "0":
-            raise UsageError(f"--option {name}={value} is impossible", why="a number above zero is wanted")
+            raise UsageError(f"--option {name}={value} is impossible", why="it must be a number above zero")
 
 
 def device_of(variant: Variant) -> str:
@@ -135,7 +135,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     if not isinstance(subject, openvino.Model):
         raise UsageError(
             f"an object of type {type(subject).__name__} is not a model of OpenVINO",
-            why="an openvino.Model is wanted",
+            why="it must be an openvino.Model",
             next="bench('model.xml') for a file",
         )
     device = device_of(variant)

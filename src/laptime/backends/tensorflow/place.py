@@ -69,7 +69,7 @@ def _number(text: str | None) -> int | None:
         return None if text is None else int(text)
     raise UsageError(
         f"{text!r} is not a number of threads",
-        why="a whole number above zero",
+        why="it must be a whole number above zero",
         next="--option inter_threads=1",
     )
 

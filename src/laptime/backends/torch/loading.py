@@ -181,7 +181,7 @@ def with_bytes(program: Program) -> Program:
 def _whole(options: dict[str, Any], name: str, default: int) -> int:
     text = str(options.get(name, default))
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--{name} {text}", why="it takes a whole number above zero", next=f"--{name} 128")
+        raise UsageError(f"--{name} {text} is impossible", why="it must be 1 or more", next=f"--{name} 128")
     return int(text)
 
 
@@ -197,7 +197,7 @@ def _no_language_model(model: Any, why: str) -> UsageError:
     return UsageError(
         f"{type(model).__name__} is not a language model that can be driven here",
         why=why,
-        next="what a model has to have stands in docs/llm.md",
+        next="docs/llm.md lists what a model needs",
     )
 
 
@@ -249,7 +249,7 @@ def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
         ) from error
     except Exception as error:
         raise UserCodeError(
-            f"{type(model).__name__} failed on a prompt", why=str(error), next="run it alone"
+            f"{type(model).__name__} failed on a prompt", why=str(error), next="run it on its own"
         ) from error
     for name in ("logits", "past_key_values"):
         if getattr(result, name, None) is None:

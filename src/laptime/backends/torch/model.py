@@ -270,7 +270,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         }
         batch = next((size for size, own in known.items() if own == shapes), None)
         if batch is None and self._setup.variant.compile:
-            raise Unavailable("these inputs were not compiled for", why=f"{shapes} are other shapes")
+            raise Unavailable("the model was not compiled for these inputs", why=f"their shapes are {shapes}")
         with torch.inference_mode(False):
             packed = tensors.replaced(self.workload(batch or self.own_batch() or 1).inputs, inputs)
         args, kwargs = arguments(packed)

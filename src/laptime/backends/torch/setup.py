@@ -224,7 +224,7 @@ def _copied(call: Any) -> Any:
     if not isinstance(call, torch.nn.Module):
         raise UsageError(
             "a function around a model cannot be moved or cast",
-            why="device, dtype or memory format asked for differ from what its model has",
+            why="its model has another device, dtype or memory format than the options ask for",
             next="change the model first, or pass the model itself",
         )
     try:

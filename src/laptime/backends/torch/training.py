@@ -165,7 +165,7 @@ def _check(program: Program, setup: Setup) -> None:
     if not any(p.requires_grad for module in modules for p in module.parameters()):
         raise TargetError(
             f"{target} has nothing to train",
-            why="no parameter of it asks for gradients" if modules else "no torch module could be seen in it",
+            why="no parameter requires gradients" if modules else "laptime found no torch module in it",
             next="leave --train out",
         )
 

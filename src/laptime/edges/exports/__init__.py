@@ -160,7 +160,7 @@ def _refused(name: str, place: str, error: Exception) -> LaptimeError:
     if isinstance(error, LaptimeError):
         return error
     return UsageError(
-        f"{name} did not take the numbers{f' at {place}' if place else ''}",
+        f"{name} did not accept the numbers{f' at {place}' if place else ''}",
         why=f"{type(error).__name__}: {error}".splitlines()[0],
         next="name a place that can be written or reached: --to PLACE",
     )

@@ -33,7 +33,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     """
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
+            raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are smaller")
         document = _decoded(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error

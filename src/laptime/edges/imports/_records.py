@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -39,7 +41,13 @@ LATENCY = Metric(
 
 
 def run(
-    tool: str, source: str, cases: list[Case], *, started: datetime, machine: Environment, name: str = ""
+    tool: str,
+    path: Path,
+    cases: list[Case],
+    *,
+    started: datetime,
+    machine: Environment | None = None,
+    name: str = "",
 ) -> Run:
     """A complete run. The same content gives the same id, so that a second import adds nothing."""
     moment = started.astimezone(UTC)
@@ -50,10 +58,10 @@ def run(
         name=name,
         started=f"{moment:%Y-%m-%dT%H:%M:%SZ}",
         laptime=__version__,
-        command=["laptime", "import", source],
+        command=["laptime", "import", path.name],
         status="complete",
         subjects=[Subject(target=target, source=tool) for target in dict.fromkeys(c.target for c in cases)],
-        environment=machine,
+        environment=machine or environment(),
         cases=cases,
     )
 
@@ -68,15 +76,9 @@ def case(
         sentence=f"imported from {tool}: what disturbed these numbers is not known",
         next="laptime history   shows how far these numbers move",
     )
-    told, axes = details or Details(), dict(axes)
-    return Case(
-        key=case_key(target, axes),
-        target=target,
-        axes=axes,
-        series=series,
-        checks=[check],
-        details=told,
-    )
+    axes, details = dict(axes), details or Details()
+    key = case_key(target, axes)
+    return Case(key=key, target=target, axes=axes, series=series, checks=[check], details=details)
 
 
 def timed(
@@ -97,23 +99,8 @@ def timed(
 
 def failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> Case:
     """A case without a number."""
-    failure = Failure(kind="imported", what=f"{tool} has no time of it", why=why)
+    failure = Failure(kind="imported", what=f"{tool} recorded no time for it", why=why)
     return structs.replace(case(tool, target, axes, []), status="failed", failure=failure)
-
-
-def noted(case: Case, name: str, sentence: str) -> Case:
-    """The case with one more warning."""
-    return structs.replace(case, checks=[*case.checks, Check(name, "warn", sentence)])
-
-
-def counted(case: Case, counters: Mapping[str, float]) -> Case:
-    """The case with numbers that its author counted; those that are a rate say so by their name."""
-    series = [
-        single(name, "1/s" if name.endswith("_per_second") else "1", value)
-        for name, value in counters.items()
-        if math.isfinite(value)
-    ]
-    return structs.replace(case, series=[*case.series, *series])
 
 
 def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Series:
@@ -150,7 +137,9 @@ def environment(
 ) -> Environment:
     """The machine as a tool wrote it down; fields that it left out are empty, or 0. names: host, os, python,
     cpu."""
-    number = _whole(cpus)
+    number = 0
+    with suppress(ValueError):
+        number = max(0, int(str(cpus)))
     texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}
     return Environment(
         **texts,
@@ -160,13 +149,6 @@ def environment(
         libraries={name: str(version) for name, version in (libraries or {}).items() if version},
         git=git,
     )
-
-
-def _whole(value: object) -> int:
-    try:
-        return max(0, int(str(value)))
-    except ValueError:
-        return 0
 
 
 def _bytes(value: object) -> int:
@@ -275,7 +257,7 @@ def _rates(answered: float, tokens: float, seconds: float) -> list[Series]:
     ]
 
 
-def _checks(requests: Sequence[Request], since: str, failed: int) -> Iterable[Check]:
+def _checks(requests: Sequence[Request], since: str, failed: int) -> Iterator[Check]:
     if failed:
         total = failed + len(requests)
         yield Check("answers", "warn", f"{failed} of {total} requests failed; they have no latency here")

@@ -7,6 +7,7 @@ neither file.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from laptime.edges.imports import _records
@@ -24,17 +25,16 @@ def matches(document: Any) -> bool:
     return isinstance(document, dict) and {"aiperf_version", "request_latency"} <= document.keys()
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file."""
     if isinstance(document, list):
-        return [_of_requests(document, source)]
+        return [_of_requests(document, path)]
     tool = f"{TOOL} {document['aiperf_version']}"
     started = _records.moment(document["start_time"])
-    machine = _records.environment()
-    return [_records.run(tool, source, [_summary(tool, document)], started=started, machine=machine)]
+    return [_records.run(tool, path, [_summary(tool, document)], started=started)]
 
 
-def _of_requests(lines: list[dict[str, Any]], source: str) -> Run:
+def _of_requests(lines: list[dict[str, Any]], path: Path) -> Run:
     measured = [line for line in lines if line["metadata"].get("benchmark_phase", "profiling") == "profiling"]
     answered = [line for line in measured if not line.get("error")]
     begin = min(line["metadata"]["request_start_ns"] for line in measured)
@@ -48,8 +48,7 @@ def _of_requests(lines: list[dict[str, Any]], source: str) -> Run:
         failed=len(measured) - len(answered),
         since="from when its credit was issued, which may be later than when it was due",
     )
-    started = _records.moment(begin / 1e9)
-    return _records.run(TOOL, source, [case], started=started, machine=_records.environment())
+    return _records.run(TOOL, path, [case], started=_records.moment(begin / 1e9))
 
 
 def _request(line: dict[str, Any]) -> _records.Request:

@@ -51,7 +51,7 @@ def runs(document: Any, path: Path) -> list[Run]:
     ]
     started = datetime.fromtimestamp(float(document["date"]) / 1000, UTC)
     name = str(document.get("env_name", ""))
-    return [_records.run(TOOL, path.name, cases, started=started, machine=machine, name=name)]
+    return [_records.run(TOOL, path, cases, started=started, machine=machine, name=name)]
 
 
 def _parameter_names(path: Path) -> dict[str, list[str]]:

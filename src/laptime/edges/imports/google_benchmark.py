@@ -6,10 +6,13 @@ the median stands for them. Counters come along as plain numbers.
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
@@ -26,10 +29,8 @@ def matches(document: Any) -> bool:
     """Whether this looks like one."""
     if not isinstance(document, dict) or not isinstance(document.get("context"), dict):
         return False
-    benchmarks = document.get("benchmarks")
-    return isinstance(benchmarks, list) and any(
-        isinstance(each, dict) and _tells(each) for each in benchmarks
-    )
+    known = document.get("benchmarks")
+    return isinstance(known, list) and any(isinstance(each, dict) and _tells(each) for each in known)
 
 
 def _tells(entry: dict[str, Any]) -> bool:
@@ -47,7 +48,7 @@ def runs(document: Any, path: Path) -> list[Run]:
     cases = [_case(name, entries) for name, entries in named.items()]
     tool = f"{TOOL} {context.get('library_version') or ''}".strip()
     started = _moment(str(context.get("date") or ""), path)
-    return [_records.run(tool, path.name, cases, started=started, machine=machine)]
+    return [_records.run(tool, path, cases, started=started, machine=machine)]
 
 
 def _moment(text: str, path: Path) -> datetime:
@@ -79,15 +80,14 @@ def _case(name: str, entries: list[dict[str, Any]]) -> Case:
     times = [float(each["real_time"]) * _SECONDS[each.get("time_unit", "ns")] for each in kept]
     calls = max([int(each.get("iterations") or 1) for each in kept], default=1)
     case = _records.timed(TOOL, name, axes, times, calls=calls, note=note)
-    counters = {
-        key: value
+    # What its author counted; a rate says so by its name.
+    counters = [
+        _records.single(key, "1/s" if key.endswith("_per_second") else "1", value)
         for key, value in (kept[0] if kept else {}).items()
-        if key not in _OWN
-        and not key.endswith("_index")
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
-    }
-    return _records.counted(case, counters)
+        if key not in _OWN and not key.endswith("_index")
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    ]
+    return structs.replace(case, series=[*case.series, *counters])
 
 
 def _kind(entry: dict[str, Any]) -> str:

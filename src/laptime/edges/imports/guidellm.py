@@ -6,6 +6,7 @@ output token counts the first token, too; here it does not.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from laptime.edges.imports import _records
@@ -17,21 +18,18 @@ TOOL = "guidellm"
 
 def matches(document: Any) -> bool:
     """Whether this looks like one."""
-    return (
-        isinstance(document, dict)
-        and "guidellm_version" in (document.get("metadata") or {})
-        and "benchmarks" in document
-    )
+    known = isinstance(document, dict) and "benchmarks" in document
+    return known and "guidellm_version" in (document.get("metadata") or {})
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file."""
     metadata, benchmarks = document["metadata"], document["benchmarks"]
     machine = _records.environment(os=metadata.get("platform"), python=metadata.get("python_version"))
     tool = f"{TOOL} {metadata['guidellm_version']}"
     cases = [_case(tool, each) for each in benchmarks]
     started = _records.moment(min(float(each["start_time"]) for each in benchmarks))
-    return [_records.run(tool, source, cases, started=started, machine=machine)]
+    return [_records.run(tool, path, cases, started=started, machine=machine)]
 
 
 def _case(tool: str, benchmark: dict[str, Any]) -> Case:

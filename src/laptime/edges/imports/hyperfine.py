@@ -9,8 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from laptime.edges.imports import _records
 from laptime.records.case import Axis, Case
+from laptime.records.check import Check
 from laptime.records.run import Run
 
 TOOL = "hyperfine"
@@ -27,19 +30,16 @@ def matches(document: Any) -> bool:
 def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file; times are in seconds."""
     cases = [_case(each) for each in document["results"]]
-    started = _records.moment(int(path.stat().st_mtime))
-    return [_records.run(TOOL, path.name, cases, started=started, machine=_records.environment())]
+    return [_records.run(TOOL, path, cases, started=_records.moment(int(path.stat().st_mtime)))]
 
 
 def _case(result: dict[str, Any]) -> Case:
     target, times = str(result["command"]), result.get("times")
-    axes: dict[str, Axis] = {
-        str(name): str(value) for name, value in (result.get("parameters") or {}).items()
-    }
+    axes: dict[str, Axis] = {str(k): str(value) for k, value in (result.get("parameters") or {}).items()}
     codes = [code for code in result.get("exit_codes") or [] if code != 0]
     note = "" if times else "the median; the runs themselves are not in the file"
     case = _records.timed(TOOL, target, axes, times or [result.get("median") or result["mean"]], note=note)
     if not codes:
         return case
     said = f"{len(codes)} of its runs ended with another exit code than 0"
-    return _records.noted(case, "exit_codes", said)
+    return structs.replace(case, checks=[*case.checks, Check("exit_codes", "warn", said)])

@@ -31,10 +31,10 @@ def matches(document: Any) -> bool:
 
 def runs(document: Any, path: Path) -> list[Run]:
     """The runs of a file."""
-    return [_run(each, path.name) for each in (document if isinstance(document, list) else [document])]
+    return [_run(each, path) for each in (document if isinstance(document, list) else [document])]
 
 
-def _run(summary: dict[str, Any], source: str) -> Run:
+def _run(summary: dict[str, Any], path: Path) -> Run:
     result, system = summary["benchmark_result"], summary.get("system_info") or {}
     framework, info = summary.get("ml_framework_info") or {}, summary.get("benchmark_info") or {}
     sites = info.get("site_package_info") or {}
@@ -69,7 +69,7 @@ def _run(summary: dict[str, Any], source: str) -> Run:
         case = structs.replace(case, status="failed")
     run = _records.run(
         TOOL,
-        source,
+        path,
         [case],
         started=_records.moment(summary["execution_timestamp"]),
         machine=machine,

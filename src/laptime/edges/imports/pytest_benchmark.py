@@ -30,28 +30,19 @@ def runs(document: Any, path: Path) -> list[Run]:
         python=system.get("python_version"),
         cpu=cpu.get("brand_raw") or cpu.get("brand") or system.get("processor"),
         cpus=cpu.get("count"),
-        git={
-            "commit": commit.get("id"),
-            "branch": commit.get("branch"),
-            "dirty": bool(commit.get("dirty")),
-        },
+        git={"commit": commit.get("id"), "branch": commit.get("branch"), "dirty": bool(commit.get("dirty"))},
     )
     cases = [_case(each) for each in document["benchmarks"]]
-    tool = f"{TOOL} {document.get('version', '')}".strip()
-    return [
-        _records.run(tool, path.name, cases, started=_records.moment(document["datetime"]), machine=machine)
-    ]
+    tool, started = f"{TOOL} {document.get('version', '')}".strip(), _records.moment(document["datetime"])
+    return [_records.run(tool, path, cases, started=started, machine=machine)]
 
 
 def _case(benchmark: dict[str, Any]) -> Case:
     stats = benchmark["stats"]
     calls = int(stats.get("iterations") or 1)
     samples = stats.get("data") or benchmark.get("data")
-    note = (
-        ""
-        if samples
-        else f"the median of {stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
-    )
+    rounds = f"{stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
+    note = "" if samples else f"the median of {rounds}"
     axes: dict[str, Axis] = {
         str(name): value if isinstance(value, str | int | float | bool) else str(value)
         for name, value in (benchmark.get("params") or {}).items()

@@ -8,6 +8,7 @@ tokens or none, so they are not taken.
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from laptime.edges.imports import _records
@@ -22,12 +23,11 @@ def matches(document: Any) -> bool:
     return isinstance(document, dict) and {"model_id", "request_throughput", "num_prompts"} <= document.keys()
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file. Its time has no zone, and is taken for UTC."""
     started = _records.moment(datetime.strptime(document["date"], "%Y%m%d-%H%M%S").isoformat())
-    machine = _records.environment()
     name = str(document.get("label") or "")
-    return [_records.run(TOOL, source, [_case(document)], started=started, machine=machine, name=name)]
+    return [_records.run(TOOL, path, [_case(document)], started=started, name=name)]
 
 
 def _case(document: dict[str, Any]) -> Case:

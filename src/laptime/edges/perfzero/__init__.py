@@ -7,9 +7,7 @@ prepare     flags checked, data and repositories fetched, methods found
 child       the process that runs one method; standard library only
 process     that process from outside: started, watched, sampled, ended
 report      what `report_benchmark` leaves, decoded without TensorFlow
-verdict     what a method came to: bounds, intervals over trials
-trust       whether its numbers can be trusted, and what it lost to others
-summary     perfzero_summary.json
-record      a method as a case of a run
+verdict     what a method came to: bounds, intervals over trials, whether its numbers can be trusted
+summary     what is written of it: perfzero_summary.json, and a case of a run
 run         all of it, one method after the other; then summaries are sent
 """

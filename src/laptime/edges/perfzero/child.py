@@ -226,22 +226,14 @@ def public(cls: Any, pattern: str) -> list[str]:
 
 def names(request: dict[str, Any], tell: Teller) -> None:
     """Tell the public methods of a class whose names match a pattern."""
-    try:
-        tell("names", names=public(load(request["class"]), request["pattern"]))
-    except BaseException as error:
-        tell("raised", phase="import", kind=type(error).__name__, message=str(error)[:LONGEST])
-        traceback.print_exc()
+    tell("names", names=public(load(request["class"]), request["pattern"]))
 
 
 def upload(request: dict[str, Any], tell: Teller) -> None:
     """Hand the summary to the function that was named."""
-    try:
-        with open(request["summary"], encoding="utf-8") as file:  # noqa: PTH123
-            load(request["function"])(json.load(file))
-        tell("uploaded")
-    except BaseException as error:
-        tell("upload_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
-        traceback.print_exc()
+    with open(request["summary"], encoding="utf-8") as file:  # noqa: PTH123
+        load(request["function"])(json.load(file))
+    tell("uploaded")
 
 
 def main() -> None:
@@ -256,7 +248,11 @@ def main() -> None:
     if hasattr(signal, "SIGUSR1"):  # asked before a hung process is ended: the log then says where it hung
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
     tell = Teller(request["events"])
-    {"run": run, "names": names, "upload": upload}[request["do"]](request, tell)
+    try:
+        {"run": run, "names": names, "upload": upload}[request["do"]](request, tell)
+    except BaseException as error:
+        tell("raised", phase="import", kind=type(error).__name__, message=str(error)[:LONGEST])
+        traceback.print_exc()
     tell("done")
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):

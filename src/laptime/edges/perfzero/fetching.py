@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError
 from laptime.kit.extras import install
@@ -78,15 +78,15 @@ def _repo(word: str) -> Repo:
     if len(parts) > 3 or not parts[0] or any(part.startswith("-") for part in parts):
         raise UsageError(
             f"--git_repos={word} cannot be read",
-            why="url, or url;branch, or url;branch;hash; none of them begins with a dash",
+            why="it is url, url;branch or url;branch;hash, and no part begins with a dash",
             next="--git_repos='https://github.com/tensorflow/models.git;master'",
         )
     url, branch, commit = [*parts, "", ""][:3]
     repo = Repo(url=url, branch=branch, hash=commit)
     if repo.name in ("", ".", ".."):
         raise UsageError(
-            f"--git_repos={word} gives its clone no name",
-            why="the folder is called as the last part of the URL",
+            f"--git_repos={word} does not name a folder for the clone",
+            why="the last part of the URL is the folder's name",
             next="name the repository's own folder",
         )
     return repo
@@ -120,10 +120,12 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
             return here("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return ""
 
-    def state() -> Repo:
+    def changes() -> str:
         # Files that git does not know stay untouched by a checkout: compiled Python is among them.
-        dirty = bool(here("status", "--porcelain", "--untracked-files=no"))
-        return Repo(url=repo.url, branch=repo.branch, hash=here("rev-parse", "HEAD"), dirty=dirty)
+        return here("status", "--porcelain", "--untracked-files=no")
+
+    def state() -> Repo:
+        return structs.replace(repo, hash=here("rev-parse", "HEAD"), dirty=bool(changes()))
 
     if not place.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,9 +140,11 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
         return state()
     else:
         _refuse_other(place, here("config", "--get", "remote.origin.url"), (repo.url, url))
-        _refuse_changed(place, here("status", "--porcelain", "--untracked-files=no").splitlines())
+        _refuse_changed(place, changes().splitlines())
         here("fetch", "--quiet", "--tags", "origin")
-    names = _wanted(repo)
+    # The first that is there counts: the newest of a branch at its origin, or a tag.
+    branches = (f"origin/{repo.branch}", repo.branch) if repo.branch else ("origin/HEAD",)
+    names = (repo.hash,) if repo.hash else branches
     commit = next((found for name in names if (found := commit_of(name))), "")
     if commit:
         here("checkout", "--quiet", "--detach", commit)
@@ -149,26 +153,21 @@ def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
     return state()
 
 
-def _wanted(repo: Repo) -> tuple[str, ...]:
-    """Names of its commit, of which the first counts: the newest of a branch at its origin, or a tag."""
-    if repo.hash:
-        return (repo.hash,)
-    return (f"origin/{repo.branch}", repo.branch) if repo.branch else ("origin/HEAD",)
-
-
 def _refuse_other(place: Path, origin: str, urls: Sequence[str]) -> None:
     if origin not in urls:
         raise UsageError(
-            f"{place} is a clone of something else", why=f"of {origin}", next="--workspace=ANOTHER/FOLDER"
+            f"{place} is a clone of something else",
+            why=f"it is a clone of {origin}",
+            next="--workspace=ANOTHER/FOLDER",
         )
 
 
 def _refuse_changed(place: Path, changed: Sequence[str]) -> None:
     if changed:
         raise UsageError(
-            f"{place} has changes that an update could take away",
+            f"{place} has changes that an update could overwrite",
             why=f"{len(changed)} changed files, {changed[0].strip()} among them",
-            next="--use_cached_site_packages   runs it as it is; or commit, or move it away",
+            next="--use_cached_site_packages   runs it as it is; or commit the changes, or move it away",
         )
 
 
@@ -185,9 +184,9 @@ def _download(word: str) -> Download:
     path = Path(parts[1]) if len(parts) > 1 else Path()
     bad = ""
     if len(parts) not in (2, 3) or not all(parts):
-        bad = "url;path, or url;path;sha256"
+        bad = "it is url;path or url;path;sha256"
     elif path.is_absolute() or ".." in path.parts:
-        bad = "the path is one under --root_data_dir"
+        bad = "the path must lie under --root_data_dir"
     elif sha256 and not _SHA256.fullmatch(sha256):
         bad = "a SHA-256 has 64 hexadecimal digits"
     if bad:
@@ -227,7 +226,7 @@ def download(wanted: Download, folder: Path, *, say: Callable[[str], None]) -> P
         raise UsageError(
             f"{wanted.url} could not be fetched to {place}",
             why=getattr(error, "strerror", None) or str(error),
-            next="fetch it yourself; a file that is there is left as it is",
+            next="fetch it yourself; laptime leaves existing files as they are",
         ) from error
     return place
 
@@ -237,7 +236,7 @@ def _compare(wanted: Download, file: Path, place: Path) -> None:
         digest = hashlib.file_digest(content, "sha256").hexdigest() if wanted.sha256 else ""
     if digest != wanted.sha256:
         raise UsageError(
-            f"{place} is not the file that was asked for",
+            f"{place} is not the expected file",
             why=f"its SHA-256 is {digest}, not {wanted.sha256}",
             next=f"check {wanted.url}; remove {place} to fetch it again",
         )

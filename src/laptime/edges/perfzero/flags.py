@@ -20,8 +20,6 @@ from msgspec import Struct, structs
 
 from laptime.kit.errors import UsageError
 
-FILTER = "filter:"
-
 
 class Method(Struct, frozen=True):
     """One method to run.
@@ -65,39 +63,31 @@ def expand(wanted: Sequence[Method | Filter], names: Callable[[Filter], list[str
     return list({(each.cls, each.method): each for each in reversed(methods)}.values())[::-1]
 
 
+_NAME = r"[^\W\d]\w*"
+_METHOD = rf"(?:\.|(?<!\.filter):)(?P<method>{_NAME})"
+_WORD = re.compile(rf"(?P<cls>{_NAME}(?:\.{_NAME})+)(?:\.filter:(?P<pattern>.*)|{_METHOD})")
+
+
 def _parse(word: str) -> Method | Filter:
-    cls, is_filter, pattern = word.partition(f".{FILTER}")
-    if is_filter:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(
-                f"{word}: the expression behind filter: cannot be read",
-                why=f"{error}; a comma separates methods, so an expression cannot have one",
-                next=f"{cls}.filter:benchmark_.*",
-            ) from error
-        return Filter(word, _class(cls, word), pattern)
-    cls, colon, method = word.rpartition(":")
-    if not colon:
-        cls, _, method = word.rpartition(".")
-    if not method.isidentifier():
-        raise _nonsense(word)
-    return Method(word, _class(cls, word), method)
-
-
-def _class(text: str, word: str) -> str:
-    parts = text.split(".")
-    if len(parts) < 2 or not all(part.isidentifier() for part in parts):
-        raise _nonsense(word)
-    return text
-
-
-def _nonsense(word: str) -> UsageError:
-    return UsageError(
-        f"{word!r} names no method of a class",
-        why="package.module.Class.method, or Class.filter:REGEX for all that match",
-        next="--benchmark_methods=package.module.Class.filter:benchmark_",
-    )
+    match = _WORD.fullmatch(word)
+    if match is None:
+        raise UsageError(
+            f"{word!r} names no method of a class",
+            why="package.module.Class.method, or Class.filter:REGEX for all that match",
+            next="--benchmark_methods=package.module.Class.filter:benchmark_",
+        )
+    cls, pattern, method = match.group("cls", "pattern", "method")
+    if pattern is None:
+        return Method(word, cls, method)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise UsageError(
+            f"{word}: the expression behind filter: cannot be read",
+            why=f"{error}; a comma separates methods, so an expression cannot have one",
+            next=f"{cls}.filter:benchmark_.*",
+        ) from error
+    return Filter(word, cls, pattern)
 
 
 IGNORED = dict.fromkeys(("docker_tag", "dockerfile_path", "extra_docker_build_args"), "no image is built")
@@ -117,11 +107,11 @@ REFUSED = {
     "tensorflow_pip_spec": _NO_PIP,
     "extra_pip_specs": _NO_PIP,
     "site_package_downloads": (
-        "laptime copies no folders",
+        "laptime does not copy folders",
         "--python_path=/absolute/folder   makes it importable",
     ),
     "gce_nvme_raid": (
-        "laptime formats and mounts no disks",
+        "laptime does not format or mount disks",
         "mount them, then --root_data_dir=/that/folder",
     ),
 }
@@ -170,12 +160,8 @@ class Flags(Struct, frozen=True, kw_only=True):
 
     def as_given(self) -> dict[str, Any]:
         """PerfZero's own flags that are not None, as its summary lists them."""
-        ours = ("python", "timeout", "name")
-        return {
-            name: value
-            for name, value in structs.asdict(self).items()
-            if name not in ours and value is not None
-        }
+        given = {name: value for name, value in structs.asdict(self).items() if value is not None}
+        return {name: value for name, value in given.items() if name not in ("python", "timeout", "name")}
 
 
 def checked(flags: Flags) -> Flags:
@@ -183,7 +169,7 @@ def checked(flags: Flags) -> Flags:
     if flags.benchmark_num_trials < 1:
         raise UsageError(
             f"--benchmark_num_trials is {flags.benchmark_num_trials}",
-            why="a method runs once at least",
+            why="a method runs at least once",
             next="--benchmark_num_trials=3",
         )
     constructor_arguments(flags)
@@ -192,15 +178,15 @@ def checked(flags: Flags) -> Flags:
     if flags.python and shutil.which(flags.python) is None:
         raise UsageError(
             f"there is no interpreter {flags.python}",
-            why="--python names one",
+            why="--python must name a Python interpreter",
             next="--python python3",
         )
     key = flags.gcloud_key_file_url
     if key and not Path(key.removeprefix("file://")).is_file():
         raise UsageError(
             f"--gcloud_key_file_url={key} is not a file here",
-            why="laptime fetches no keys and signs in nowhere",
-            next="fetch it yourself, or leave the flag away: Google's libraries find your own credentials",
+            why="laptime does not fetch keys or sign in",
+            next="fetch it yourself, or leave out the flag: Google's libraries find your own credentials",
         )
     if flags.execution_id is not None and not _is_name(flags.execution_id):
         raise UsageError(
@@ -214,7 +200,7 @@ def checked(flags: Flags) -> Flags:
 def refuse(name: str) -> UsageError:
     """The error for a flag that cannot be carried out."""
     why, step = REFUSED[name]
-    return UsageError(f"--{name} cannot be carried out", why=why, next=step)
+    return UsageError(f"--{name} is not supported", why=why, next=step)
 
 
 def constructor_arguments(flags: Flags) -> dict[str, Any]:
@@ -231,7 +217,7 @@ def tpu(flags: Flags) -> str | None:
         return str(given["name"])
     raise UsageError(
         "--tpu_parameters asks for a TPU to be started",
-        why="laptime starts and stops no machines in a cloud",
+        why="laptime does not start or stop machines in a cloud",
         next='start it yourself, then --tpu_parameters=\'{"name": NAME, "using_prestarted_tpu": "true"}\'',
     )
 
@@ -251,7 +237,7 @@ def windows(flags: Flags) -> list[tuple[float, float]]:
     edges = [edge for window in spans for edge in window]
     if edges and (edges[0] < 0 or any(b <= a for a, b in itertools.pairwise(edges))):
         raise UsageError(
-            f"--profiler_enabled_time={text} cannot be followed",
+            f"--profiler_enabled_time={text} cannot be read",
             why="it takes begin:end pairs in seconds after the method began, each later than the one before",
             next="--profiler_enabled_time=10:15,30:35",
         )

@@ -40,8 +40,8 @@ def prepare(flags: Flags, *, say: Say) -> Conditions:
     wanted = methods.parse(checked(flags).benchmark_methods)
     if not wanted:
         raise UsageError(
-            "no benchmark is named",
-            why="--benchmark_methods says which",
+            "no benchmark was named",
+            why="--benchmark_methods names them",
             next="--benchmark_methods=package.module.Class.method",
         )
     wanted_repos = fetching.parse_repos(flags.git_repos or [])
@@ -101,25 +101,16 @@ def _parsed(text: str) -> list[Device]:
     """Devices from the program's lines `name, driver, MiB`; other lines are passed over."""
     devices: list[Device] = []
     for line in text.splitlines():
-        name, driver, memory = ([part.strip() for part in line.split(",")] + ["", "", ""])[:3]
-        if name and driver:
-            devices.append(
-                Device(
-                    name=f"cuda:{len(devices)}",
-                    model=name,
-                    driver=driver,
-                    memory=int(memory) * 2**20 if memory.isdigit() else None,
-                )
-            )
+        model, driver, memory = ([part.strip() for part in line.split(",")] + ["", "", ""])[:3]
+        if model and driver:
+            size = int(memory) * 2**20 if memory.isdigit() else None
+            devices.append(Device(name=f"cuda:{len(devices)}", model=model, driver=driver, memory=size))
     return devices
 
 
 def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:
     """Names that the filter finds. A class that cannot be imported stands as one nameless method: running
-    that tells why, and does not keep the others from being run.
-
-    Raises:
-        NoMatch: the class has no such method.
+    that tells why, and does not keep the others from being run. Raises NoMatch: it has no such method.
     """
     answer = _public(pattern.cls, pattern.pattern, flags, path).event("names")
     if answer is None:

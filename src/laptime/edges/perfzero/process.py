@@ -78,6 +78,11 @@ class Ended(Struct, frozen=True, kw_only=True):
         """The first event of this name."""
         return next((event for event in self.events if event.get("event") == name), None)
 
+    @property
+    def span(self) -> tuple[Event | None, Event | None]:
+        """What it told when the method began, and when it ended, raising or not."""
+        return self.event("started"), self.event("ended") or self.event("raised")
+
 
 def run(
     request: dict[str, Any],

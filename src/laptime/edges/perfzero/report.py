@@ -13,8 +13,8 @@ A file is one `BenchmarkEntries` of tensorflow/core/util/test_log.proto in proto
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -63,9 +63,6 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return numbers if self.wall_time else numbers[1:]
 
 
-Field = tuple[int, int | float | bytes]
-
-
 def read(folder: Path) -> tuple[list[Report], list[str]]:
     """All reports in a folder in the order of their making, and a sentence for every file that is none."""
     reports: list[Report] = []
@@ -86,84 +83,71 @@ def read(folder: Path) -> tuple[list[Report], list[str]]:
 
 def decode(data: bytes) -> list[Report]:
     """The reports in one file. Raises ValueError: it ends early, or is of another format."""
-    return [_entry(_bytes(value)) for number, value in _fields(data) if number == 1]
+    return [_report(_fields(_checked(each, b""))) for each in _fields(data).get(1, [])]
 
 
 def encode(report: Report) -> bytes:
     """The file that TensorFlow writes for this report."""
-    extras = (
-        _message(6, _text(1, key) + _message(2, _text(2, v) if isinstance(v, str) else _double(1, v)))
-        for key, v in report.extras.items()
+    entry = [
+        _bytes(1, report.name.encode()),
+        _varint(2 << 3) + _varint(report.iters),
+        _double(3, report.cpu_time),
+        _double(4, report.wall_time),
+        _double(5, report.throughput),
+    ]
+    for key, extra in report.extras.items():
+        content = _bytes(2, extra.encode()) if isinstance(extra, str) else _double(1, extra)
+        entry.append(_bytes(6, _bytes(1, key.encode()) + _bytes(2, content)))
+    for each in report.metrics:
+        bounds = ((3, each.min_value), (4, each.max_value))
+        kept = [_bytes(number, _double(1, bound)) for number, bound in bounds if bound is not None]
+        entry.append(_bytes(7, b"".join([_bytes(1, each.name.encode()), _double(2, each.value), *kept])))
+    return _bytes(1, b"".join(entry))
+
+
+def _report(fields: _Fields) -> Report:
+    iters = _last(fields, 2, 0)
+    return Report(
+        name=_text(fields, 1),
+        iters=iters - (1 << 64) if iters >> 63 else iters,
+        cpu_time=_last(fields, 3, 0.0),
+        wall_time=_last(fields, 4, 0.0),
+        throughput=_last(fields, 5, 0.0),
+        extras=dict(_extra(_fields(_checked(each, b""))) for each in fields.get(6, [])),
+        metrics=[_metric(_fields(_checked(each, b""))) for each in fields.get(7, [])],
     )
-    metrics = (
-        _message(
-            7,
-            _text(1, each.name)
-            + _double(2, each.value)
-            + (b"" if each.min_value is None else _message(3, _double(1, each.min_value)))
-            + (b"" if each.max_value is None else _message(4, _double(1, each.max_value))),
-        )
-        for each in report.metrics
-    )
-    entry = b"".join(
-        (
-            _text(1, report.name),
-            _varint(2 << 3) + _varint(report.iters),
-            _double(3, report.cpu_time),
-            _double(4, report.wall_time),
-            _double(5, report.throughput),
-            *extras,
-            *metrics,
-        )
-    )
-    return _message(1, entry)
 
 
-def _entry(data: bytes) -> Report:
-    plain = {3: "cpu_time", 4: "wall_time", 5: "throughput"}
-    name, iters, doubles = "", 0, dict.fromkeys(plain.values(), 0.0)
-    extras: dict[str, float | str] = {}
-    metrics = []
-    for number, value in _fields(data):
-        if number == 1:
-            name = _string(value)
-        elif number == 2 and isinstance(value, int):
-            iters = value - (1 << 64) if value >> 63 else value
-        elif number in plain:
-            doubles[plain[number]] = _number(value)
-        elif number == 6:
-            pair = dict(_fields(_bytes(value)))
-            content = dict(_fields(_bytes(pair.get(2, b""))))
-            # An unset value is the default of its type: an empty message is 0.0.
-            extras[_string(pair.get(1, b""))] = (
-                _string(content[2]) if 2 in content else _number(content.get(1, 0.0))
-            )
-        elif number == 7:
-            metrics.append(_metric(_bytes(value)))
-    return Report(name=name, iters=iters, extras=extras, metrics=metrics, **doubles)
+def _extra(pair: _Fields) -> tuple[str, float | str]:
+    content = _fields(_last(pair, 2, b""))
+    # An unset value is the default of its type: an empty message is 0.0.
+    return _text(pair, 1), _text(content, 2) if 2 in content else _last(content, 1, 0.0)
 
 
-def _metric(data: bytes) -> Metric:
-    fields = dict(_fields(data))
+def _metric(fields: _Fields) -> Metric:
+    named = ((3, "min_value"), (4, "max_value"))
     bounds = {
-        name: _number(dict(_fields(_bytes(fields[number]))).get(1, 0.0))
-        for number, name in ((3, "min_value"), (4, "max_value"))
-        if number in fields
+        name: _last(_fields(_last(fields, number, b"")), 1, 0.0) for number, name in named if number in fields
     }
-    return Metric(name=_string(fields.get(1, b"")), value=_number(fields.get(2, 0.0)), **bounds)
+    return Metric(name=_text(fields, 1), value=_last(fields, 2, 0.0), **bounds)
 
 
-def _fields(data: bytes) -> Iterator[Field]:
-    """Number and value of each field: an int (varint), a float (8 bytes) or bytes; 4-byte fields are skipped.
-    Raises ValueError: the bytes end within a field, or hold none.
+_Fields = dict[int, list[int | float | bytes]]
+_Value = TypeVar("_Value", int, float, bytes)
+
+
+def _fields(data: bytes) -> _Fields:
+    """Values of each field by its number: an int (varint), a float (8 bytes) or bytes; fields of 4 bytes are
+    skipped. Raises ValueError: the bytes end within a field, or hold none.
     """
+    fields: _Fields = {}
     at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
         number, kind = key >> 3, key & 7
         if kind == 0:
             value, at = _read_varint(data, at)
-            yield number, value
+            fields.setdefault(number, []).append(value)
             continue
         size = {1: 8, 5: 4}.get(kind)
         if kind == 2:
@@ -175,7 +159,8 @@ def _fields(data: bytes) -> Iterator[Field]:
         part = data[at : at + size]
         at += size
         if kind != 5:
-            yield number, struct.unpack("<d", part)[0] if kind == 1 else part
+            fields.setdefault(number, []).append(struct.unpack("<d", part)[0] if kind == 1 else part)
+    return fields
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
@@ -191,20 +176,20 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError(f"the number before byte {at} has no end")
 
 
-def _bytes(value: int | float | bytes) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("a number stands where a message should")
+def _checked(value: int | float | bytes, default: _Value) -> _Value:
+    """The value, where it is of the same type as the default."""
+    if not isinstance(value, type(default)):
+        raise ValueError(f"a field is {type(value).__name__} where {type(default).__name__} was expected")
     return value
 
 
-def _string(value: int | float | bytes) -> str:
-    return _bytes(value).decode("utf-8", "replace")
+def _last(fields: _Fields, number: int, default: _Value) -> _Value:
+    """The value of a field that may be there once; of several the last counts."""
+    return _checked(fields.get(number, [default])[-1], default)
 
 
-def _number(value: int | float | bytes) -> float:
-    if not isinstance(value, float):
-        raise ValueError("a number of 8 bytes was expected")
-    return value
+def _text(fields: _Fields, number: int) -> str:
+    return _last(fields, number, b"").decode("utf-8", "replace")
 
 
 def _varint(value: int) -> bytes:
@@ -217,12 +202,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _message(number: int, content: bytes) -> bytes:
+def _bytes(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _text(number: int, text: str) -> bytes:
-    return _message(number, text.encode())
 
 
 def _double(number: int, value: float) -> bytes:

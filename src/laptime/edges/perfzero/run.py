@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from laptime.analysis import budgets
-from laptime.edges.perfzero import fetching, process, record, report, schema, summary, trust, verdict
+from laptime.edges.perfzero import fetching, process, report, schema, summary, verdict
 from laptime.edges.perfzero.flags import Flags, Method, constructor_arguments, tpu, windows
 from laptime.edges.perfzero.prepare import Say, prepare
 from laptime.edges.perfzero.summary import NAME, Conditions
@@ -85,9 +85,7 @@ class _PerfZeroRun:
 
     def _judge(self) -> None:
         """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
-        verdicts = [
-            each for method, trials in self._trials.items() for each in record.verdicts(method, trials)
-        ]
+        verdicts = [v for method, trials in self._trials.items() for v in summary.verdicts(method, trials)]
         if verdicts:
             self._live(VerdictsReached(verdicts))
         for each in verdicts:
@@ -149,7 +147,7 @@ class _PerfZeroRun:
     def _written(self, method: Method, folder: Path) -> Case:
         """Put the summary and the curve on disk; the case as it stands."""
         trials = self._trials[method]
-        checks = trust.checks(trials, virtual=bool(self._conditions.environment.virtual))
+        checks = verdict.checks(trials, virtual=bool(self._conditions.environment.virtual))
         document = summary.summary(method, folder, trials, self._conditions, checks)
         points = summary.curve(trials[-1].ended)
         lines = b"".join(msgspec.json.encode(point) + b"\n" for point in points)
@@ -159,10 +157,12 @@ class _PerfZeroRun:
         except OSError as error:
             why = error.strerror or str(error)
             fault = UsageError(
-                f"{folder} takes no results", why=why, next="the run is stored: laptime show last"
+                f"the results could not be written to {folder}",
+                why=why,
+                next="the run is stored: laptime show last",
             )
             self._faults.append(fault)
-        return record.case(method, trials, folder, document, points, checks)
+        return summary.case(method, trials, folder, document, points, checks)
 
     def _folder(self, method: Method, trial: int, *, only: bool) -> Path:
         """A new folder for one trial of one method; one that exists is never written into.
@@ -228,8 +228,10 @@ def _call(function: str, folder: Path, conditions: Conditions) -> LaptimeError |
     if ended.event("uploaded") is not None:
         return None
     why = f"no answer after {limit:g} s" if ended.hung else f"its process {ending(ended.status or 0)}"
+    if raised := ended.event("raised"):
+        why = f"{raised['kind']}: {raised['message']}"
     return UsageError(
         f"{function} could not upload {written}",
-        why=str((ended.event("upload_failed") or {}).get("message", why)),
+        why=why,
         next=f"nothing is lost: the summary is there; {folder / log} has the details",
     )

@@ -1,31 +1,59 @@
-"""perfzero_summary.json: PerfZero's keys and types; what is ours stands under `laptime` and nowhere else.
+"""The record of a method: perfzero_summary.json, its process over time, and the case of the run.
 
-Its readers: Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks
-looks up execution_label without asking whether it is there.
+The summary has PerfZero's keys and types; what is ours stands under `laptime` and nowhere else. Its readers:
+Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks looks up
+execution_label without asking whether it is there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
+from laptime.analysis.summary import REPORTED
 from laptime.edges.perfzero.fetching import Repo
 from laptime.edges.perfzero.flags import Flags, Method
 from laptime.edges.perfzero.process import Ended
+from laptime.edges.perfzero.report import Metric as Reported
 from laptime.edges.perfzero.report import Report
-from laptime.edges.perfzero.schema import system_info
-from laptime.edges.perfzero.verdict import Outcome, spreads
+from laptime.edges.perfzero.schema import WALL_TIME, system_info, text, unit_of
+from laptime.edges.perfzero.verdict import Outcome, held, spreads
 from laptime.kit import __version__
-from laptime.records.check import Check, trust
+from laptime.measure import metrics
+from laptime.probes import host_memory
+from laptime.process.program import tail
+from laptime.records.case import Artifact, Case, Failure
+from laptime.records.check import Check, Verdict, trust
+from laptime.records.details import Details
 from laptime.records.environment import Environment
+from laptime.records.series import Metric, Series
 
 NAME = "perfzero_summary.json"
 CURVE = "process_info.log"
+MEMORY = host_memory.OVER_TIME
+CPU = Metric(
+    tag="evidence/process/cpu",
+    unit="ratio",
+    title="CPUs in use",
+    meaning="CPU time of the benchmark's process and its children, over wall time, since the look before.",
+    lies_when="CPU time is counted in ticks of 10 ms.",
+)
+_PEAK = next(metric for metric in host_memory.METRICS if metric.tag == "memory/host/peak")
+_KINDS = {"crashed": "died", "hung": "hung"}
+_NEXT = {
+    "no_report": "call self.report_benchmark(...) at the end of the method",
+    "hung": "--timeout=2h, say, when it needs longer",
+    "reported_twice": "report_benchmark(name=...) keeps several reports apart",
+    "bad_report": "report with tf.test.Benchmark.report_benchmark",
+}
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
@@ -132,7 +160,7 @@ def process_info(ended: Ended) -> dict[str, int | float]:
 
     Keys of what was not measured are left out: a zero would be a lie.
     """
-    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    start, end = ended.span
     if start is None:
         return {}
     ends = [event for event in (start, end) if event is not None]
@@ -161,7 +189,7 @@ def curve(ended: Ended) -> list[Point]:
     points = [
         Point(time=each.unix - zero, rss=each.rss, vms=each.vms, cpu_percent=each.cpu) for each in ended.looks
     ]
-    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    start, end = ended.span
     if start is None:
         return points
     mean = _mean_percent(start, end)
@@ -225,3 +253,135 @@ def _ours(
 def _seconds(ended: Ended, name: str) -> float | None:
     event = ended.event(name)
     return float(event["seconds"]) if event and "seconds" in event else None
+
+
+def case(
+    method: Method,
+    trials: list[Outcome],
+    folder: Path,
+    document: dict[str, Any],
+    points: list[Point],
+    checks: list[Check],
+) -> Case:
+    """The case as it stands after these trials; process figures and files are those of the last one.
+
+    It failed when no trial came to a number; when some did, a check says so.
+    """
+    last, failed = trials[-1], not checks
+    return Case(
+        key=method.name,
+        target=method.name,
+        axes={},
+        status="failed" if failed else "ok",
+        failure=_failure(last, folder) if failed else None,
+        series=[*_reported(trials), *_process(last, document, points)],
+        checks=checks,
+        artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
+        details=Details(perfzero=json.loads(text(document))),
+    )
+
+
+def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
+    """One for every bound: whether the mean over the trials keeps it with its interval, from three on."""
+    verdicts = []
+    for name, each in spreads(trials).items():
+        for kind, limit, word in (
+            ("min", each.min_value, held(each, each.min_value, None)),
+            ("max", each.max_value, held(each, None, each.max_value)),
+        ):
+            if limit is None or word is None:
+                continue
+            sentence = f"{name} {each.value:.4g}, {kind} {limit:.4g}; {each.statistic}"
+            if each.ci95 is not None:
+                sentence += f", 95 % interval [{each.ci95[0]:.4g}, {each.ci95[1]:.4g}]"
+            elif len(each.values) > 1:
+                sentence += f", values {each.range[0]:.4g} to {each.range[1]:.4g}"
+            verdicts.append(
+                Verdict(
+                    kind=kind,  # type: ignore[arg-type]
+                    case=method.name,
+                    metric=f"{REPORTED}{name}",
+                    word=word,
+                    limit=limit,
+                    value=each.value,
+                    ci95=each.ci95,
+                    sentence=sentence,
+                )
+            )
+    return verdicts
+
+
+def _failure(outcome: Outcome, folder: Path) -> Failure:
+    log = folder / "perfzero.log"
+    return Failure(
+        kind=_KINDS.get(outcome.state, "user_code"),
+        what=outcome.sentence,
+        why=outcome.state.replace("_", " "),
+        next=_NEXT.get(outcome.state, f"less {log}"),
+        traceback=tail(log),
+    )
+
+
+def _reported(trials: list[Outcome]) -> list[Series]:
+    """The numbers of the reports, one sample a trial; their units are the benchmark's own."""
+    columns: dict[str, list[tuple[int, Reported]]] = {}
+    for index, outcome in enumerate(trials):
+        if not outcome.measured or outcome.report is None:
+            continue
+        numbers: dict[str, Reported] = {}
+        for prefix, each in [("", outcome.report), *((f"{o.name}/", o) for o in outcome.others)]:
+            for number in each.numbers:
+                numbers.setdefault(f"{prefix}{number.name}", number)
+        for name, number in numbers.items():
+            if math.isfinite(number.value):
+                columns.setdefault(name, []).append((index, number))
+    in_seconds = not any(each.units_doubtful for each in trials)
+    return [
+        Series(
+            metric=Metric(
+                tag=f"{REPORTED}{name}",
+                unit="s" if numbers[0][1].name == WALL_TIME and in_seconds else "1",
+                title=name,
+                better=_better(numbers[-1][1]),
+                meaning="As the benchmark reported it.",
+            ),
+            samples=[number.value for _, number in numbers],
+            process=[index for index, _ in numbers] if len(numbers) > 1 else [],
+            probe="report_benchmark",
+        )
+        for name, numbers in columns.items()
+    ]
+
+
+def _better(number: Reported) -> Literal["lower", "higher", "none"]:
+    """Which way a reported number should go, from its name, else from its only bound."""
+    name = number.name.partition("#")[0]
+    if name.endswith("_time"):
+        return "lower"
+    known = unit_of(name)[2]
+    if known == "none" and (number.min_value is None) != (number.max_value is None):
+        return "lower" if number.min_value is None else "higher"
+    return known
+
+
+def _process(outcome: Outcome, document: dict[str, Any], points: list[Point]) -> list[Series]:
+    series = []
+    for metric, event in ((metrics.IMPORT, "imported"), (metrics.LOAD, "constructed")):
+        figures = outcome.ended.event(event)
+        if figures is not None:
+            series.append(Series(metric=metric, samples=[float(figures["seconds"])], probe="wall"))
+    if peak := document["process_info"].get("max_rss"):
+        series.append(Series(metric=_PEAK, samples=[float(peak)], probe="process"))
+    if points:
+        at = [point.time for point in points]
+        memory, cpu = [float(p.rss) for p in points], [p.cpu_percent / 100 for p in points]
+        series += [
+            Series(metric=MEMORY, samples=memory, at=at, probe="process"),
+            Series(metric=CPU, samples=cpu, at=at, probe="process"),
+        ]
+    return series
+
+
+def _artifact(path: Path) -> Artifact:
+    data = path.read_bytes()
+    return Artifact(kind=path.name, path=str(path), size=len(data), sha256=hashlib.sha256(data).hexdigest())

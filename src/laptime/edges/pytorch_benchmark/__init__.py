@@ -78,27 +78,23 @@ class Procedure:
         counted = self._count()
         results |= counted
         bound = "" if self._receipt.get("complete", True) else "at least "
-        for key, title in (
-            ("params", "Model parameters"),
-            ("flops", "Model FLOPs"),
-            ("macs", "Model MACs"),
+        for key, prefix, title in (
+            ("params", "", "parameters"),
+            ("flops", bound, "FLOPs"),
+            ("macs", bound, "MACs"),
         ):
             if key in counted:
-                prefix = bound if key in ("flops", "macs") else ""
-                self.say(f"{title}: {prefix}{counted[key]} ({_results.number(counted[key])})")
+                self.say(f"Model {title}: {prefix}{counted[key]} ({_results.number(counted[key])})")
         timing = self._time_calls()
         if self._has_own_memory:
             for batch, parts in self._time_copies().items():
                 timing[batch] |= parts
         memory, energy = self._passes(timing)
-        for title, part in (("Timing", timing), ("Memory", memory), ("Energy", energy)):
+        for name, part in (("timing", timing), ("memory", memory), ("energy", energy)):
             for batch, result in sorted(part.items()):
-                self._tell({f"{title} results (batch_size={batch})": result})
-        results["timing"] = _results.by_batch(timing)
-        if memory:
-            results["memory"] = _results.by_batch(memory)
-        if energy:
-            results["energy"] = _results.by_batch(energy)
+                self._tell({f"{name.title()} results (batch_size={batch})": result})
+            if part:
+                results[name] = _results.by_batch(part)
         results["laptime"] = self._conclude(details=details)
         return results
 
@@ -158,14 +154,8 @@ class Procedure:
         import torch
 
         with torch.no_grad():
-            self.warm_up(
-                self.model,
-                self.samples[batch],
-                self.device,
-                self.transfer,
-                num_runs=runs,
-                batch_size=batch,
-            )
+            sample = self.samples[batch]
+            self.warm_up(self.model, sample, self.device, self.transfer, num_runs=runs, batch_size=batch)
 
     def _time_calls(self) -> dict[int, dict[str, Any]]:
         """on_device_inference by batch size; makes the cases."""
@@ -184,7 +174,7 @@ class Procedure:
                         case = case.with_series(series)
                 facts = program.facts("outputs", batch)
                 self._cases[batch] = self._as_case(case, program, facts.details)
-                timing[batch] = {"on_device_inference": self._timing_of(case, main)}
+                timing[batch] = {"on_device_inference": self._timing_of(_latency(case, main))}
         return timing
 
     def _timed(self, program: Program, batch: int, regime: str) -> Case:
@@ -192,9 +182,7 @@ class Procedure:
         case = program.timed(batch, regime=regime, runs=self.runs, virtual=virtual)
         return moved_to(case, start=self._started)
 
-    def _timing_of(self, case: Case, regime: str) -> dict[str, Any]:
-        latency = case.find("latency", regime)
-        assert latency is not None
+    def _timing_of(self, latency: Series) -> dict[str, Any]:
         return _results.timing(latency.samples[-self.runs :])
 
     def _time_copies(self) -> dict[int, dict[str, Any]]:
@@ -210,10 +198,8 @@ class Procedure:
             with self._program(call, prepare) as program:
                 for batch in self.samples:
                     program.prepare(batch)
-                    case = self._timed(program, batch, Regime.ISOLATED)
-                    timing[batch][name] = self._timing_of(case, Regime.ISOLATED)
-                    latency = case.find("latency", Regime.ISOLATED)
-                    assert latency is not None
+                    latency = _latency(self._timed(program, batch, Regime.ISOLATED), Regime.ISOLATED)
+                    timing[batch][name] = self._timing_of(latency)
                     series = structs.replace(latency, metric=metric, regime=None)
                     self._cases[batch] = self._cases[batch].with_series(series)
         return timing
@@ -264,13 +250,11 @@ class Procedure:
         inputs = {"origin": "given", "shapes": tensors.words(self.samples[case.batch])}
         model = {**program.loaded.facts, "inputs": inputs}
         details = structs.replace(outputs, in_process=True, model=model)
-        series = case.series
+        case = structs.replace(case, key=case_key(self._name, axes), axes=axes, details=details)
         if case.batch == 1:
-            series = [*series, *self._counted]
             details = structs.replace(details, count=self._receipt)
-        return structs.replace(
-            case, key=case_key(self._name, axes), axes=axes, series=series, details=details
-        )
+            case = structs.replace(case, series=[*case.series, *self._counted], details=details)
+        return case
 
     def _conclude(self, *, details: bool) -> dict[str, Any]:
         """Judge the cases, say the verdict, and hand out the evidence."""
@@ -310,6 +294,12 @@ class Procedure:
         """Checks know the command line; here the knob is `num_runs`."""
         is_ours = check.name in ("precision", "settled") and check.next
         return structs.replace(check, next=f"num_runs={4 * self.runs}") if is_ours else check
+
+
+def _latency(case: Case, regime: str) -> Series:
+    latency = case.find("latency", regime)
+    assert latency is not None
+    return latency
 
 
 def _value(series: list[Series], tag: str) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -97,10 +97,8 @@ class Program:
         self.loaded = self._only(Loaded, self._ask(Load(variant=self._variant)))
 
     def _open(self, variant: Variant) -> Model:
-        opened: Model = extension("backends", variant.backend).open_object(
-            self._subject, self._input, variant
-        )
-        return opened
+        backend = extension("backends", variant.backend)
+        return backend.open_object(self._subject, self._input, variant)  # type: ignore[no-any-return]
 
     def _input(self, batch: int) -> tuple[Held]:
         if batch not in self._inputs:
@@ -126,7 +124,8 @@ class Program:
         for _ in range(_ATTEMPTS):
             case = self._extended(case, batch, regime, calls=missing)
             case, steady = relabel(case, virtual=virtual)
-            missing = runs - (_length(case, regime) - steady[regime][0].start)
+            latency = case.find("latency", regime)
+            missing = runs - ((len(latency.samples) if latency else 0) - steady[regime][0].start)
             if missing <= 0:
                 break
         return case
@@ -147,39 +146,27 @@ class Program:
         """A separate pass of the engine: memory, energy, outputs."""
         return self._only(Facts, self._ask(Pass(kind=kind, batch=batch, seconds=seconds)))
 
-    def close(self) -> None:
-        """Let go of the inputs and undo what was changed."""
-        self._session.close()
-        self._inputs.clear()
-
     def __enter__(self) -> Program:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        self.close()
+        """Let go of the inputs and undo what was changed."""
+        self._session.close()
+        self._inputs.clear()
 
     def _ask(self, command: Command) -> list[Message]:
         try:
             return self._session.ask(command, timeout=_NO_LIMIT)
         except CommandFailed as error:
-            self.close()
-            self._raise(error)
-
-    def _raise(self, error: CommandFailed) -> NoReturn:
-        users = self._subject.error or self._failed
-        if users is not None:
-            raise users from None
-        failure = error.failure
-        raise UserCodeError(failure.what, why=failure.why, next=failure.next) from error
+            self.__exit__()
+            if users := self._subject.error or self._failed:
+                raise users from None
+            failure = error.failure
+            raise UserCodeError(failure.what, why=failure.why, next=failure.next) from error
 
     @staticmethod
     def _only(kind: type[T], messages: list[Message]) -> T:
         return next(message for message in messages if isinstance(message, kind))
-
-
-def _length(case: Case, regime: str) -> int:
-    latency = case.find("latency", regime)
-    return 0 if latency is None else len(latency.samples)
 
 
 def moved_to(case: Case, *, start: float) -> Case:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
-import re
 from collections.abc import Mapping
 from statistics import stdev
 from typing import Any
@@ -140,41 +138,11 @@ def _latency(case: Case) -> dict[str, Any]:
     return latencies
 
 
-# Nested data as text in YAML's block style, and quantities as short words
+def block(data: Mapping[str, Any]) -> str:
+    """A mapping as lines of YAML, keys sorted, as the package prints it; ends in a newline."""
+    import yaml
 
-# A bare word that no YAML reader takes for a number, a date, a truth value, null or syntax.
-_BARE = re.compile(r"[A-Za-z(/][^\n#\"'`{}\[\],&*!|<>%@]*(?:\[[^\n#]*\])?")
-_TAKEN = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n|\.nan|-?\.inf")
-
-
-def block(data: Mapping[str, Any], *, indent: int = 0) -> str:
-    """A mapping as lines, keys sorted, two spaces a level; ends in a newline."""
-    return "".join(_entry(key, data[key], indent) for key in sorted(data))
-
-
-def _entry(key: str, value: Any, indent: int) -> str:
-    pad = " " * indent
-    if isinstance(value, Mapping) and value:
-        return f"{pad}{_scalar(key)}:\n{block(value, indent=indent + 2)}"
-    if isinstance(value, list) and value:
-        return f"{pad}{_scalar(key)}:\n" + "".join(_item(part, indent) for part in value)
-    return f"{pad}{_scalar(key)}: {_scalar(value)}\n"
-
-
-def _item(value: Any, indent: int) -> str:
-    pad = " " * indent
-    if isinstance(value, Mapping) and value:
-        return f"{pad}- " + block(value, indent=indent + 2)[indent + 2 :]
-    return f"{pad}- {_scalar(value)}\n"
-
-
-def _scalar(value: Any) -> str:
-    """One value on one line. Strings that could be read as something else are quoted, as in JSON."""
-    if isinstance(value, str):
-        is_bare = _BARE.fullmatch(value) and not _TAKEN.fullmatch(value)
-        safe = is_bare and ": " not in value and not value.endswith((":", " "))
-        return value if safe else json.dumps(value)
-    return json.dumps(value)
+    return str(yaml.safe_dump(dict(data), default_flow_style=False, allow_unicode=True, width=math.inf))
 
 
 def number(value: float) -> str:

@@ -24,7 +24,7 @@ def format_of(path: Path) -> str:
     if found is None:
         near = closest(path.suffix.lower(), suffixes)
         raise UsageError(
-            f"no report is written to {path.suffix or 'a file without suffix'}: {path}",
+            f"there is no report format for {path.suffix or 'a file without suffix'}: {path}",
             why=f"known suffixes: {' '.join(sorted(suffixes))}",
             next=f"-o {path.with_suffix(near or '.html')}" if path.name else "-o report.html",
         )

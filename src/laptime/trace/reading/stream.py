@@ -256,7 +256,7 @@ def _zip(file: IO[bytes], path: Path) -> IO[bytes]:
         )
     if members[0].flag_bits & 1:
         raise UsageError(
-            f"{path} is encrypted", why="it wants a password", next="unzip it, and name the file"
+            f"{path} is encrypted", why="it needs a password", next="unzip it, and name the file"
         )
     return archive.open(members[0])
 
@@ -345,7 +345,7 @@ class Ahead:
             size += len(block)
             if size > max(_BOMB_SIZE, _BOMB_RATIO * packed):
                 raise UsageError(
-                    f"{self._path} is not read to its end",
+                    f"{self._path} was not read to its end",
                     why=f"it unpacks to more than {_BOMB_RATIO} times its size, as no trace does",
                     next="unpack it, if you trust it, and name the file",
                 )

@@ -269,7 +269,7 @@ class Interpreters:
             package, assigned, python = part.partition("=")
             if not assigned:
                 raise UsageError(
-                    f"--python {part}: a model has no interpreter, its runtimes have",
+                    f"--python {part}: runtimes have an interpreter, models have none",
                     why="NAME=PATH says where one of them is installed",
                     next=f"--python openvino={part}",
                 )

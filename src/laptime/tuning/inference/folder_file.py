@@ -226,7 +226,7 @@ def read(path: Path) -> FolderFile:
     missing = [name for name in ("tuned.py", "calls.npz") if not (path.parent / name).is_file()]
     if missing:
         raise UsageError(
-            f"{path.parent} is not whole",
+            f"{path.parent} is incomplete",
             why=f"{', '.join(missing)} is missing",
             next="tune the model again with --export",
         )

@@ -204,7 +204,7 @@ def check(request: ModelRequest) -> None:
     elif recipe.backend != "torch" or recipe.file:
         raise UsageError(
             f"{request.target} is neither a PyTorch model nor an ONNX file",
-            why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
+            why="laptime tunes torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
     if request.strict and request.allow:
@@ -302,4 +302,4 @@ def _check_setups(request: ModelRequest) -> None:
             next="--goal throughput   or   --goal cost",
         )
     if min([*request.instances, *request.batches], default=1) < 1:
-        raise UsageError("--instances and --batch count from 1", why="a number below it was given")
+        raise UsageError("--instances and --batch must be 1 or more", why="a smaller number was given")

@@ -135,7 +135,7 @@ def _terms(request: ModelRequest) -> list[Any]:
 
 
 def journal_of(request: ModelRequest) -> SessionJournal:
-    """The journal of a session. Raises UsageError: there is no session to go on with, or it still runs."""
+    """The journal of a session. Raises UsageError: there is no session to resume, or it still runs."""
     save = request.save and not request.dry_run
     return SessionJournal(_terms(request), "this model and these options", resume=request.resume, save=save)
 

@@ -93,7 +93,7 @@ class TuneRequest:
                     )
         if both := [name for name in self.only if name in self.skip]:
             raise UsageError(
-                f"{both[0]} stands behind both --only and --skip",
+                f"{both[0]} is given to both --only and --skip",
                 why="--only tries it and --skip leaves it out",
                 next=f"leave out one of them: --only {','.join(self.only)}",
             )

@@ -77,8 +77,8 @@ class ServerRequest:
         """
         if self.body and self.url == LANGUAGE_MODEL:
             raise UsageError(
-                "no argument names the address for the body",
-                why="--body is for any server, and each has paths of its own",
+                "--body needs the address that it is sent to",
+                why="each server has paths of its own",
                 next="--url http://127.0.0.1:{port}/predict",
             )
         goal = self.goal if "goal" in self.origins or not self.rate else "latency"
@@ -127,7 +127,7 @@ class ServerRequest:
         template = self.template
         if not (self.rate or self.concurrency):
             raise UsageError(
-                "how much load is not said",
+                "no load was given",
                 why="flags that help at one load hurt at another",
                 next="--concurrency 16   or   --rate 4 --slo ttft=300ms@p95",
             )

@@ -65,7 +65,7 @@ def tune_server(request: ServerRequest, emit: Listener = ignore) -> Run:
         The run; its `tuning` has the ladder, the gain, the gate and, in `server`, the command line.
 
     Raises:
-        UsageError: the command, the address or the load is impossible, or there is no session to go on with.
+        UsageError: the command, the address or the load is impossible, or there is no session to resume.
         UserCodeError: the server does not run as it is.
     """
     request.check()
@@ -86,7 +86,7 @@ def verify_server(run: Run, request: VerifyRequest, emit: Listener = ignore) -> 
         The run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
 
     Raises:
-        UsageError: the session has kept nothing, or what it has sent is not known any more.
+        UsageError: the session has kept nothing, or what it has sent is no longer known.
         UserCodeError: the server does not run as it was.
     """
     of_server, tuning = _request_of(run, request), run.tuning
@@ -242,13 +242,13 @@ def sent(request: ServerRequest) -> str:
 
 def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     """The request of a stored session, as far as it is asked again.
-    Raises UsageError: it has kept nothing, or what it has sent is not known any more.
+    Raises UsageError: it has kept nothing, or what it has sent is no longer known.
     """
     tuning, server = run.tuning, run.tuning.server if run.tuning else None
     if tuning is None or server is None or not tuning.recipe:
         raise UsageError(
             f"run {run.id} has nothing to verify",
-            why="no flag of a server was kept in it" if server else "it left no recipe",
+            why="it kept no flag of a server" if server else "it left no recipe",
             next="laptime list   names the sessions that kept something",
         )
     if not server.template:
@@ -283,7 +283,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     if server.sent != sent(of_server):
         why = f"{server.body} was edited" if server.body else "it did not come from a file"
         raise UsageError(
-            f"what run {run.id} sent is not known any more",
+            f"the requests of run {run.id} are no longer known",
             why=why,
             next="tune the server once more",
         )

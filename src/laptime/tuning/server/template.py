@@ -107,7 +107,7 @@ def parsed(text: str) -> Template:
     if not choices:
         raise UsageError(
             "the server's command leaves nothing to choose",
-            why="choices stand in braces, today's value first; there are none",
+            why="choices go in braces, today's value first; there are none",
             next=EXAMPLE,
         )
     return Template(tuple(words), tuple(choices))
@@ -173,8 +173,8 @@ def _closing(typed: str, start: int) -> int:
 
 def _unbalanced(typed: str) -> UsageError:
     return UsageError(
-        f"a brace of {typed!r} has no partner",
-        why="choices stand between { and }, with commas between them",
+        f"a brace of {typed!r} is unmatched",
+        why="choices go between { and }, separated by commas",
         next=EXAMPLE,
     )
 
@@ -184,14 +184,14 @@ def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -
     if len(texts) < 2:
         raise UsageError(
             f"{{{inside}}} leaves nothing to choose",
-            why="one value is not a choice; today's stands first, others behind it",
+            why="one value is not a choice; write today's value first, then others",
             next=f"{{{inside or 1},...}}, or {inside or 1} without braces",
         )
     values = _values(texts)
     if twice := [text for text, value in zip(texts, values, strict=True) if values.count(value) > 1]:
         raise UsageError(
             f"{{{inside}}} has {twice[0] or 'nothing'} twice",
-            why="each choice is a server of its own",
+            why="the choices must differ",
             next=f"leave one out: {EXAMPLE}",
         )
     name = _name(texts, head, before) or f"word{len(before)}"

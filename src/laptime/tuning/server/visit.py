@@ -275,5 +275,5 @@ def visiting(request: ServerRequest, values: dict[str, Value], folder: Path) -> 
         stack.callback(senders.close)
         if fault := senders.facts.get("error"):
             why = server.died() or senders.facts.get("detail", "")
-            raise TrialFailed("refused", f"it did not answer a first request: {fault} {why}".strip())
+            raise TrialFailed("refused", f"it did not answer the first request: {fault} {why}".strip())
         yield Visit(request, server, senders, endpoint)

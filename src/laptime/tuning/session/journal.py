@@ -46,7 +46,7 @@ class SessionJournal:
         complaint: why it cannot be written, "" while it can.
 
     Raises:
-        UsageError: there is no session to go on with, or it still runs.
+        UsageError: there is no session to resume, or it still runs.
     """
 
     def __init__(self, terms: Any, of: str, *, resume: bool, save: bool) -> None:
@@ -57,9 +57,9 @@ class SessionJournal:
         self.path: Path | None = folder.home() / "tuning" / f"{key}.jsonl" if save else None
         if self.path is not None and resume and not self.path.is_file():
             raise UsageError(
-                "there is no session to go on with",
-                why=f"none was begun in this folder with {of}",
-                next="the same command without --resume",
+                "there is no session to resume",
+                why=f"no session in this folder began with {of}",
+                next="run the same command without --resume",
             )
         if self.path is not None:
             self._open(self.path, of, resume=resume)
@@ -107,9 +107,9 @@ class SessionJournal:
             return
         if resume:
             raise UsageError(
-                "the session to go on with still runs",
+                "the session to resume is still running",
                 why=f"another process tunes with {of}",
-                next="the same command when it has ended",
+                next="run the same command when it has ended",
             )
         self._give_up(f"another session with {of} runs at the same time")
 

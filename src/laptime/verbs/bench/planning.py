@@ -285,7 +285,7 @@ def _check_numbers(request: BenchRequest) -> None:
             )
     if request.precision is not None and request.precision >= 1:
         raise UsageError(
-            f"--precision {request.precision:g} says nothing",
+            f"--precision {request.precision:g} is impossible",
             why="the half-width of the interval is a share of the value, below 100 %",
             next="--precision 1%",
         )

@@ -65,7 +65,7 @@ def same(
     ]
     if len(targets) == len(able) == 1:
         raise Unavailable(
-            f"only {able[0]} is here to run {targets[0]}",
+            f"only {able[0]} can run {targets[0]} here",
             why="a comparison needs another framework; " + ", ".join(_missing(here)) + " are not installed",
             next=f"{install('tensorflow')}   or --python tensorflow=.venv-tf/bin/python",
         )

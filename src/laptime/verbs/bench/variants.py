@@ -186,10 +186,12 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
     if min(request.instances) < 1:
         raise UsageError(
             f"--instances {min(request.instances)} is impossible",
-            why="one has to run",
+            why="at least one instance has to run",
             next="--instances 1,2",
         )
     if request.rate is not None:
         raise UsageError(
-            "--instances and --rate do not go together", why="a rate is for one copy", next="leave one out"
+            "--instances and --rate do not go together",
+            why="a rate is for one instance",
+            next="leave one out",
         )

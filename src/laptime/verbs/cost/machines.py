@@ -77,7 +77,7 @@ def _spot(machine: Machine) -> Machine:
     if machine.spot_usd_per_hour is None:
         raise UsageError(
             f"no spot price of {machine.name} is known",
-            why=f"its row has none ({machine.source})",
+            why=f"its price list has none ({machine.source})",
             next="--usd-per-hour 1.2",
         )
     seen = machine.spot_seen or machine.seen
@@ -117,7 +117,7 @@ def _refuse_distant(run: Run) -> None:
         if host and not is_loopback(host):
             raise UsageError(
                 f"no price is known for the machine of run {run.id}",
-                why=f"it put load on {host}, and knows the machine that sent it only",
+                why=f"it put load on {host}, but records only the machine that sent it",
                 next="--usd-per-hour 4   or --machine aws:g5.xlarge",
             )
 
@@ -138,7 +138,7 @@ def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
         raise UsageError(
             f"run {run.id} was not measured on {machine.name}",
             why=why,
-            next=f"laptime cost {run.id} --usd-per-hour 4 --where   what it cannot beat",
+            next=f"laptime cost {run.id} --usd-per-hour 4 --where   shows what it cannot beat",
         )
 
 

@@ -25,7 +25,7 @@ def _count(text: str) -> float:
     except ValueError:
         raise UsageError(
             f"{text!r} is not a number of samples",
-            why="it takes a number, with k or M behind it if you like",
+            why="it takes a number, which may end in k or M",
             next="1.28M",
         ) from None
 
@@ -96,13 +96,13 @@ class CostRequest(Struct, frozen=True, kw_only=True):
         promises(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(
-                f"{count(len(self.machines), 'machine')} for {count(runs, 'run')}",
-                why="--machine is given once for all runs, or once a run, in their order",
+                f"--machine names {count(len(self.machines), 'machine')} for {count(runs, 'run')}",
+                why="give --machine once for all runs, or once for each run, in their order",
                 next="name one machine, or one for each run",
             )
         if self.spot and self.usd_per_hour is not None:
             raise UsageError(
-                "--spot takes a price of the table, --usd-per-hour is one",
-                why="only one of them can hold",
+                "--spot and --usd-per-hour do not go together",
+                why="each of them sets the price",
                 next="--usd-per-hour 1.2",
             )

@@ -79,7 +79,15 @@ def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
             RunFacts(id=run.id, name=run.name, verb=run.verb, started=run.started, verdict=verdict(run))
             for run in runs
         ],
-        machines=[_priced(each, today) for each in known],
+        machines=[
+            Priced(
+                machine=each.machine,
+                known_by=each.by,
+                age=formulas.age_text(each.machine, today),
+                age_days=formulas.age_in_days(each.machine, today),
+            )
+            for each in known
+        ],
         lines=lines,
         savings=[] if request.where and len(runs) > 2 else savings(runs, lines),
         cores=scaled,
@@ -119,16 +127,6 @@ def _measured(
             next="leave --samples out",
         )
     return measured, excluded, scaled, machines
-
-
-def _priced(known: Known, today: date) -> Priced:
-    machine = known.machine
-    return Priced(
-        machine=machine,
-        known_by=known.by,
-        age=formulas.age_text(machine, today),
-        age_days=formulas.age_in_days(machine, today),
-    )
 
 
 def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:

@@ -118,9 +118,8 @@ class LevelRun:
             if answer.is_whole:
                 self._answered += 1
                 continue
-            known = self._errors.get(answer.error) or Errors(
-                kind=answer.error, count=0, example=answer.detail
-            )
+            new = Errors(kind=answer.error, count=0, example=answer.detail)
+            known = self._errors.get(answer.error, new)
             self._errors[answer.error] = structs.replace(known, count=known.count + 1)
         rows = Requests.of(answers, self._facts.regime, self._began)
         self._live(RequestsEnded(self._case.key, rows))

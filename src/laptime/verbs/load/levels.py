@@ -171,7 +171,7 @@ def _server(request: LoadRequest) -> LoadRequest:
     if not (request.rates or request.find_peak):
         raise UsageError(
             "the scenario Server needs a rate",
-            why="its requests come at so many per second, at random",
+            why="its requests come at random, at a given rate",
             next="--scenario Server --rate 8, or --find-peak --slo latency=50ms@p99",
         )
     return request

@@ -139,7 +139,9 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
         self._check_numbers()
         if any(users < 1 for users in self.concurrency):
-            raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
+            raise UsageError(
+                "--concurrency 0 is impossible", why="no user would send requests", next="--concurrency 1"
+            )
         if self.arrivals not in LAWS:
             raise unknown(
                 "law of arrivals", self.arrivals, LAWS, option="--arrivals", example="--arrivals poisson"
@@ -151,7 +153,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         elif self.bodies or self.headers:
             raise UsageError(
                 "--body and --header are for an address",
-                why=f"{self.target} is called with inputs of its own",
+                why=f"{self.target} makes its own inputs",
                 next="leave them out",
             )
 
@@ -165,30 +167,32 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             )
         if not (self.rates or self.concurrency or self.trace or self.find_peak or self.scenario):
             raise UsageError(
-                "how much load is not said",
+                "no load was given",
                 why="a level is a rate (requests per second) or a number of users",
                 next=f"laptime load {redaction.address(self.target)} --rate 2,4,8",
             )
         if self.turns > 1 and not self.is_chat:
             raise UsageError(
                 "--turns is for the chat of a language model's server",
-                why="each turn of a conversation holds what was said before",
+                why="each turn repeats the conversation so far",
                 next="http://HOST:PORT/v1, without --body",
             )
         if self.rates and len(self.concurrency) > 1:
             raise UsageError(
                 "--rate and several values of --concurrency do not go together",
-                why="beside a rate, --concurrency is the most requests that may be under way",
+                why="with a rate, --concurrency limits how many requests are in flight",
                 next="--concurrency 1,8,32 without --rate",
             )
         if self.trace is not None and self.rates:
             raise UsageError(
-                "--trace and --rate do not go together", why="the file has the times", next="leave --rate out"
+                "--trace and --rate do not go together",
+                why="the file sets the times",
+                next="leave --rate out",
             )
         if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
             raise UsageError(
                 "--duration auto does not go with --requests, --trace, --find-peak and --scenario Offline",
-                why="each says itself how long a level is",
+                why="each of them sets how long a level is",
                 next="leave one of them out",
             )
 
@@ -217,14 +221,14 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             if metric != "latency":
                 raise UsageError(
                     f"--slo {metric} is for language models",
-                    why=f"{redaction.address(self.target)} answers with no tokens that could be timed",
+                    why=f"{redaction.address(self.target)} does not answer with tokens",
                     next="--slo latency=50ms@p99",
                 )
         for name in ("model", "prompt", "output", "shared_prefix", "tokenizer"):
             if name in self.origins:
                 raise UsageError(
                     f"--{name.replace('_', '-').replace('output', 'output-tokens')} is for language models",
-                    why="they are addressed as http://HOST:PORT/v1",
+                    why="their address is http://HOST:PORT/v1",
                     next="laptime load http://127.0.0.1:8000/v1 --rate 2,4,8",
                 )
 

@@ -37,20 +37,9 @@ if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
 RECORDED = (
-    *(
-        "rates",
-        "concurrency",
-        "arrivals",
-        "duration",
-        "auto",
-        "requests",
-        "seed",
-        "scenario",
-        "slo",
-        "find_peak",
-    ),
-    *("budget", "usd_per_hour", "model", "prompt", "output", "shared_prefix", "tokenizer", "turns", "method"),
-    *("timeout", "senders", "save"),
+    *("rates", "concurrency", "arrivals", "duration", "auto", "requests", "seed", "scenario", "slo"),
+    *("find_peak", "budget", "usd_per_hour", "model", "prompt", "output", "shared_prefix", "tokenizer"),
+    *("turns", "method", "timeout", "senders", "save"),
 )
 
 
@@ -69,12 +58,8 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
     levels = [] if request.find_peak else planned(request, subject.target, own)
     live, began = LiveRun("load", emit), SystemClock.now()
-    live.start(
-        name=request.name,
-        subjects=[subject],
-        environment=machine.environment(),
-        plan=_settings(request, target),
-    )
+    plan = _settings(request, target)
+    live.start(name=request.name, subjects=[subject], environment=machine.environment(), plan=plan)
     status = "complete"
     senders: Senders | None = None
     try:
@@ -205,8 +190,8 @@ def _opened(target: object, count: int) -> Senders:
         senders.close()
         detail, address = str(senders.facts.get("detail", "")), target.url.partition("?")[0]  # type: ignore[attr-defined]
         raise UsageError(
-            f"{address} did not answer a first request: {fault}",
-            why=detail or "it said nothing about it",
+            f"{address} did not answer the first request: {fault}",
+            why=detail or "it gave no reason",
             next=advice(fault, detail, address),
         )
     return senders
@@ -215,10 +200,8 @@ def _opened(target: object, count: int) -> Senders:
 def _settings(request: LoadRequest, target: object) -> dict[str, Setting]:
     """Effective settings; headers by their names alone, because values may be secret."""
     values = {name: getattr(request, name) for name in RECORDED}
-    values |= {
-        "duration": None if request.auto else request.duration or DURATION,
-        "headers": [name for name, _ in request.headers],
-    }
+    values["duration"] = None if request.auto else request.duration or DURATION
+    values["headers"] = [name for name, _ in request.headers]
     if request.is_language_model and isinstance(target, Endpoint):
         values["path"] = urlsplit(target.url).path
     values["body"] = [len(body) for body in request.bodies]

@@ -37,11 +37,8 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
     """
     if request.is_endpoint:
         if find_spec("h11") is None:
-            raise Unavailable(
-                "h11 is not installed",
-                why="load on an address is sent over HTTP by it",
-                next=install("load"),
-            )
+            why = "laptime needs it to send requests over HTTP"
+            raise Unavailable("h11 is not installed", why=why, next=install("load"))
         endpoint = _endpoint(request)
         if request.is_language_model:
             endpoint = _language_model(request, endpoint)

@@ -228,7 +228,7 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
         if outcome.status == 2 and misplaced:  # argparse's way to refuse an option
             next_step = f"write it before the script: laptime profile {misplaced[0]}"
             return UserCodeError(what, why=f"it was given {misplaced[0]}", next=next_step)
-        return UserCodeError(what, why="sys.exit says so", next="run it without laptime first")
+        return UserCodeError(what, why="the script called sys.exit", next="run it without laptime first")
     return None
 
 

@@ -81,7 +81,7 @@ def test_threads_of_a_setup_take_the_place_of_others() -> None:
     [
         ({"goal": "latency", "instances": [1, 2]}, "--instances and --goal latency"),
         ({"goal": "memory", "batches": [1, 2], "batch": 1}, "several batch sizes and --goal memory"),
-        ({"instances": [0]}, "count from 1"),
+        ({"instances": [0]}, "must be 1 or more"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, object], what: str, tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_folder_runs_elsewhere_without_laptime_bit_for_bit(
     assert folder_file.is_one(place / "recipe.json")
     assert [each.name for each in folder_file.read(place / "recipe.json").recipe] == list(names)
     (place / "calls.npz").unlink()
-    with pytest.raises(UsageError, match="not whole"):
+    with pytest.raises(UsageError, match="is incomplete"):
         folder_file.read(place / "recipe.json")
 
 

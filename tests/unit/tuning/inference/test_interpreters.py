@@ -74,7 +74,7 @@ def test_candidates_know_of_them(elsewhere: str) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "what"),
     [
-        ("{}", UsageError, "a model has no interpreter, its runtimes have"),
+        ("{}", UsageError, "runtimes have an interpreter, models have none"),
         ("opevino={}", UsageError, "opevino"),
         ("openvino=/no/such/place", UsageError, "there is no Python interpreter"),
         ("nncf={}", Unavailable, "nncf is not installed in"),

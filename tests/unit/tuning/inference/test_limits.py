@@ -82,7 +82,7 @@ def test_an_slo_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="not a promise"):
         ModelRequest(target="x", slo="20ms@p42").limits  # noqa: B018
     for other in ("ttft=300ms@p95", "20ms@p99,10ms@median"):
-        with pytest.raises(UsageError, match="not one promise about latency"):
+        with pytest.raises(UsageError, match="not a single limit on latency"):
             ModelRequest(target="x", slo=other).limits  # noqa: B018
 
 

@@ -86,7 +86,7 @@ def test_a_session_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch)
     assert ratios(after, "good") == ratios(before, "good"), "nothing of it is raced again"
     assert names(after) == {"good", "late"}
     assert tuned.outcome(after) == "faster"
-    with pytest.raises(UsageError, match="no session to go on with"):
+    with pytest.raises(UsageError, match="no session to resume"):
         tune_server(asked(resume=True))
 
 
@@ -97,7 +97,7 @@ def test_a_session_that_was_interrupted_goes_on(monkeypatch: pytest.MonkeyPatch)
 def test_another_load_is_another_session(changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "stop", "late")
     tune_server(asked())
-    with pytest.raises(UsageError, match="no session to go on with"):
+    with pytest.raises(UsageError, match="no session to resume"):
         tune_server(asked(**changed, resume=True))
 
 
@@ -215,7 +215,7 @@ def test_what_was_sent_is_sent_again(tmp_path: Path) -> None:
     before = tune_server(asked(url=url, bodies=bodies, body=str(body)))
     assert holds(verified(before)) is True
     body.write_text('{"a": 3}\n')
-    with pytest.raises(UsageError, match="is not known any more"):
+    with pytest.raises(UsageError, match="are no longer known"):
         verified(before)
     in_memory = tune_server(asked(url=url, bodies=bodies))
     with pytest.raises(UsageError) as caught:

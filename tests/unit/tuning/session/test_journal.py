@@ -70,10 +70,10 @@ def test_a_line_that_was_cut_off_is_left_out_and_older_files_are_read(home: Path
 
 def test_a_session_that_is_over_cannot_be_resumed(home: Path) -> None:
     journal().over()
-    with pytest.raises(UsageError, match="no session to go on with"):
+    with pytest.raises(UsageError, match="no session to resume"):
         journal(resume=True)
     journal()
-    with pytest.raises(UsageError, match="no session to go on with"):
+    with pytest.raises(UsageError, match="no session to resume"):
         journal(resume=True, strict=True)
 
 
@@ -104,7 +104,7 @@ def test_of_two_sessions_at_once_the_first_one_keeps_its_journal(home: Path) -> 
             "another session with this script runs at the same time",
         )
         second(RungDecided(RUNGS[0]))
-        with pytest.raises(UsageError, match="still runs"):
+        with pytest.raises(UsageError, match="still running"):
             journal(resume=True)
         other.communicate("")
     assert journal(resume=True).rungs == []

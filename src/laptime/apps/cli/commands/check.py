@@ -70,7 +70,7 @@ def command(
     run = stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
         raise UsageError(
-            f"{subject} comes from elsewhere, and what it names is not run unasked",
+            f"{subject} was imported, and laptime does not run its targets unasked",
             why=f"it names {', '.join(each.target for each in run.subjects)}; measuring that runs its code",
             next="--again   runs it all the same",
         )
@@ -100,7 +100,7 @@ def _refuse_nothing(reference: str | None, rules: Rules) -> None:
     unheld = next((budget for budget in rules.budget if budget.regression), None)
     if unheld is not None:
         raise UsageError(
-            f"the budget of {unheld.case!r} allows a regression of {unheld.regression}, but against nothing",
+            f"the budget of {unheld.case!r} allows a regression of {unheld.regression}, but has no baseline",
             why="neither --against, --against-rev, nor against = in [check] names a baseline",
             next="laptime check last --against last~1",
         )

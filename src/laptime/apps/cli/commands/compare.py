@@ -107,7 +107,7 @@ def _check_named(a: str, b: str, same: str | None) -> None:
     Raises UsageError: neither, or both.
     """
     if same and a:
-        why = f"{f'{a} {b}'.strip()} was given, too"
+        why = f"{f'{a} {b}'.strip()} was given as well"
         next = f"laptime bench {a} --same {same}"
         raise UsageError("--same takes the place of A and B", why=why, next=next)
     if not same:

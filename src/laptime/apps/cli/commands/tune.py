@@ -118,7 +118,7 @@ class Tune(click.Group):
         if is_complete and near and words[1:] and not given.get("module") and not Path(program).exists():
             raise UsageError(
                 f"{program!r} is neither a script nor a model",
-                why=f"behind tune stand {', '.join(SUBJECTS)}, or what is tuned",
+                why=f"laptime tune takes {', '.join(SUBJECTS)}, or what is tuned",
                 next=f"did you mean laptime tune {near}?",
             )
         return ["script", *args]
@@ -264,7 +264,7 @@ def server(*, delivery: Delivery, words: tuple[str, ...], older: str, **given: A
     if more or not command:
         raise UsageError(
             f"{more[0]} is not part of the server's command" if more else "the server's COMMAND is missing",
-            why="the whole command stands in one pair of quotes",
+            why="write the whole command in one pair of quotes",
             next=EXAMPLE,
         )
     request = requested(ServerRequest, given, command=command).completed()
