@@ -62,14 +62,18 @@ def final_cost(
         accounting: of the session. script: the loop profile of the script as it is. step: the final set's
             seconds a step. changes: labels of the final set.
     """
-    start = accounting.first_step or START  # these are fresh interpreters
+    start, pace = accounting.first_step or START, accounting.pace  # these are fresh interpreters
     compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
     baseline = cost(start, script.step) + accounting.ending
     final = cost(start, step) + accounting.ending + compiling
     captured = (accounting.forked_step or start) + CAPTURED * script.step + accounting.ending
     newest = accounting.gate_trial
     gate = GATE_TRIALS * captured if newest is None else MORE_GATE_TRIALS * newest
-    return FinalCost(gate=gate + compiling, pair=baseline + final, check=final)
+    return FinalCost(
+        gate=gate + compiling,
+        pair=pace * (baseline + final),
+        check=pace * final,
+    )
 
 
 def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:

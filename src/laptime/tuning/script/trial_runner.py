@@ -11,6 +11,7 @@ import random
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ RESETTLE = 1
 """Steps that do not count after a switch of arms: what the other arm freed or laid out is allocated again."""
 SHORTEST = 1.0
 """Seconds that a race may take whose time is up: it ends where it can."""
+NEWEST = 4
+"""Trials whose start says how fast the machine is now: two pairs."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured; of slow steps as in a race."""
 NEEDS = {"memory": "it needs more memory than its limit", "recompiles": "it compiles in every step"}
@@ -85,6 +88,7 @@ class TrialAccounting(TimeAccounting):
         compiled_last: the same in the last process, which finds what others have compiled.
         ending: seconds from the last block of a trial until it had ended, of the newest.
         gate_trial: seconds of a trial of a gate, of the newest; None before one ended.
+        slower: how many times longer each of the newest took to its first step than the quickest of its kind.
     """
 
     first_step: float | None = None
@@ -95,6 +99,12 @@ class TrialAccounting(TimeAccounting):
     compiled_last: dict[str, float] = field(default_factory=dict)
     ending: float = 0.0
     gate_trial: float | None = None
+    slower: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST))
+
+    @property
+    def pace(self) -> float:
+        """How many times longer a trial takes now than at the machine's best: others use it, too."""
+        return max(1.0, median(self.slower)) if len(self.slower) == NEWEST else 1.0
 
     def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
         """Take the start and the compile time of a trial that has ended."""
@@ -104,8 +114,10 @@ class TrialAccounting(TimeAccounting):
         elif result.first is not None and is_forked:
             self.forked_step = min(result.first, self.forked_step or math.inf) if self.forks else result.first
             self.forks += 1
+            self.slower.append(result.first / self.forked_step)
         elif result.first is not None:
             self.first_step = min(result.first, self.first_step or math.inf)
+            self.slower.append(result.first / self.first_step)
 
     def add_compile(self, change: str, seconds: float) -> None:
         """Take the compile time of a change; of several the longest, as later trials find its cache."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,7 @@ class Session(Record):
                 sides = zip(*(each[:2] for each in pairs), strict=True)
                 baseline, final = map(afresh.speed, sides)
                 speedup = gain(ratios(pairs), subject.apart)
+                cost = replace(cost, pair=max(cost.pair, (self.elapsed() - began) / len(pairs)))
                 self.set(baseline=baseline, final=final, speedup=speedup)
                 subject.measured(self, recipe)
         except TrialFailed as failed:

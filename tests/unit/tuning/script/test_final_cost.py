@@ -10,6 +10,7 @@ from laptime.tuning.script import final_set as of_scripts
 from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.trial_runner import START, TrialAccounting
 from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost, shortfall
+from laptime.tuning.trial.messages import TrialResult
 
 
 def cost(accounting: TrialAccounting, *, step: float = 0.5, final: float = 0.25) -> FinalCost:
@@ -38,6 +39,19 @@ def test_a_final_side_that_compiles_does_so_in_every_process() -> None:
     assert accounting.compiled_by == {"compile": 40.0}
     accounting.add_compile("compile_max_autotune", 100.0)  # not in the final set
     assert cost(accounting).pair == pytest.approx(after.pair)
+
+
+def test_trials_that_start_slower_than_before_are_kept_more_time_for() -> None:
+    accounting = TrialAccounting()
+    starts = [(6.0, False), (2.0, True), (2.2, True), (2.0, True), (4.4, True), (4.0, True), (4.0, True)]
+    quiet: list[float] = []
+    for first, is_forked in starts:
+        accounting.add_trial(TrialResult(first=first), is_forked=is_forked)
+        quiet.append(accounting.pace)
+    assert quiet[:5] == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.05])  # one slow start says nothing
+    assert accounting.pace == pytest.approx(2.0)
+    assert cost(accounting).pair == pytest.approx(2 * cost(TrialAccounting(first_step=6.0)).pair)
+    assert cost(accounting).check == pytest.approx(2 * cost(TrialAccounting(first_step=6.0)).check)
 
 
 def test_trials_that_end_slowly_count_with_their_end() -> None:

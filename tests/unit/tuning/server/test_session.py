@@ -153,6 +153,26 @@ def test_a_budget_that_is_too_short_names_one_that_would_do(budget: float, what:
     assert what == "race" or enough.tuning.speedup is not None
 
 
+def test_pairs_that_take_longer_than_expected_say_what_they_would_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It named a budget below the one that had not sufficed."""
+    usual = Server.measured
+
+    def slow(self: Server, recipe: Recipe, numbers: list[int]) -> list[float]:
+        if len(numbers) == subject.BLOCKS:
+            self.world.clock += 400.0  # the machine is shared from here on
+        return usual(self, recipe, numbers)
+
+    monkeypatch.setattr(Server, "measured", slow)
+    run = tune_server(asked(budget=1200.0))
+    assert run.tuning is not None
+    assert run.tuning.speedup is None
+    assert run.tuning.shortfall is not None
+    assert run.tuning.shortfall.needs > 2400.0
+    assert run.tuning.shortfall.budget > 2400.0
+
+
 def test_what_is_kept_back_is_what_the_end_takes() -> None:
     """Of an hour two pairs of starts of seconds take little, and no fixed share."""
     made = subject.ServerSubject(Server(asked(), Path()))
