@@ -70,6 +70,7 @@ def measured_pairs(
     until: float,
     end: float,
     expected: float,
+    hurried: float = math.inf,
     is_decided: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[Pair]]:
     """All pairs so far, after each one, until the interval is narrow, or the time is up.
@@ -78,13 +79,14 @@ def measured_pairs(
         visit: measures the pair of this number, by about this second of the session.
         most: pairs. until: second of the session at which they have to be over, if the fewest fit before it.
         end: second at which the fewest have to be over. expected: seconds of a short pair, until one was
-            measured. is_decided: whether nothing but the interval is open.
+            measured. hurried: of one that `visit` makes where a usual one would not be over in time; inf: it
+            makes none. is_decided: whether nothing but the interval is open.
     """
     pairs: list[Pair] = []
     began = elapsed()
     while len(pairs) < most:
         now = elapsed()
-        seconds = _shortest(pairs, (now - began) / len(pairs)) if pairs else expected
+        seconds = min(hurried, _shortest(pairs, (now - began) / len(pairs)) if pairs else expected)
         more = max(1, LEAST - len(pairs))  # fewer have no interval
         if now + more * seconds > (until if len(pairs) >= FEWEST else end):
             return
@@ -148,16 +150,22 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
     return math.exp(effect.lower(0.025)), math.exp(effect.upper(0.025))
 
 
-def gain(values: Sequence[float], apart: str = "") -> Speedup | None:
+def gain(values: Sequence[float], apart: str = "", forked: int = 0) -> Speedup | None:
     """The gain that time ratios show, final over as it is, each of a pair; None below `LEAST`.
 
     Args:
-        apart: why the sides of a pair ran one after the other.
+        apart: why the sides of a pair ran one after the other. forked: pairs whose processes were forks.
     """
     if len(values) < LEAST:
         return None
     effect = _effect(values)
     word, ci95 = judge(effect)
     return Speedup(
-        value=effect.speedup, ci95=ci95, word=word, pairs=len(values), ratios=list(values), apart=apart
+        value=effect.speedup,
+        ci95=ci95,
+        word=word,
+        pairs=len(values),
+        ratios=list(values),
+        apart=apart,
+        forked=forked,
     )

@@ -201,7 +201,8 @@ class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Speedup(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The gain, measured afresh: baseline time over final time. `apart`: why its sides took no turns."""
+    """The gain, measured afresh: baseline time over final time. `apart`: why its sides took no turns.
+    `forked`: pairs whose processes were forks of one interpreter."""
 
     value: float
     ci95: tuple[float, float]
@@ -209,6 +210,7 @@ class Speedup(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pairs: int = 0
     ratios: list[float] = []
     apart: str = ""
+    forked: int = 0
 
 
 class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import median
+
+from laptime.tuning.trial.messages import TrialResult
+
+NEWEST = 4
+"""Trials whose start says how fast the machine is now: two pairs."""
 
 
 @dataclass
@@ -52,3 +60,53 @@ class TimeAccounting:
 
     def _add(self, activity: str, seconds: float) -> None:
         self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
+
+
+@dataclass
+class TrialAccounting(TimeAccounting):
+    """Seconds and processes of trials.
+
+    Attributes:
+        first_step: seconds from the start of a fresh interpreter to the end of its first step, in the
+            quickest: two that start at once are slower; None before one ended.
+        forked_step: the same of a fork. forks: that had a first step; before one had, it is expected.
+        longest_compile: seconds of torch.compile in one process; None before one compiled.
+        compiled_by: seconds of torch.compile in one process, the most, by label of the change.
+        compiled_last: the same in the last process, which finds what others have compiled.
+        ending: seconds from the last block of a trial until it had ended, of the newest.
+        gate_trial: seconds of a trial of a gate, of the newest; None before one ended.
+        slower: how many times longer each of the newest took to its first step than the quickest of its kind.
+    """
+
+    first_step: float | None = None
+    forked_step: float | None = None
+    forks: int = 0
+    longest_compile: float | None = None
+    compiled_by: dict[str, float] = field(default_factory=dict)
+    compiled_last: dict[str, float] = field(default_factory=dict)
+    ending: float = 0.0
+    gate_trial: float | None = None
+    slower: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST))
+
+    @property
+    def pace(self) -> float:
+        """How many times longer a trial takes now than at the machine's best: others use it, too."""
+        return max(1.0, median(self.slower)) if len(self.slower) == NEWEST else 1.0
+
+    def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
+        """Take the start and the compile time of a trial that has ended."""
+        if result.compile_seconds:
+            self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
+            self.add_apart("compile", result.compile_seconds)
+        elif result.first is not None and is_forked:
+            self.forked_step = min(result.first, self.forked_step or math.inf) if self.forks else result.first
+            self.forks += 1
+            self.slower.append(result.first / self.forked_step)
+        elif result.first is not None:
+            self.first_step = min(result.first, self.first_step or math.inf)
+            self.slower.append(result.first / self.first_step)
+
+    def add_compile(self, change: str, seconds: float) -> None:
+        """Take the compile time of a change; of several the longest, as later trials find its cache."""
+        self.compiled_by[change] = max(seconds, self.compiled_by.get(change, 0.0))
+        self.compiled_last[change] = seconds

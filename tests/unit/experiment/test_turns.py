@@ -172,6 +172,24 @@ def test_two_equal_sides_are_not_called_different(differ: float) -> None:
     assert 0.92 <= fmean(held) <= 0.985
 
 
+def test_a_machine_that_became_slow_still_has_the_fewest_pairs_if_some_are_hurried() -> None:
+    """Starts of 40 s in place of 10, rounds of 8 s in place of 2: three such pairs do not fit into 140 s."""
+
+    def measured(hurried: float) -> int:
+        now = [0.0]
+
+        def visit(number: int, until: float) -> Pair:
+            start = 40.0 if now[0] + 48.0 <= until or math.isinf(hurried) else 8.0
+            now[0] += start + 16.0
+            return pair_of(Turns([(2.0, 1.0), (2.0, 1.1)], start=start, each=8.0))
+
+        given = {"elapsed": lambda: now[0], "until": 120.0, "end": 140.0, "expected": 14.0}
+        return sum(1 for _ in measured_pairs(visit, most=7, hurried=hurried, **given))  # type: ignore[arg-type]
+
+    assert measured(math.inf) < LEAST
+    assert measured(24.0) >= LEAST
+
+
 def test_rounds_follow_from_both_variances_and_the_cost_of_a_start() -> None:
     few = turns.wanted(0.0004, start=10.0, each=2.0)
     assert turns.wanted(0.0016, start=10.0, each=2.0) == pytest.approx(2 * few)

@@ -31,12 +31,13 @@ from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment
 from laptime.tuning.script import trial_runner as trials
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_evaluator import TrialEvaluator, main_file
-from laptime.tuning.script.trial_runner import START, TimedTrial, TrialAccounting, TrialPair, fewest_rounds
+from laptime.tuning.script.trial_runner import START, TimedTrial, TrialPair, fewest_rounds
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import untried_rung
 from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.subject import Record
+from laptime.tuning.time_accounting import TrialAccounting
 from laptime.verbs.profile.run import environment
 
 SAME_LOSS = 1e-3
@@ -69,9 +70,12 @@ def final_cost(
     captured = (accounting.forked_step or start) + CAPTURED * script.step + accounting.ending
     newest = accounting.gate_trial
     gate = GATE_TRIALS * captured if newest is None else MORE_GATE_TRIALS * newest
+    fork = accounting.forked_step or START
+    forks = cost(fork, script.step) + cost(fork, step) + compiling
     return FinalCost(
         gate=gate + compiling,
         pair=pace * (baseline + final),
+        hurried=pace * (forks + 2 * accounting.ending) if accounting.forks else math.inf,
         check=pace * final,
     )
 

@@ -123,30 +123,37 @@ def why_apart(runner: TrialRunner) -> str:
 
 
 def in_turns(
-    runner: TrialRunner, final: Recipe, seed: int, *, sources: dict[str, str], until: float
+    runner: TrialRunner,
+    final: Recipe,
+    seed: int,
+    *,
+    sources: dict[str, str],
+    until: float,
+    fresh: bool = True,
 ) -> TrialPair:
     """The script as it is and the final set, both alive at once, each in a fresh process.
 
     Args:
         seed: of both. sources: files in place of the user's, on the final side. until: second of the session
-            at which the pair should be over.
+            at which the pair should be over. fresh: in interpreters of their own, not in forks.
 
     Raises:
         TrialFailed: they do not run at once.
     """
     with closing(Guard()) as guard:
-        begin = partial(TrialSide, runner, seed=seed, memory=runner.memory // 2, guard=guard)
+        begin = partial(TrialSide, runner, seed=seed, memory=runner.memory // 2, guard=guard, fresh=fresh)
         sides = begin(Recipe()), begin(final, sources=sources)
         turns = take_turns(sides, until=until, elapsed=runner.elapsed, seed=seed)
     return TrialPair(sides[0].timed, sides[1].timed, turns)
 
 
-def alone(runner: TrialRunner, recipe: Recipe, seed: int) -> TimedTrial:
+def alone(runner: TrialRunner, recipe: Recipe, seed: int, *, fresh: bool = True) -> TimedTrial:
     """A recipe alone; the steps that count are those of a pair in turns.
     Raises TrialFailed: it does not run.
     """
     with closing(Guard()) as guard:
-        return taken_alone(TrialSide(runner, recipe, seed, guard=guard), fewest_rounds(runner.step)).timed
+        side = TrialSide(runner, recipe, seed, guard=guard, fresh=fresh)
+        return taken_alone(side, fewest_rounds(runner.step)).timed
 
 
 def pair_of(made: TrialPair) -> Pair:

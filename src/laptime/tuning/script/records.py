@@ -20,9 +20,9 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.script.trial_evaluator import TrialEvaluator
-from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search import ranking
 from laptime.tuning.search.race import LONGEST
+from laptime.tuning.time_accounting import TrialAccounting
 
 SUSPECTS = 3
 """Suspects that a diagnosis names at most."""

@@ -142,6 +142,7 @@ class ScriptSubject(Subject):
         self._runner, self._verifies = evaluator.runner, verifies
         self._pairs: list[TrialPair] = []
         self._patch: PatchWriter | None = None
+        self._cost = FinalCost(gate=0.0, pair=0.0)
         self._sources: dict[str, str] = {}
         self._suggested: list[Rung] = []
         self._is_in_memory = self._runner.program.subject.source == IN_MEMORY
@@ -184,7 +185,8 @@ class ScriptSubject(Subject):
 
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         script = self.evaluator.loop_profile or LoopProfile()
-        return final_cost(self._runner.accounting, script, step=step, changes=map(str, recipe))
+        self._cost = final_cost(self._runner.accounting, script, step=step, changes=map(str, recipe))
+        return self._cost
 
     def decided(self, rung: Rung) -> Rung:
         return records.with_compile_time(rung, self._runner.accounting)
@@ -239,10 +241,14 @@ class ScriptSubject(Subject):
         by_script = Recipe(tuple(change for change in recipe if change.arguments))
         final = by_script if sources else recipe
         last = until - 2 * runner.accounting.ending
+        is_fresh = runner.elapsed() + self._cost.pair <= until or math.isinf(self._cost.hurried)
+        self.forked += not is_fresh
 
-        in_turns = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, until=last)
-        rounds = fewest_rounds(runner.step)
-        apart = partial(runner.pair, Recipe(), final, number, sources=sources, rounds=rounds)
+        how = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, fresh=is_fresh)
+        in_turns, rounds = partial(how, until=last), fewest_rounds(runner.step)
+        apart = partial(
+            runner.pair, Recipe(), final, number, sources=sources, rounds=rounds, fresh=is_fresh
+        )
         with runner.accounting.spent_on("measure"):
             self._pairs.append(self.at_once(in_turns, apart))
         return fresh_pairs.pair_of(self._pairs[-1])
@@ -252,7 +258,7 @@ class ScriptSubject(Subject):
         with self._runner.accounting.spent_on("patch"):
             if self.apart:
                 return self._runner.timed(recipe, 0, rounds=fewest_rounds(self._runner.step))
-            return fresh_pairs.alone(self._runner, recipe, 0)
+            return fresh_pairs.alone(self._runner, recipe, 0, fresh=not self.forked)
 
     def measured(self, record: Record, recipe: Recipe) -> None:
         record.set(convergence=convergence_of(self._pairs, self._numerics(recipe)))

@@ -11,10 +11,9 @@ import random
 import shutil
 import sys
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -29,7 +28,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.script import trial_process as trials
 from laptime.tuning.script.trial_process import NotPrepared, PreparedInterpreter, RunningTrial
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.time_accounting import TimeAccounting
+from laptime.tuning.time_accounting import TrialAccounting
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 RESERVED_MEMORY = 0.1
@@ -47,8 +46,6 @@ RESETTLE = 1
 """Steps that do not count after a switch of arms: what the other arm freed or laid out is allocated again."""
 SHORTEST = 1.0
 """Seconds that a race may take whose time is up: it ends where it can."""
-NEWEST = 4
-"""Trials whose start says how fast the machine is now: two pairs."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured; of slow steps as in a race."""
 NEEDS = {"memory": "it needs more memory than its limit", "recompiles": "it compiles in every step"}
@@ -73,56 +70,6 @@ def fewest_rounds(step: float) -> int:
 def block_steps(step: float) -> int:
     """Timed steps in a block, if one takes `step` seconds."""
     return max(1, min(MOST_STEPS, round(BLOCK / step))) if step > 0 else 3
-
-
-@dataclass
-class TrialAccounting(TimeAccounting):
-    """Seconds and processes of trials.
-
-    Attributes:
-        first_step: seconds from the start of a fresh interpreter to the end of its first step, in the
-            quickest: two that start at once are slower; None before one ended.
-        forked_step: the same of a fork. forks: that had a first step; before one had, it is expected.
-        longest_compile: seconds of torch.compile in one process; None before one compiled.
-        compiled_by: seconds of torch.compile in one process, the most, by label of the change.
-        compiled_last: the same in the last process, which finds what others have compiled.
-        ending: seconds from the last block of a trial until it had ended, of the newest.
-        gate_trial: seconds of a trial of a gate, of the newest; None before one ended.
-        slower: how many times longer each of the newest took to its first step than the quickest of its kind.
-    """
-
-    first_step: float | None = None
-    forked_step: float | None = None
-    forks: int = 0
-    longest_compile: float | None = None
-    compiled_by: dict[str, float] = field(default_factory=dict)
-    compiled_last: dict[str, float] = field(default_factory=dict)
-    ending: float = 0.0
-    gate_trial: float | None = None
-    slower: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST))
-
-    @property
-    def pace(self) -> float:
-        """How many times longer a trial takes now than at the machine's best: others use it, too."""
-        return max(1.0, median(self.slower)) if len(self.slower) == NEWEST else 1.0
-
-    def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
-        """Take the start and the compile time of a trial that has ended."""
-        if result.compile_seconds:
-            self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
-            self.add_apart("compile", result.compile_seconds)
-        elif result.first is not None and is_forked:
-            self.forked_step = min(result.first, self.forked_step or math.inf) if self.forks else result.first
-            self.forks += 1
-            self.slower.append(result.first / self.forked_step)
-        elif result.first is not None:
-            self.first_step = min(result.first, self.first_step or math.inf)
-            self.slower.append(result.first / self.first_step)
-
-    def add_compile(self, change: str, seconds: float) -> None:
-        """Take the compile time of a change; of several the longest, as later trials find its cache."""
-        self.compiled_by[change] = max(seconds, self.compiled_by.get(change, 0.0))
-        self.compiled_last[change] = seconds
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ class FinalCost:
     """Seconds of what follows a search, if it ended now.
 
     Attributes:
-        gate: of the final set. pair: as it is and the final set, each in a fresh process.
+        gate: of the final set. pair: as it is and the final set, each in a fresh process. hurried: of a pair
+            whose processes are forks; inf: there are none.
         check: the recipe once more, beside a patched script. record: of profiles, or of what bounds a call.
         hand_back: all files.
     """
@@ -57,6 +58,7 @@ class FinalCost:
     check: float = 0.0
     record: float = 0.0
     hand_back: float = 2.0
+    hurried: float = math.inf
 
     @property
     def usual(self) -> float:
@@ -66,7 +68,7 @@ class FinalCost:
     @property
     def least(self) -> float:
         """A gate, and the fewest pairs that give an interval."""
-        return self.bare + LEAST * self.pair
+        return self.bare + LEAST * min(self.pair, self.hurried)
 
     @property
     def bare(self) -> float:
@@ -79,7 +81,7 @@ class FinalCost:
 
     def shortfall(self, began: float, budget: float) -> Shortfall:
         """What measuring the gain afresh lacked, if it began at that second of the session."""
-        needs = LEAST * self.pair + self.hand_back
+        needs = LEAST * min(self.pair, self.hurried) + self.hand_back
         return shortfall("measurement", "the gain was not measured afresh", needs, began, budget - began)
 
 

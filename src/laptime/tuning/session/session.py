@@ -273,12 +273,14 @@ class Session(Record):
                 until=budget - cost.hand_back - CAUTION * (cost.check + cost.record),
                 end=budget - cost.hand_back,
                 expected=cost.pair,
+                hurried=cost.hurried,
                 is_decided=subject.is_decided,
             ):
                 sides = zip(*(each[:2] for each in pairs), strict=True)
                 baseline, final = map(afresh.speed, sides)
-                speedup = gain(ratios(pairs), subject.apart)
-                cost = replace(cost, pair=max(cost.pair, (self.elapsed() - began) / len(pairs)))
+                speedup = gain(ratios(pairs), subject.apart, subject.forked)
+                average = (self.elapsed() - began) / len(pairs)
+                cost = replace(cost, pair=max(cost.pair, average), hurried=max(cost.hurried, average))
                 self.set(baseline=baseline, final=final, speedup=speedup)
                 subject.measured(self, recipe)
         except TrialFailed as failed:

@@ -168,6 +168,8 @@ def _measured_check(tuning: Tuning) -> Check:
         sentence = f"{speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
         return Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m")
     how = f", one after the other: {speedup.apart}" if speedup.apart else ""
+    if speedup.forked:
+        how += f"; {speedup.forked} of them were forked, as new interpreters would have taken too long"
     sentence = f"measured afresh in {speedup.pairs} pairs of processes{how}"
     return Check(name="measured", outcome="ok", sentence=sentence)
 
@@ -190,6 +192,7 @@ class Subject(ABC):
         request: has budget, certify, goal, dry_run, name and origins. evaluator: of the search.
         subjects, more: fields of the run. axes: of its cases.
         apart: why the sides of a pair run one after the other; "" if they take turns.
+        forked: pairs whose processes were forks, as time was short.
         earlier: what earlier sessions have shown of changes; filled by `diagnosed`.
     """
 
@@ -208,6 +211,7 @@ class Subject(ABC):
     follows: str = "a gate and the final measurement"
     evaluator: Accounted
     apart: str = ""
+    forked: int = 0
 
     def __init__(self, request: Any) -> None:
         self.request = request

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from laptime.experiment.pairs import LEAST
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.script import final_set as of_scripts
 from laptime.tuning.script.final_set import final_cost
-from laptime.tuning.script.trial_runner import START, TrialAccounting
+from laptime.tuning.script.trial_runner import START
 from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost, shortfall
+from laptime.tuning.time_accounting import TrialAccounting
 from laptime.tuning.trial.messages import TrialResult
 
 
@@ -52,6 +55,14 @@ def test_trials_that_start_slower_than_before_are_kept_more_time_for() -> None:
     assert accounting.pace == pytest.approx(2.0)
     assert cost(accounting).pair == pytest.approx(2 * cost(TrialAccounting(first_step=6.0)).pair)
     assert cost(accounting).check == pytest.approx(2 * cost(TrialAccounting(first_step=6.0)).check)
+
+
+def test_a_hurried_pair_starts_no_interpreter() -> None:
+    assert cost(TrialAccounting(first_step=6.0)).hurried == math.inf  # nothing was forked
+    accounting = TrialAccounting(first_step=6.0, forked_step=1.0, forks=1)
+    found = cost(accounting)
+    assert found.pair - found.hurried == pytest.approx(2 * 5.0)
+    assert found.least == pytest.approx(found.bare + LEAST * found.hurried)
 
 
 def test_trials_that_end_slowly_count_with_their_end() -> None:

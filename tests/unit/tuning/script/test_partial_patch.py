@@ -21,9 +21,10 @@ from laptime.tuning.script import subject
 from laptime.tuning.script.final_set import PatchWriter, contradicted
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_process import LONGEST_ERROR, crash
-from laptime.tuning.script.trial_runner import TimedTrial, TrialAccounting, TrialPair
+from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session.subject import Record
+from laptime.tuning.time_accounting import TrialAccounting
 from laptime.tuning.trial.messages import TrialResult
 
 BOTH = Recipe((Change("bf16_autocast"), Change("huge_pages")))

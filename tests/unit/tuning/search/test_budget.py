@@ -12,10 +12,10 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.subject import ScriptSubject
-from laptime.tuning.script.trial_runner import TrialAccounting
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session.afresh import CAUTION, FinalCost
+from laptime.tuning.time_accounting import TrialAccounting
 
 USED = 0.85
 
