@@ -31,6 +31,7 @@ ROOMS = {  # packages, one or several, by the word for what they hold
     "exports": "laptime.edges.exports",
     "commands": "laptime.apps.cli.commands",
     "suite_commands": "laptime.apps.cli.suite_commands",
+    "engines": "laptime.launch.fleet.engines",
 }
 
 

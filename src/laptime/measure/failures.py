@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import traceback
 
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
+from laptime.kit.errors import (
+    Died,
+    LaptimeError,
+    OutOfMemory,
+    TargetError,
+    Unavailable,
+    UsageError,
+    UserCodeError,
+)
 from laptime.records.case import Failure
 
 
@@ -24,6 +32,7 @@ def failure_of(error: BaseException) -> Failure:
 
 _KINDS: dict[type[LaptimeError], str] = {  # the most special first
     OutOfMemory: "out_of_memory",
+    Died: "died",
     UserCodeError: "user_code",
     TargetError: "target",
     Unavailable: "unavailable",

@@ -187,3 +187,13 @@ def products() -> Callable[[], Any]:
         return y
 
     return call
+
+
+def copies() -> Callable[[], Any]:
+    """Copies of an array that no cache holds: what memory gives."""
+    import numpy as np
+
+    source = np.zeros(1 << 24, dtype=np.float32)
+    target = np.empty_like(source)
+
+    return lambda: np.copyto(target, source)

@@ -201,8 +201,7 @@ class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Speedup(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The gain, measured afresh: baseline time over final time. `apart`: why its sides took no turns.
-    `forked`: pairs whose processes were forks of one interpreter."""
+    """The gain: baseline time over final time. apart: why its sides took no turns. forked: pairs of forks."""
 
     value: float
     ci95: tuple[float, float]

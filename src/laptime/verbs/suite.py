@@ -7,8 +7,10 @@ One that fails, hangs or is killed is marked, and the rest goes on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from threading import Event as Stop
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -16,11 +18,15 @@ from msgspec import structs
 from laptime.analysis.budgets import finding, with_verdicts
 from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import Died, LaptimeError, UsageError
+from laptime.launch.fleet import Machine
+from laptime.launch.fleet.node import carried_out
+from laptime.launch.fleet.queue import carry_out
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.check import Finding, Verdict
+from laptime.records.environment import Environment
 from laptime.records.event import (
     Event,
     FindingAdded,
@@ -154,6 +160,7 @@ def measure(
     complain: Callable[[LaptimeError], object] = lambda error: None,
     save: bool = True,
     open_session: OpenSession = fresh_process,
+    machines: Sequence[Machine] = (),
 ) -> Run:
     """Measure what is not done yet, benchmark by benchmark; all of them as one run.
 
@@ -161,10 +168,15 @@ def measure(
         watch: gives a listener for the events of one benchmark, with progress of the whole suite.
         ended: called with each benchmark as it ends.
         complain: called when a run could not be stored where it belongs.
+        machines: that share the work, a benchmark at a time each; none: this one.
     """
     suite_id = next((item.done.suite.id for item in items if item.done and item.done.suite), new_id())
     done: list[tuple[PlannedBenchmark, Run]] = []
     status = "complete"
+    if machines:
+        runs = _measured_on(machines, items, suite_id, ended, complain, save)
+        return combined([(items[number], runs[number]) for number in sorted(runs)], suite_id)
+    bench = partial(_bench.bench, open_session=open_session)
     total = sum(item.seconds for item in items if item.done is None) or 1.0
     spent = 0.0
     for number, item in enumerate(items, start=1):
@@ -175,7 +187,7 @@ def measure(
             try:
                 with watch(item) as listener:
                     hear = _of_suite(listener, place, before=spent, own=item.seconds, total=total)
-                    run = _one(item, suite_id, hear, complain, save, open_session)
+                    run = _one(item, suite_id, hear, complain, save, bench)
             except KeyboardInterrupt:
                 status = "interrupted"
                 break
@@ -186,6 +198,41 @@ def measure(
             status = "interrupted"
             break
     return combined(done, suite_id, status=status)
+
+
+def _measured_on(
+    machines: Sequence[Machine],
+    items: list[PlannedBenchmark],
+    suite_id: str,
+    ended: Callable[[PlannedBenchmark, Run], None],
+    complain: Callable[[LaptimeError], object],
+    save: bool,
+) -> dict[int, Run]:
+    """The run of each benchmark by its number; a benchmark whose machine is lost goes to one of its kind."""
+    hardware: dict[str, str] = {}
+    runs = {number: _rejudged(item, item.done) for number, item in enumerate(items) if item.done is not None}
+
+    def do(number: int, machine: Machine, stop: Stop) -> Run:
+        def known(environment: Environment) -> None:
+            hardware[machine.name] = environment.hardware
+
+        bench = partial(carried_out, machine, "bench", known=known, stop=stop)
+        return _one(items[number], suite_id, ignore, complain, save, bench)
+
+    def is_alike(one: str, other: str) -> bool:
+        return one not in hardware or other not in hardware or hardware[one] == hardware[other]
+
+    def done(at: int, result: Run | str) -> None:
+        number = left[at]
+        if isinstance(result, str):
+            membership = structs.replace(items[number].membership, id=suite_id)
+            result = _impossible(items[number], Died(f"{items[number].request.name}: {result}"), membership)
+        runs[number] = result
+        ended(items[number], result)
+
+    left = [number for number in range(len(items)) if number not in runs]
+    carry_out(left, machines, do, is_alike=is_alike, done=done)
+    return runs
 
 
 def _of_suite(listener: Listener, place: str, *, before: float, own: float, total: float) -> Listener:
@@ -210,7 +257,7 @@ def _one(
     listener: Listener,
     complain: Callable[[LaptimeError], object],
     save: bool,
-    open_session: OpenSession,
+    bench: Callable[[BenchRequest, Listener], Run],
 ) -> Run:
     membership = structs.replace(item.membership, id=suite_id)
     if isinstance(item.plan, LaptimeError):
@@ -223,7 +270,7 @@ def _one(
             if not isinstance(event, RunFinished):  # the verdicts come before it
                 emit(event)
 
-        run = _bench.bench(item.request, hear, open_session=open_session)
+        run = bench(item.request, hear)
         run = _rejudged(item, structs.replace(run, suite=membership))
         emit(VerdictsReached(run.verdicts))
         for verdict in run.verdicts:

@@ -168,6 +168,12 @@ def name_option(help: str) -> Callable[[Decorated], Decorated]:
     return click.option("--name", callback=reader(run_name), metavar="TEXT", help=help)
 
 
+def on_option(command: Decorated) -> Decorated:
+    """`--on`: the machines that do the work."""
+    help = "Use these machines: ssh:HOST,HOST, slurm, slurm:PARTITION, local:N."
+    return click.option("--on", metavar="MACHINES", help=help)(command)
+
+
 # Completion
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli.options import report_options
+from laptime.apps.cli.options import on_option, report_options
 from laptime.apps.cli.output import Delivery
 from laptime.apps.cli.progress import progress
+from laptime.kit.errors import ExitCode
 
 
 @click.command("doctor")
 @click.option("--quick", is_flag=True, help="Skip what takes long: do not measure peak rates.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
+@on_option
 @report_options
-def command(*, delivery: Delivery, quick: bool, fresh: bool) -> int:
+def command(*, delivery: Delivery, quick: bool, fresh: bool, on: str | None) -> int:
     """Show what this machine can measure, and the smallest difference it can show.
 
     Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
     until the machine changes) and times a program against itself. Every warning comes with the command that
     fixes it; laptime itself changes nothing.
+
+    With --on, measure several machines in turns, and name those that are slower than the others of their
+    kind. Exit codes then: 0 none is slow, 1 one is, 3 undecided, 4 one was lost.
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
+    if on is not None:
+        return _fleet(on, delivery, quick=quick)
     with progress(quiet=delivery.voice.quiet) as listener:
         report = examine(quick=quick, fresh=fresh, emit=listener)
     return delivery.deliver(document(report))
+
+
+def _fleet(on: str, delivery: Delivery, *, quick: bool) -> int:
+    from functools import partial
+
+    from laptime.launch.fleet import machines
+    from laptime.reports.documents import fleet
+    from laptime.verbs.doctor.fleet import LEAST, TURNS, examine_fleet
+
+    verb = partial(examine_fleet, turns=LEAST if quick else TURNS)
+    ended = delivery.watched(verb, machines(on), save=True)
+    codes = {"slow": ExitCode.NO, "undecided": ExitCode.UNDECIDED, "not compared": ExitCode.UNDECIDED}
+    return delivery.finish(ended, codes.get(fleet.headline(ended[0]).word))

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import asked, name_option, report_options, timeout_option
+from laptime.apps.cli.options import asked, name_option, on_option, report_options, timeout_option
 from laptime.apps.cli.output import Delivery
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
@@ -36,6 +36,7 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
+@on_option
 @name_option("Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
 @asked(BenchRequest, "save")
 @report_options
@@ -68,6 +69,7 @@ def command(
 
 
 def _carried_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict[str, Any]) -> int:
+    from laptime.launch.fleet import machines
     from laptime.verbs import suite as verb
 
     voice = delivery.voice
@@ -83,6 +85,7 @@ def _carried_out(where: str, suites: list[Any], delivery: Delivery, wishes: dict
         ended=lambda item, run: voice.say(_ended(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
+        machines=machines(wishes["on"]) if wishes["on"] else (),
     )
     output.show(run, format=delivery.format)
     written = delivery.write(run, *complaints)

@@ -1,0 +1,113 @@
+"""`python -m laptime.apps.node VERB`: the half of a verb that works on another machine.
+
+A request comes in as one line of JSON, events go out as lines of JSON: what is known of the machine first, a
+beat every two seconds, `run_finished` or `failed` at the end. When nobody reads any more, the node stops.
+What programs print goes to standard error, and nothing is kept here: the other end has the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.launch.fleet.node import BEAT, Beat, Failed
+from laptime.probes import machine
+from laptime.process.channel import out_of_reach
+from laptime.process.program import unwound_by_sigterm
+from laptime.records.event import EnvironmentChanged, Listener
+from laptime.records.plan import BenchRequest
+from laptime.records.run import Run
+from laptime.store.schema import decode, encode
+from laptime.verbs.load.request import LoadRequest
+
+
+class TraceRequest(Struct, frozen=True):
+    """Traces of one job. path: one of them; against: another job's."""
+
+    paths: list[str] = []
+    path: str = ""
+    against: list[str] = []
+
+
+def _bench(request: BenchRequest, emit: Listener) -> Run:
+    from laptime.verbs.bench import bench
+
+    return bench(structs.replace(request, save=False), emit)
+
+
+def _load(request: LoadRequest, emit: Listener) -> Run:
+    from laptime.verbs.load.run import load
+
+    return load(structs.replace(request, save=False), emit)
+
+
+def _trace(request: TraceRequest, emit: Listener) -> Run:
+    from laptime.verbs.trace import trace
+
+    paths = [*request.paths, *filter(None, [request.path])]
+    return trace(list(map(Path, paths)), emit, against=list(map(Path, request.against)))
+
+
+VERBS: dict[str, tuple[type[Struct], Callable[..., Run]]] = {
+    "bench": (BenchRequest, _bench),
+    "load": (LoadRequest, _load),
+    "trace": (TraceRequest, _trace),
+}
+
+
+def main(words: list[str]) -> int:
+    """Carry out the verb of the only word; the exit status."""
+    outgoing, lock, ended = out_of_reach(os.dup(1)), threading.Lock(), threading.Event()
+    os.dup2(2, 1)
+    incoming = os.fdopen(out_of_reach(os.dup(0)), "rb")
+
+    def say(record: Struct) -> None:
+        line = memoryview(encode(record) + b"\n")
+        with lock:
+            while line:
+                line = line[os.write(outgoing, line) :]
+
+    def live() -> None:
+        try:
+            while not ended.wait(BEAT):
+                say(Beat())
+        except OSError:  # whoever has asked is gone
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        kind, work = VERBS[words[0] if len(words) == 1 else ""]
+    except KeyError:
+        say(
+            Failed("UsageError", f"a node has no verb {' '.join(words)!r}", next=f"one of {', '.join(VERBS)}")
+        )
+        return 2
+    threading.Thread(target=live, daemon=True).start()
+    try:
+        with unwound_by_sigterm():
+            request = decode(incoming.readline(), kind)
+            say(EnvironmentChanged(machine.environment()))
+            work(request, say)
+    except LaptimeError as error:
+        say(Failed(type(error).__name__, error.what, error.why, error.next))
+        return error.exit_code
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        what = UsageError("the request cannot be read", why=str(error).splitlines()[0])
+        say(Failed("UsageError", what.what, what.why))
+        return what.exit_code
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 130
+    finally:
+        ended.set()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,47 @@
+"""Other machines: which there are, and how a program is started on one. Starting jobs is the engines' work.
+
+    --on local:3   |   ssh:a,b   |   slurm   |   slurm:PARTITION
+
+An engine is a file of `engines/`, by the name that stands before the colon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
+
+NODE = ("-m", "laptime.apps.node")
+"""The program of the other end, for a Python that has laptime."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine.
+
+    Attributes:
+        name: as its engine knows it; no two have the same. words: that start a program there.
+        place: machines of one place disturb each other: they are asked in turn where speed is compared.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    place: str = ""
+
+
+def machines(text: str) -> list[Machine]:
+    """The machines that `--on` names.
+
+    Raises:
+        UsageError: there is no such engine, or it finds no machine.
+    """
+    name, _, rest = text.partition(":")
+    found: list[Machine] = registry.load("engines", name).machines(rest)
+    twice = {each.name for each in found if sum(other.name == each.name for other in found) > 1}
+    if not found or twice:
+        raise UsageError(
+            f"--on {text} names {', '.join(sorted(twice)) + ' twice' if twice else 'no machine'}",
+            next="--on local:2, --on ssh:HOST,HOST or --on slurm",
+        )
+    return found

@@ -1,0 +1,96 @@
+"""Which machine does what next: one job at a time, and a job whose machine was lost goes to one alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from threading import Event as Stop
+from typing import Generic, TypeVar
+
+from laptime.launch.fleet import Machine
+from laptime.launch.fleet.node import Lost
+
+MOST_TRIES = 2
+"""Machines that a case is lost with before it is given up."""
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+
+class Queue(Generic[_Job]):
+    """Jobs that wait for a machine; it starts nothing and has no clock.
+
+    Attributes:
+        lost: of each job that lost a machine, the machines. out: machines that are not asked any more.
+    """
+
+    def __init__(self, jobs: Sequence[_Job]) -> None:
+        self._waiting = list(range(len(jobs)))
+        self.jobs = jobs
+        self.lost: dict[int, list[str]] = {}
+        self.out: set[str] = set()
+
+    def next(self, machine: str, is_alike: Callable[[str, str], bool]) -> int | None:
+        """The number of the job that a machine does next; None if there is none for it.
+        is_alike: whether two machines have equal hardware, so that one may stand for the other."""
+        for number in [] if machine in self.out else self._waiting:
+            before = self.lost.get(number, [])
+            if machine not in before and all(is_alike(machine, other) for other in before):
+                self._waiting.remove(number)
+                return number
+        return None
+
+    def back(self, number: int, machine: str) -> bool:
+        """A machine was lost with this job; whether the job waits for another one."""
+        self.out.add(machine)
+        self.lost.setdefault(number, []).append(machine)
+        if len(self.lost[number]) >= MOST_TRIES:
+            return False
+        self._waiting.insert(0, number)
+        return True
+
+    @property
+    def left(self) -> list[int]:
+        """Numbers of jobs that nobody does."""
+        return self._waiting
+
+
+def carry_out(
+    jobs: Sequence[_Job],
+    machines: Sequence[Machine],
+    do: Callable[[_Job, Machine, Stop], _Result],
+    *,
+    is_alike: Callable[[str, str], bool],
+    done: Callable[[int, _Result | str], None],
+) -> None:
+    """Do all jobs on the machines, each in a thread for its machine.
+
+    Args:
+        do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone.
+        is_alike: see `Queue.next`. done: gets the number of each job that has ended, and its result, or why
+            nobody could do it; in this thread.
+    """
+    queue, running, stop = Queue(jobs), dict[Future[_Result], tuple[int, Machine]](), Stop()
+    with ThreadPoolExecutor(max_workers=len(machines)) as pool, ExitStack() as stack:
+        stack.callback(stop.set)  # Ctrl-C: nothing is left running
+        free = list(machines)
+        while True:
+            for machine in [*free]:
+                number = queue.next(machine.name, is_alike)
+                if number is not None:
+                    free.remove(machine)
+                    running[pool.submit(do, jobs[number], machine, stop)] = (number, machine)
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                number, machine = running.pop(future)
+                free.append(machine)
+                try:
+                    done(number, future.result())
+                except Lost as lost:
+                    if not queue.back(number, machine.name):
+                        done(number, f"lost with {', '.join(queue.lost[number])}: {lost}")
+        for number in queue.left:
+            names = ", ".join(queue.lost.get(number, []) or [machine.name for machine in machines])
+            done(number, f"lost with {names}: no other machine of that kind is left")

@@ -1,0 +1,266 @@
+"""Work on other machines: what a node says and does not say, who does what next, which machine is slow."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from laptime.kit.errors import TargetError, UsageError
+from laptime.launch.fleet import NODE, Machine, machines
+from laptime.launch.fleet.engines import slurm
+from laptime.launch.fleet.node import Lost, carried_out
+from laptime.launch.fleet.queue import Queue, carry_out
+from laptime.records.environment import Environment
+from laptime.records.event import Event, RunFinished, RunStarted
+from laptime.records.plan import BenchRequest
+
+HERE = Machine("here", (sys.executable, *NODE))
+QUICK = BenchRequest(
+    targets=["null:spin=1ms"], backends=["null"], regimes=["isolated"], budget=0.3, processes=1
+)
+
+
+def speaking(text: str, rest: str = "") -> Machine:
+    """A machine that answers anything with this text."""
+    return Machine("there", (sys.executable, "-c", f"import sys, time; print({text!r}, flush=True); {rest}"))
+
+
+# A node
+
+
+def test_a_bench_travels_and_comes_back_as_a_run() -> None:
+    heard: list[Event] = []
+    known: list[Environment] = []
+    run = carried_out(HERE, "bench", QUICK, heard.append, known=known.append)
+    (case,) = run.cases
+    assert case.status == "ok"
+    assert case.find("latency", "isolated") is not None
+    assert isinstance(heard[-1], RunFinished)
+    (environment,) = known
+    assert environment.hardware == run.environment.hardware
+    started = next(event for event in heard if isinstance(event, RunStarted))
+    assert started.run.id == run.id
+
+
+def test_a_node_speaks_json_lines_and_prints_nothing_between_them(tmp_path: Path) -> None:
+    target = tmp_path / "loud.py"
+    target.write_text(
+        "print('hello')\n\ndef build():\n    print('x' * 100_000)\n    return lambda: sum(range(99))\n"
+    )
+    request = json.dumps(
+        {"targets": [f"{target}:build"], "backends": ["null"], "budget": 0.3, "processes": 1}
+    )
+    done = subprocess.run(
+        [*HERE.words, "bench"], input=f"{request}\n", capture_output=True, text=True, timeout=120
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[0]["type"] == "environment_changed"
+    assert lines[-1]["type"] in ("run_finished", "beat"), done.stderr[-500:]
+
+
+def test_the_error_of_a_verb_is_raised_here() -> None:
+    with pytest.raises(TargetError, match="spinn"):
+        carried_out(HERE, "bench", BenchRequest(targets=["null:spinn=1ms"]))
+
+
+@pytest.mark.parametrize("verb", ["benhc", "tune"])
+def test_a_verb_that_does_not_travel_is_refused(verb: str) -> None:
+    with pytest.raises(UsageError, match="no verb"):
+        carried_out(HERE, verb, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("machine", "says"),
+    [
+        (speaking("Last login: Thu Nov 26"), "it speaks no laptime of this version: 'Last login"),
+        (speaking('{"type":"beat"}', "sys.exit('no torch here')"), "ended with status 1: no torch here"),
+        (speaking('{"type":"beat"}', "time.sleep(60)"), "it has said nothing for too long"),
+        (speaking('{"type":"beat"}', "import os; os.kill(os.getpid(), 9)"), "was ended by SIGKILL"),
+        (
+            Machine("none", ("/no/such/program",)),
+            "/no/such/program does not start: No such file or directory",
+        ),
+    ],
+)
+def test_a_machine_that_is_lost_says_how(machine: Machine, says: str) -> None:
+    with pytest.raises(Lost) as lost:
+        carried_out(machine, "bench", QUICK, silent=1.0, start=20.0)
+    assert str(lost.value).startswith(says)
+
+
+def test_a_node_stops_when_nobody_listens_any_more() -> None:
+    slow = BenchRequest(targets=["null:spin=1ms"], backends=["null"], budget=60.0, processes=1)
+    node = subprocess.Popen([*HERE.words, "bench"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert node.stdin is not None
+    assert node.stdout is not None
+    node.stdin.write(
+        json.dumps({"targets": slow.targets, "backends": ["null"], "budget": 60.0}).encode() + b"\n"
+    )
+    node.stdin.flush()
+    node.stdout.readline()
+    node.stdin.close()
+    node.stdout.close()  # as when ssh is gone
+    assert node.wait(30) == 130
+
+
+def test_it_can_be_stopped_from_another_thread() -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(Lost, match="it was stopped"):
+        carried_out(speaking('{"type":"beat"}', "time.sleep(60)"), "bench", QUICK, stop=stop)
+    assert time.monotonic() - began < 20.0
+
+
+# Engines
+
+
+def test_machines_are_named_by_their_engine() -> None:
+    assert [each.name for each in machines("local:3")] == ["local-1", "local-2", "local-3"]
+    first, second = machines("ssh:a,root@b/opt/env/bin/python")
+    assert first.words[-2:] == ("a", "python3 -m laptime.apps.node")
+    assert second.words[-2:] == ("root@b", "/opt/env/bin/python -m laptime.apps.node")
+
+
+@pytest.mark.parametrize(
+    "text", ["local:0", "local:many", "ssh:", "ssh:a,a", "ssh:-oProxyCommand=ls", "ssh:a;ls", "ssf:a"]
+)
+def test_what_names_no_machine_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        machines(text)
+
+
+def test_slurm_names_the_nodes_that_take_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = "n1 idle\\nn2 mixed\\nn3 down*\\nn4 drained\\nn1 idle\\nn5 allocated"
+    fake = tmp_path / "sinfo"
+    fake.write_text(f"#!/bin/sh\nprintf '{answer}\\n'\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = slurm.machines("debug")
+    assert [each.name for each in found] == ["n1", "n2", "n5"]
+    assert "--partition=debug" in found[0].words
+    assert "--nodelist=n1" in found[0].words
+    fake.write_text(
+        "#!/bin/sh\necho 'slurm_load_partitions: Unable to contact slurm controller' >&2\nexit 1\n"
+    )
+    with pytest.raises(UsageError, match="sinfo failed"):
+        slurm.machines("")
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="no sinfo"):
+        slurm.machines("")
+
+
+# The queue
+
+
+def alike(one: str, other: str) -> bool:
+    return one[0] == other[0]
+
+
+def test_a_job_whose_machine_was_lost_goes_to_one_of_its_kind() -> None:
+    queue = Queue(["x", "y"])
+    assert queue.next("a1", alike) == 0
+    assert queue.next("b1", alike) == 1
+    assert queue.back(0, "a1")
+    assert queue.next("a1", alike) is None, "it was lost"
+    assert queue.next("b2", alike) is None, "another kind of machine has other numbers"
+    assert queue.next("a2", alike) == 0
+    assert not queue.back(0, "a2"), "two machines were lost with it: it may be what kills them"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_job_is_done_once_however_machines_are_lost(seed: int) -> None:
+    dice = random.Random(seed)
+    dies = {(job, f"a{number}") for job in range(12) for number in range(3) if dice.random() < 0.15}
+    found: dict[int, str] = {}
+
+    def do(job: int, machine: Machine, stop: threading.Event) -> str:
+        if (job, machine.name) in dies:
+            raise Lost("gone")
+        return machine.name
+
+    def done(number: int, result: str) -> None:
+        assert number not in found
+        found[number] = result
+
+    fleet = [Machine(f"a{number}", ()) for number in range(3)]
+    carry_out(range(12), fleet, do, is_alike=alike, done=done)
+    assert sorted(found) == list(range(12))
+
+
+def test_three_nodes_take_a_third_of_the_time() -> None:
+    def seconds(count: int) -> float:
+        began = time.monotonic()
+        fleet = [Machine(f"a{number}", ()) for number in range(count)]
+        carry_out(
+            range(12), fleet, lambda job, machine, stop: time.sleep(0.1), is_alike=alike, done=lambda *_: None
+        )
+        return time.monotonic() - began
+
+    assert seconds(1) > 2.5 * seconds(3)
+
+
+# Which machine is slow
+
+
+def sessions(
+    slowed: float, seed: int, turns: int = 8, machines: int = 3, noise: float = 0.02
+) -> Sequence[str]:
+    """Names of machines called slow; the first one is slowed."""
+    from laptime.verbs.doctor.fleet import _comparison, beside_others
+
+    dice = random.Random(seed)
+    shared = [dice.gauss(0, 0.1) for _ in range(turns)]
+    times = {
+        f"m{number}": [
+            math.exp(drift + dice.gauss(0, noise)) * (1 + slowed * (number == 0)) for drift in shared
+        ]
+        for number in range(machines)
+    }
+    effects = beside_others(times)
+    return [
+        name
+        for name, effect in effects.items()
+        if _comparison(name, "compute", effect, machines).word == "slower"
+    ]
+
+
+@pytest.mark.parametrize("machines", [2, 3, 8])
+def test_no_equal_machine_is_called_slow(machines: int) -> None:
+    assert sum(bool(sessions(0.0, seed, machines=machines)) for seed in range(200)) <= 2
+
+
+@pytest.mark.parametrize("machines", [2, 3, 8])
+def test_a_machine_that_is_slowed_by_a_tenth_is_named(machines: int) -> None:
+    named = [sessions(0.1, seed, machines=machines) for seed in range(200)]
+    assert sum(each == ["m0"] for each in named) >= 190
+
+
+def test_ctrl_c_leaves_no_node_behind(tmp_path: Path) -> None:
+    env = {**os.environ, "LAPTIME_HOME": str(tmp_path)}
+    head = subprocess.Popen(
+        [sys.executable, "-m", "laptime", "doctor", "--on", "local:2"],
+        env=env,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(6.0)
+    head.send_signal(signal.SIGINT)
+    assert head.wait(40) == 130
+    assert head.stderr is not None
+    head.stderr.close()
+    mine = subprocess.run(["pgrep", "-f", "laptime.apps.node bench"], capture_output=True, text=True).stdout
+    homes = [Path(f"/proc/{pid}/environ") for pid in mine.split()]
+    assert not [each for each in homes if each.exists() and str(tmp_path).encode() in each.read_bytes()]
