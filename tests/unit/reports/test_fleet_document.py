@@ -73,6 +73,11 @@ def test_a_lost_machine_keeps_its_visits_and_is_named(visits: dict[str, float | 
     assert {each.candidate for each in run.comparisons} == {"a", "c"}
 
 
+def test_when_no_machine_answers_each_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "_visit", lambda machine, *_: "ssh: Could not resolve hostname")
+    assert "b was lost: ssh: Could not resolve" in first_line(examined({"a": None, "b": None}))
+
+
 def test_a_visit_measures_what_it_names() -> None:
     found = fleet._visit(Machine("here", (sys.executable, *NODE)), {}, threading.Event())
     assert isinstance(found, dict), found

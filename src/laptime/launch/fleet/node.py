@@ -41,6 +41,8 @@ BEAT = 2.0
 """Seconds between two signs of life of a node."""
 SILENT = 30.0
 """Seconds without any after which a node is lost."""
+LEAVING = 2.0
+"""Seconds that a node gets to end by itself."""
 LOOK = 0.5
 """Seconds between two looks at whether it is to stop."""
 START = 300.0
@@ -124,10 +126,11 @@ def _lines(
                 process.stdin.write(request + b"\n")
                 process.stdin.flush()
             yield from _heard(process.stdout.fileno(), stop, silent, start)
-            status = process.end(grace=2.0)
+            status = process.end(grace=LEAVING)
         finally:
             process.stdin.close()
-            process.end(grace=2.0)
+            process.ends_within(LEAVING)  # one that has said all: srun would call it cancelled
+            process.end(grace=LEAVING)
             process.stdout.close()
         raise Lost(LastWords(status, tail(log)).sentence)
 

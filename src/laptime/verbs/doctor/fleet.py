@@ -66,6 +66,8 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
     live.start(name="", subjects=[], environment=here.environment(), plan={})
     for turn in range(turns):
         left = [machine for machine in machines if machine.name not in lost]
+        if not left:
+            break
         live.say(f"turn {turn + 1} of {turns}, {len(left)} machines", turn / turns)
         for machine, found in _visited(dice.sample(left, len(left)), environments):
             if isinstance(found, str):
