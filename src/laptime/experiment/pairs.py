@@ -102,7 +102,8 @@ def _shortest(pairs: Sequence[Pair], average: float) -> float:
     turns = [each.turns for each in pairs if each.turns]
     if not turns:
         return average
-    return fmean(each.start + fewest(each.start, each.each) * each.each for each in turns)
+    start, each = turns[-1].start, fmean(one.each for one in turns)
+    return start + fewest(start, each) * each
 
 
 def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
@@ -111,7 +112,7 @@ def _over_by(pairs: Sequence[Pair], now: float, end: float, most: int) -> float:
     turns = [each.turns for each in pairs if each.turns]
     if not turns:
         return now + (end - now) / max(1, FEWEST - done)
-    start, each = fmean(one.start for one in turns), fmean(one.each for one in turns)
+    start, each = turns[-1].start, fmean(one.each for one in turns)  # the newest is what the next will be
     within = scale([logs(one.rounds) for one in turns]) ** 2
     past = [len(one.rounds) for one in turns]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.experiment.pairs import Pair
+from laptime.experiment.pairs import LEAST, Pair
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.case import Axis
 from laptime.records.check import Finding
@@ -23,7 +23,7 @@ from laptime.records.environment import Environment
 from laptime.records.event import Listener, ignore
 from laptime.records.run import IN_MEMORY, Run
 from laptime.records.tuning import Diagnosis, Gate, Rung
-from laptime.tuning import recipe_file
+from laptime.tuning import optimization, recipe_file
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -185,8 +185,11 @@ class ScriptSubject(Subject):
 
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         script = self.evaluator.loop_profile or LoopProfile()
-        self._cost = final_cost(self._runner.accounting, script, step=step, changes=map(str, recipe))
-        return self._cost
+        cost = final_cost(self._runner.accounting, script, step=step, changes=map(str, recipe))
+        if any(optimization.load(name).read_at_start for name in recipe.names):  # a fork has read it
+            cost = dataclasses.replace(cost, hurried=math.inf)
+        self._cost = cost
+        return cost
 
     def decided(self, rung: Rung) -> Rung:
         return records.with_compile_time(rung, self._runner.accounting)
@@ -241,7 +244,8 @@ class ScriptSubject(Subject):
         by_script = Recipe(tuple(change for change in recipe if change.arguments))
         final = by_script if sources else recipe
         last = until - 2 * runner.accounting.ending
-        is_fresh = runner.elapsed() + self._cost.pair <= until or math.isinf(self._cost.hurried)
+        is_late = runner.elapsed() + self._cost.pair > until
+        is_fresh = math.isinf(self._cost.hurried) or (number < LEAST and not is_late)
         self.forked += not is_fresh
 
         how = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, fresh=is_fresh)

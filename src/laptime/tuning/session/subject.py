@@ -169,7 +169,7 @@ def _measured_check(tuning: Tuning) -> Check:
         return Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m")
     how = f", one after the other: {speedup.apart}" if speedup.apart else ""
     if speedup.forked:
-        how += f"; {speedup.forked} of them were forked, as new interpreters would have taken too long"
+        how += f"; {speedup.forked} of them were forked from an interpreter that had imported the libraries"
     sentence = f"measured afresh in {speedup.pairs} pairs of processes{how}"
     return Check(name="measured", outcome="ok", sentence=sentence)
 
@@ -192,7 +192,7 @@ class Subject(ABC):
         request: has budget, certify, goal, dry_run, name and origins. evaluator: of the search.
         subjects, more: fields of the run. axes: of its cases.
         apart: why the sides of a pair run one after the other; "" if they take turns.
-        forked: pairs whose processes were forks, as time was short.
+        forked: pairs whose processes were forks.
         earlier: what earlier sessions have shown of changes; filled by `diagnosed`.
     """
 
