@@ -64,6 +64,18 @@ def test_few_visits_that_scatter_decide_nothing(visits: dict[str, float | None])
     assert first_line(run).startswith("not compared")
 
 
+def test_visits_that_scatter_are_noisy(
+    visits: dict[str, float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits |= {"a": 1.0, "b": 1.0, "c": 1.0}
+    monkeypatch.setattr(fleet, "WIDE", 0.0)
+    run = examined(visits)
+    assert run.trust == "noisy"
+    assert first_line(run).startswith(
+        "undecided   none was shown to be slow, but 8 visits each scatter: one may be, by "
+    )
+
+
 def test_a_lost_machine_keeps_its_visits_and_is_named(visits: dict[str, float | None]) -> None:
     visits |= {"a": 1.0, "b": None, "c": 1.0}
     run = examined(visits)

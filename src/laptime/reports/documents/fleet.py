@@ -15,9 +15,6 @@ from laptime.records.series import Regime
 from laptime.reports import document as doc
 from laptime.reports.fields import Field, listed
 
-WIDE = 0.1
-"""A share by which a machine may be slow, unseen, from which nothing is said of it."""
-
 
 def document(run: Run) -> doc.Document:
     """Which machine is slow, then all of them."""
@@ -59,7 +56,6 @@ def headline(run: Run) -> doc.Headline:
     machines = _machines(run)
     slow = [each for each in run.comparisons if each.word == "slower"]
     lost = list(dict.fromkeys(case.failure.what for case in run.cases if case.failure))
-    visits = max((each.pairs for each in run.comparisons), default=0)
     if slow:
         sentence = "; ".join([each.sentence for each in slow] + lost)
         steps = [each.next for each in run.findings[:1]]
@@ -69,13 +65,10 @@ def headline(run: Run) -> doc.Headline:
     if not run.comparisons:
         why = "no two machines are of one kind" if len(machines) > 1 else "there is one machine alone"
         return doc.Headline(word="not compared", tone="unknown", sentence=why)
-    slowest = max(1 / each.ci95[0] - 1 for each in run.comparisons)
-    by = f"{slowest:.0%}" if slowest < 1 else f"a factor of {1 + slowest:.1f}"
-    if slowest > WIDE:
-        sentence = f"none was shown to be slow, but {visits} visits each scatter: one may be, by {by}"
-        return doc.Headline(word="undecided", tone="noisy", sentence=sentence, next=["laptime doctor"])
-    sentence = f"none of {count(len(machines), 'machine')} is slower than the others by more than {by}"
-    return doc.Headline(word="alike", tone="trusted", sentence=sentence)
+    (seen,) = run.checks
+    if seen.outcome == "warn":
+        return doc.Headline(word="undecided", tone="noisy", sentence=seen.sentence, next=[seen.next])
+    return doc.Headline(word="alike", tone="trusted", sentence=seen.sentence)
 
 
 def data(run: Run) -> dict[str, Any]:
@@ -123,5 +116,4 @@ def _word(run: Run, name: str) -> str:
         return "lost"
     if any(each.word == "slower" for each in mine):
         return "slow"
-    open_ones = [each for each in mine if 1 / each.ci95[0] - 1 > WIDE]
-    return "undecided" if open_ones else "alike" if mine else "-"
+    return ("undecided" if run.trust == "noisy" else "alike") if mine else "-"

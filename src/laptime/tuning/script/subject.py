@@ -134,7 +134,7 @@ class ScriptSubject(Subject):
     )  # fmt: skip
     METRIC = reconcile.STEP
     BEGINS = "diagnosing the script as it is"
-    MOST_PAIRS = 7
+    MOST_PAIRS = 12
 
     def __init__(self, request: TuneRequest, evaluator: TrialEvaluator, *, verifies: bool = False) -> None:
         super().__init__(request)

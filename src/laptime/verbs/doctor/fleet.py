@@ -29,12 +29,13 @@ from laptime.launch.fleet.node import Lost, carried_out
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine as here
 from laptime.records.case import Axis, Case, Failure
-from laptime.records.check import Finding
+from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.event import (
     CaseAdded,
     CaseChanged,
+    ChecksMade,
     ComparisonAdded,
     FindingAdded,
     Listener,
@@ -52,6 +53,8 @@ TURNS, LEAST = 8, 3
 """Visits of each machine; the fewest that give an interval."""
 BUDGET = 3.0
 """Seconds of measuring in a visit."""
+WIDE = 0.1
+"""A share by which a machine may be slow, unseen, above which the fleet is undecided."""
 SLOW = "fleet/slow"
 
 
@@ -88,7 +91,9 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
             if (name, speed) not in cases:
                 live(CaseAdded(Case(key=key, target=SPEEDS[speed], axes={"machine": name, "speed": speed})))
             live(CaseChanged(structs.replace(live.case(key), status="failed", failure=failure)))
-    for comparison in compared([case for case in cases.values() if case.axes["machine"] not in lost]):
+    comparisons = compared([case for case in cases.values() if case.axes["machine"] not in lost])
+    live(ChecksMade([_seen(comparisons)] if comparisons else []))
+    for comparison in comparisons:
         live(ComparisonAdded(comparison))
         if comparison.word == "slower":
             live(FindingAdded(_finding(comparison)))
@@ -198,6 +203,17 @@ def _comparison(name: str, speed: str, effect: Effect, machines: int) -> Compari
         processes=effect.rounds,
         sentence=f"{name}: {speed} at {effect.speedup:.2f}x [{low:.2f}, {high:.2f}] of {others} of its kind",
     )
+
+
+def _seen(found: Sequence[Comparison]) -> Check:
+    """How slow a machine may be that is not called so."""
+    slowest = max(1 / each.ci95[0] - 1 for each in found)
+    by = f"{slowest:.0%}" if slowest < 1 else f"a factor of {1 + slowest:.1f}"
+    if slowest <= WIDE:
+        sentence = f"no machine is slower than the others of its kind by more than {by}"
+        return Check(name="visits", outcome="ok", sentence=sentence)
+    sentence = f"none was shown to be slow, but {found[0].pairs} visits each scatter: one may be, by {by}"
+    return Check(name="visits", outcome="warn", sentence=sentence, next="laptime doctor")
 
 
 def _finding(each: Comparison) -> Finding:
