@@ -25,8 +25,7 @@ class GateCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question of a gate.
 
     Attributes:
-        name: loss, gradient_norm, gradient_direction, gradients, parameters, buffers, optimizer_state,
-            samples, effective_batch, learning_rate, finite, steps, order ...
+        name: loss, gradients, parameters, buffers, optimizer_state, samples, learning_rate, order ...
         outcome: whether it is kept; undecided never counts as kept.
         value, limit: what was found and what was allowed; None where it is not a number.
         sentence: with its numbers; names the worst tensor.
