@@ -250,9 +250,7 @@ class ScriptSubject(Subject):
 
         how = partial(fresh_pairs.in_turns, runner, final, number, sources=sources, fresh=is_fresh)
         in_turns, rounds = partial(how, until=last), fewest_rounds(runner.step)
-        apart = partial(
-            runner.pair, Recipe(), final, number, sources=sources, rounds=rounds, fresh=is_fresh
-        )
+        apart = partial(runner.pair, Recipe(), final, number, sources=sources, rounds=rounds, fresh=is_fresh)
         with runner.accounting.spent_on("measure"):
             self._pairs.append(self.at_once(in_turns, apart))
         return fresh_pairs.pair_of(self._pairs[-1])
