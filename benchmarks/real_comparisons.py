@@ -33,13 +33,14 @@ WORDS = ("faster", "slower", "same", "unclear")
 Found = dict[str, Any]
 
 
-def compared(name: str, seed: int) -> Found:
+def compared(name: str, seed: int, budget: float | None = None) -> Found:
     """One comparison."""
     sides = [f"{FILE}:work_{percent}" for percent in PAIRS[name][:2]]
     if sides[0] == sides[1]:
         sides[1] = f"{FILE}:work_0{PAIRS[name][1]}"  # the same work under another name
     began = time.perf_counter()
-    run = bench(BenchRequest(targets=sides, backends=["null"], seed=seed, save=False, timing_only=True))
+    asked = BenchRequest(targets=sides, backends=["null"], seed=seed, save=False, timing_only=True, budget=budget)
+    run = bench(asked)
     (found,) = run.comparisons
     return {
         "pair": name,
@@ -69,14 +70,15 @@ def main(asked: Namespace, data: Figures) -> int:
     end = time.monotonic() + 60 * asked.minutes
     made = {(each["pair"], each["seed"]) for each in found}
     for seed in range(asked.each):
-        for name in PAIRS:
+        for name in asked.only or PAIRS:
             if (name, seed) not in made and time.monotonic() < end:
-                found.append(compared(name, seed))
+                found.append(compared(name, seed, asked.budget))
                 data.keep()
+                time.sleep(asked.pause)
     rows = {name: [each for each in found if each["pair"] == name] for name in PAIRS}
     table(
         ("against", "n", *WORDS, "covered", "half", "wall"),
-        (row(name, each) for name, each in rows.items()),
+        (row(name, each) for name, each in rows.items() if each),
     )
     wrong = sum(each["word"] in ("faster", "slower") for each in rows["itself"])
     return int(wrong > max(1, len(rows["itself"]) // 100))
@@ -88,4 +90,7 @@ if __name__ == "__main__":
         "Comparisons of known truth, real processes",
         option("--each", type=int, default=100, help="comparisons of each kind"),
         option("--minutes", type=float, default=float("inf"), help="stop after so many"),
+        option("--only", action="append", choices=list(PAIRS), help="this kind alone; can be repeated"),
+        option("--budget", type=float, help="seconds of each comparison, instead of the preset's"),
+        option("--pause", type=float, default=0.0, help="seconds after each comparison"),
     )

@@ -64,3 +64,15 @@ def test_what_did_not_change_is_never_broken(repository: Path) -> None:
     assert ended.returncode in (0, 3), ended.stdout + ended.stderr
     assert ended.stdout.startswith(("passed", "undecided"))
     assert "<failure" not in (repository / "j.xml").read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("returned", ["None", "{}", "'text'"])
+def test_a_call_that_returns_no_numbers_has_no_outputs_that_differ(repository: Path, returned: str) -> None:
+    (repository / "model.py").write_text(MODEL.replace("return x", f"return {returned}"))
+    assert run("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qam", "two", cwd=repository)
+    words = ("model.py:build", "--against-rev", "HEAD", "--device", "cpu", "--budget", "2s", "--json")
+    ended = check(*words, cwd=repository)
+    assert ended.returncode in (0, 3), ended.stdout + ended.stderr
+    assert "outputs differ" not in ended.stdout
+    assert json.loads(ended.stdout)["verdicts"][0]["word"] in ("kept", "undecided")

@@ -5,11 +5,9 @@ For `null:` targets, for plain Python functions, and to see what laptime itself 
 
 from __future__ import annotations
 
-import copy
 import platform
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,7 +20,7 @@ from laptime.backends._shared import (
     refuse_options,
 )
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
-from laptime.measure.first_call import finite, has_changed
+from laptime.measure.first_call import copied, finite, has_changed
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Metric, Series
@@ -118,8 +116,7 @@ class NullModel(ProgramModel[BoundWorkload]):
     def watch(self, batch: int) -> None:
         call = self.workload(batch).call
         given = (call.args, call.keywords) if isinstance(call, partial) else ()
-        with suppress(Exception):  # what cannot be copied stays as it is
-            self._kept = copy.deepcopy(given)
+        self._kept = copied(given)
 
     def settle(self, batch: int, outcome: Any, whole: Callable[[Any], Any] | None) -> bool:
         work, (kept, self._kept) = self.workload(batch), (self._kept, None)
@@ -127,7 +124,7 @@ class NullModel(ProgramModel[BoundWorkload]):
         if not (kept and isinstance(call, partial) and has_changed(kept, (call.args, call.keywords))):
             work.call = (lambda: whole(call())) if whole is not self._whole else call
             return whole is not self._whole
-        function, fresh = call.func, FreshInputs(lambda: copy.deepcopy(kept))
+        function, fresh = call.func, FreshInputs(lambda: copied(kept))
 
         def wholly(*args: Any, **kwargs: Any) -> Any:
             return whole(function(*args, **kwargs))

@@ -3,51 +3,87 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import islice
 from typing import Any
 
-LOOKED = 1000  # parts of a list or mapping
+from laptime.kit.errors import TargetError, UserCodeError
+
+LOOKED, DEEP = 1000, 8  # parts of a list, mapping or object; levels of them
+ENDLESS = 1_000_000  # parts of an iterator; then it has no end
+WAITS = {
+    "add_done_callback": ("result", "wait"),
+    "successful": ("get",),
+    "is_alive": ("join",),
+    "poll": ("wait",),
+}
+"""What futures, results of pools, threads and processes are known by, and what waits for them."""
 
 
-def _parts(output: list[Any] | tuple[Any, ...] | Mapping[Any, Any]) -> Iterator[Any]:
-    return islice(output.values() if isinstance(output, Mapping) else output, LOOKED)
+def _parts(output: Any, most: int | None = LOOKED) -> dict[Any, Any]:
+    """What a container or an object of the user's holds, by index, key or name."""
+    if isinstance(output, list | tuple):
+        return dict(islice(enumerate(output), most))
+    if isinstance(output, Mapping):
+        return dict(islice(output.items(), most))
+    if callable(output) or hasattr(output, "shape"):
+        return {}
+    if is_dataclass(output):
+        return {field.name: getattr(output, field.name) for field in fields(output)}
+    return dict(islice(getattr(output, "__dict__", {}).items(), most))
 
 
-def kind(output: Any) -> str:
+def kind(output: Any, deep: int = DEEP) -> str:
     """The type of what has yet to be computed in an output; "" if it is all there."""
-    if isinstance(output, list | tuple | Mapping):
-        return next((found for part in _parts(output) if (found := kind(part))), "")
     is_late = isinstance(output, Iterator) or inspect.isawaitable(output) or inspect.isasyncgen(output)
-    return type(output).__name__ if is_late or _waits(output) else ""
+    if is_late or _waits(output):
+        return type(output).__name__
+    return next((found for part in _parts(output).values() if deep and (found := kind(part, deep - 1))), "")
 
 
 def _waits(output: Any) -> Callable[[], Any] | None:
-    """The function that waits for a future of threads, processes or PyTorch."""
-    if inspect.isawaitable(output) or not callable(getattr(output, "add_done_callback", None)):
-        return None
-    return getattr(output, "result", None) or getattr(output, "wait", None)
+    """The function that waits for a future, a thread or a process."""
+    names = (
+        wait for known, waits in WAITS.items() if callable(getattr(output, known, None)) for wait in waits
+    )
+    return next((found for name in names if callable(found := getattr(output, name, None))), None)
 
 
 def whole(output: Any) -> Any:
-    """The output with all of it computed; as it is where nothing is late."""
+    """The output with all of it computed; as it is where nothing is late.
+    Raises UserCodeError: an iterator has no end.
+    """
     if not kind(output):
         return output
-    if isinstance(output, Mapping):
-        return {name: whole(part) for name, part in output.items()}
     if inspect.isasyncgen(output):
         return _loop().run_until_complete(_collected(output))
     if inspect.isawaitable(output):
         return whole(_loop().run_until_complete(_awaited(output)))
-    if isinstance(output, list | tuple | Iterator):
-        return [whole(part) for part in output]
-    wait = _waits(output)
-    return output if wait is None else whole(wait())
+    if wait := _waits(output):
+        return whole(wait())
+    if isinstance(output, Iterator):
+        found = [whole(part) for part in islice(output, ENDLESS)]
+        if len(found) < ENDLESS:
+            return found
+        raise UserCodeError(
+            f"a call returns an iterator without an end: {ENDLESS:,} parts came",
+            why="a call is timed with all that it returns, and this is never all there",
+            next="return itertools.islice(..., N), or what makes one part",
+        )
+    parts = {name: whole(part) for name, part in _parts(output, None).items()}
+    if isinstance(output, list | tuple | Mapping):
+        return parts if isinstance(output, Mapping) else [*parts.values()]
+    changed = copy.copy(output)
+    for name, part in parts.items():
+        object.__setattr__(changed, name, part)  # frozen ones, too
+    return changed
 
 
 @cache
@@ -66,7 +102,7 @@ async def _awaited(output: Any) -> Any:
 def finite(output: Any) -> bool | None:
     """Whether all floats of an output, in arrays, tensors and containers, are finite; None without any."""
     if isinstance(output, list | tuple | Mapping):
-        told = [found for part in _parts(output) if (found := finite(part)) is not None]
+        told = [found for part in _parts(output).values() if (found := finite(part)) is not None]
         return all(told) if told else None
     if isinstance(output, float | complex):
         return math.isfinite(abs(output))
@@ -79,8 +115,24 @@ def finite(output: Any) -> bool | None:
     return None
 
 
+def copied(inputs: Any) -> Any:
+    """Inputs that nobody else holds; what cannot be copied (a generator, a lock) is shared."""
+    with suppress(Exception):
+        return copy.deepcopy(inputs)
+    if type(inputs) in (list, tuple):
+        return type(inputs)(copied(part) for part in inputs)
+    return {key: copied(part) for key, part in inputs.items()} if type(inputs) is dict else inputs
+
+
 def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
-    """Whether inputs are no longer what a copy of them holds. within: objects that are compared already."""
+    """Whether inputs are no longer what a copy of them holds. within: objects that are compared already.
+    Raises TargetError: they hold a generator that the call has begun, and no call can have again."""
+    if inspect.isgenerator(now) and inspect.getgeneratorstate(now) != inspect.GEN_CREATED:
+        raise TargetError(
+            "the inputs hold a generator, and one call used it up",
+            why="the next call would find less in it, and do other work",
+            next="give a list of what it makes, or make the generator inside the function",
+        )
     if kept is now or id(kept) in within:
         return False
     within += (id(kept),)
@@ -91,8 +143,30 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
         is_other = not isinstance(now, list | tuple) or len(kept) != len(now)
         return is_other or any(has_changed(*pair, within) for pair in zip(kept, now, strict=True))
     if hasattr(kept, "shape"):
-        same = kept.shape == now.shape and kept.dtype == now.dtype
-        return not same or not bool(((kept == now) | ((kept != kept) & (now != now))).all())
-    if hasattr(kept, "__dict__") and not callable(kept):
+        return not _is_equal(kept, now)
+    if isinstance(kept, bytearray | set | frozenset | str | int | float):
+        return kept == kept and bool(kept != now)
+    if callable(kept):
+        return False
+    if hasattr(kept, "__dict__"):
         return type(kept) is not type(now) or has_changed(vars(kept), vars(now), within)
-    return isinstance(kept, bytearray | set | str | int | float) and kept == kept and bool(kept != now)
+    return has_changed(_state(kept), _state(now), within)
+
+
+def _is_equal(kept: Any, now: Any) -> bool:
+    """Of arrays, tensors and tables; True for those that do not tell (sparse and nested ones)."""
+    with suppress(Exception):
+        if not hasattr(kept, "dtype"):
+            return bool(kept.equals(now))
+        same = kept.shape == now.shape and kept.dtype == now.dtype
+        return same and bool(((kept == now) | ((kept != kept) & (now != now))).all())
+    return True
+
+
+def _state(value: Any) -> list[Any]:
+    """What a copy would be made of: slots, places of iterators and files, parts of a deque."""
+    try:
+        _, *made = value.__reduce_ex__(4)
+    except Exception:  # a lock, a socket: it cannot be copied either
+        return []
+    return [[*part] if isinstance(part, Iterator) else part for part in made]

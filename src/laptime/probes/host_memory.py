@@ -10,6 +10,7 @@ import ctypes
 import gc
 import resource
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,8 +30,8 @@ METRICS = (
         title="host memory, peak",
         better="lower",
         meaning="Highest resident set of the process during one call, model and libraries included.",
-        lies_when="Memory is shared with other processes, swapped out, or child processes ended within the "
-        "call. The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
+        lies_when="Memory is shared with other processes, swapped out, or child processes live for less than "
+        "5 ms. The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
     ),
     Metric(
         tag="memory/host/increase",
@@ -88,16 +89,16 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
     _trim()
     process = Path(root) / "proc/self"
     is_reset = _reset_peak(process)
-    baseline = system_files.size(process / "status", "VmRSS") or _rss()
-    call()
+    before = _of_children(process, Path(root))
+    baseline = (system_files.size(process / "status", "VmRSS") or _rss()) + before
+    others = _most_of_children(process, Path(root), call)
     virtual = system_files.size(process / "status", "VmPeak")
-    others = _of_children(process, Path(root))
     highest = system_files.size(process / "status", "VmHWM") if is_reset else None
     if highest is None:
         peak = max(_life_peak(), baseline)
         note = "highest resident set of the process so far, not of this call: it cannot be reset here"
     else:
-        peak = max(highest, baseline) + others
+        peak = max(max(highest, baseline - before) + others, baseline)
         note = "VmHWM of /proc/self/status, reset before the call"
         if others:
             note = f"{show(others, 'B')} of it in child processes, at the peaks of their lives"
@@ -156,14 +157,38 @@ def _reset_peak(process: Path) -> bool:
     return True
 
 
+LOOK = 0.005
+"""Seconds between two looks at the children of a call, some of which end within it."""
+
+
+def _most_of_children(process: Path, root: Path, call: Callable[[], Any]) -> int:
+    """Run `call`; the bytes that its descendants had meanwhile, those that lived for a look or longer."""
+    found, is_done = [0], threading.Event()
+
+    def look() -> None:
+        while not is_done.wait(LOOK):
+            found.append(_of_children(process, root))
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        call()
+    finally:
+        is_done.set()
+        looking.join()
+    return max(*found, _of_children(process, root))
+
+
 def _of_children(process: Path, root: Path) -> int:
     """Bytes that the descendants of a process have had at most, those alive now; 0 where nothing tells."""
-    total = 0
+    total, own = 0, system_files.size(process / "status", "VmHWM")
     with suppress(OSError):  # it has ended, or the kernel keeps no such list
         for thread in (process / "task").iterdir():
             for child in (thread / "children").read_text().split():
                 found = root / "proc" / child
-                total += (system_files.size(found / "status", "VmHWM") or 0) + _of_children(found, root)
+                size = system_files.size(found / "status", "VmHWM") or 0
+                # What has just been forked shows the memory of its parent, until it is another program.
+                total += (0 if size == own else size) + _of_children(found, root)
     return total
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec import structs
 
-from laptime.analysis.compare import compare, effect, judge, sentence, thin_evidence
+from laptime.analysis.compare import (
+    DECISION_LEVEL,
+    compare,
+    described,
+    effect,
+    judge,
+    sentence,
+    thin_evidence,
+)
+from laptime.analysis.paired import MARGIN, Effect
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.series import Label, Series
@@ -109,6 +120,33 @@ def test_a_crowded_machine_gives_no_word() -> None:
     assert found is not None
     assert found.word == "unclear"
     assert "100% of the samples were disturbed" in found.sentence
+
+
+def test_a_difference_that_95_percent_shows_and_99_does_not_is_unclear_and_says_so() -> None:
+    baseline, candidate = case("a", series(0.01, seed=1)), case("b", series(0.01, seed=2))
+    words = {}
+    for error in (0.004, 0.0055, 0.02):
+        measured = Effect(mean=-math.log(1.025), error=error, df=40, rounds=18, processes=3)
+        words[error] = described(baseline, candidate, "isolated", measured)
+    assert [found.word for found in words.values()] == ["faster", "unclear", "unclear"]
+    doubtful = words[0.0055]
+    assert doubtful.ci95[0] > 1 + doubtful.margin  # 95 % alone would have decided
+    assert "a word needs 99%, where it is [1.0" in doubtful.sentence
+    assert "99%" not in words[0.004].sentence + words[0.02].sentence
+
+
+def test_the_words_are_defined_once_and_as_they_are_decided() -> None:
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    rows = [
+        (page.name, line)
+        for page in docs.rglob("*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.search(r"\b9[59] ?%", line) and re.match(r"\| `?(faster|slower)\b", line)
+    ]
+    assert [name for name, _ in rows] == ["reading.md"]
+    assert f"{DECISION_LEVEL:.0%} interval".replace("%", " %") in rows[0][1]
+    assert f"a margin of {MARGIN:.0%}".replace("%", " %") in rows[0][1]
+    assert "Printed is the 95 % interval" in rows[0][1]
 
 
 def test_large_ratios_are_not_told_to_the_last_digit() -> None:

@@ -6,9 +6,14 @@ import asyncio
 import concurrent.futures
 import copy
 import dataclasses
+import io
+import itertools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import nullcontext
-from threading import Lock
+from functools import partial
+from multiprocessing.pool import ThreadPool
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -25,7 +30,7 @@ from laptime.backends import null  # noqa: E402
 from laptime.backends import torch as backend  # noqa: E402
 from laptime.backends.torch import workload  # noqa: E402
 from laptime.backends.torch.place import translate  # noqa: E402
-from laptime.kit.errors import UsageError  # noqa: E402
+from laptime.kit.errors import UsageError, UserCodeError  # noqa: E402
 from laptime.measure import first_call  # noqa: E402
 from laptime.measure.checks import finite  # noqa: E402
 from laptime.measure.engine import Engine  # noqa: E402
@@ -99,10 +104,35 @@ class Zeroed(nn.Module):
         return torch.autograd.grad(y, x)[0] if y.requires_grad else torch.zeros_like(x)
 
 
+class Logged(nn.Module):
+    """A Jacobian that its output shows hardly (share) or not at all (0)."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.net, self.share = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3)), share
+
+    def forward(self, x: Any) -> Any:
+        self.last = torch.autograd.functional.jacobian(self.net, x)
+        return self.net(x) + self.share * self.last.mean()
+
+
+class Curvature(nn.Module):
+    def __init__(self, hessian: Any) -> None:
+        super().__init__()
+        self.net, self.hessian = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), hessian
+
+    def forward(self, x: Any) -> Any:
+        return self.hessian(lambda y: self.net(y).sum(), x)
+
+
 @pytest.mark.parametrize(
     ("model", "mode"),
     [
         (Jacobian(), "no_grad"),
+        (Logged(1e-5), "no_grad"),
+        (Logged(0), "no_grad"),
+        (Curvature(torch.autograd.functional.hessian), "no_grad"),
+        (Curvature(lambda f, x: torch.func.hessian(f)(x)), ""),
         (Forces(torch.enable_grad), "no_grad"),
         (Forces(nullcontext), "grad"),
         (Zeroed(), "grad"),
@@ -112,7 +142,8 @@ class Zeroed(nn.Module):
     ],
 )
 def test_the_output_is_that_of_a_plain_call(model: Any, mode: str) -> None:
-    inputs = torch.randn(4) if isinstance(model, Jacobian) else torch.randn(4, 4)
+    is_single = isinstance(model, Jacobian | Logged | Curvature)
+    inputs = torch.randn(4) if is_single else torch.randn(4, 4)
     session = Session(model, inputs)
     assert session.told.get("grad", "") == mode
     if not any(isinstance(part, nn.Dropout) for part in model.modules()):
@@ -180,6 +211,11 @@ class Batch:
     x: Any
 
 
+@dataclasses.dataclass(slots=True)
+class Slots:
+    items: list[Any]
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "right"),
     [
@@ -189,6 +225,12 @@ class Batch:
         (lambda batch: batch.pop("x") * 1, ({"x": torch.tensor(3.0)},), 3.0),
         (lambda x: x.resize_(1).sum(), torch.ones(4), 1.0),
         (lambda x, seen: (seen.append(1), x.sum() + len(seen))[1], (torch.ones(4), []), 5.0),
+        (lambda batch: batch["a"][0].x["b"].mul_(2.0).sum(), ({"a": [Batch({"b": torch.ones(4)})]},), 8.0),
+        (lambda slots: slots.items.pop(), (Slots([7.0]),), 7.0),
+        (lambda queue: queue.popleft(), (deque([7.0, 8.0]),), 7.0),
+        (next, (iter([7.0, 8.0]),), 7.0),
+        (lambda file: len(file.read()), (io.BytesIO(b"1234567"),), 7.0),
+        (lambda held: held.pop(), ({7.0},), 7.0),
     ],
 )
 @pytest.mark.parametrize("on", [backend, null])
@@ -209,6 +251,18 @@ def test_inputs_that_stay_are_not_copied(inputs: Any) -> None:
     assert session.engine._workload(2).apart is None
 
 
+@pytest.mark.parametrize("on", [backend, null])
+def test_a_generator_among_the_inputs_which_one_call_uses_up_is_refused(on: Any) -> None:
+    inputs = ({"parts": (torch.ones(2) for _ in range(9))},)
+    engine = Engine(lambda each: on.open_object(lambda x: sum(map(torch.sum, x["parts"])), inputs, each))
+    list(engine.answer(Load(variant=Variant(target="model", dtype="auto", device="auto"))))
+    *_, last = engine.answer(Prepare(batch=1))
+    engine.close()
+    assert isinstance(last, Failed)
+    assert "one call used it up" in last.failure.what
+    assert "give a list" in last.failure.next
+
+
 def _generator(x: Any) -> Any:
     yield from (x, x + 1)
 
@@ -227,7 +281,25 @@ def _nested(x: Any) -> Any:
     return {"tokens": (_generator(x) for _ in range(2)), "x": x}
 
 
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    parts: Any
+
+
+def _object(x: Any) -> Any:
+    cache = Cache()  # knows itself
+    cache.keys = [(_generator(x),)]
+    return cache
+
+
+def _started(x: Any) -> Any:
+    thread = Thread(target=torch.exp, args=(x,))
+    thread.start()
+    return thread
+
+
 POOL = concurrent.futures.ThreadPoolExecutor(1)
+SECOND_POOL = ThreadPool(1)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +309,11 @@ POOL = concurrent.futures.ThreadPoolExecutor(1)
         (_coroutine, "float32 (1)"),
         (_stream, "[3 x float32 (1)]"),
         (_nested, "{tokens: [2 x [2 x float32 (1)]], x: float32 (1)}"),
+        (lambda x: {"a": [{"b": (x, _generator(x))}]}, "{a: [{b: [float32 (1), [2 x float32 (1)]]}]}"),
+        (lambda x: Answer(_generator(x)), "Answer(parts: [2 x float32 (1)])"),
+        (_object, "Cache"),
+        (lambda x: SECOND_POOL.apply_async(torch.exp, (x,)), "float32 (1)"),
+        (_started, "NoneType"),
         (lambda x: POOL.submit(lambda: x + 1), "float32 (1)"),
         (lambda x: map(torch.exp, [x, x]), "[2 x float32 (1)]"),
         (lambda x: (x, torch.jit.fork(torch.exp, x)), "[2 x float32 (1)]"),
@@ -246,6 +323,14 @@ def test_what_is_lazy_is_computed_within_the_call(call: Any, shape: str) -> None
     session = Session(call, torch.ones(1))
     assert session.told["lazy"]
     assert session.outputs().shape == shape
+
+
+def test_what_an_object_holds_is_computed_and_an_iterator_without_an_end_is_refused() -> None:
+    assert [len(part) for part in first_call.whole(_object(torch.ones(1))).keys[0]] == [2]
+    thousands = first_call.whole([*range(first_call.LOOKED), *map(_generator, range(2))])
+    assert len(thousands) == first_call.LOOKED + 2  # no part is left out
+    with pytest.raises(UserCodeError, match="without an end"):
+        first_call.whole({"ids": itertools.count()})
 
 
 def test_null_backend_computes_what_is_lazy_too() -> None:
@@ -276,6 +361,40 @@ def test_training_mode_is_kept_as_given_and_eval_is_told_beside_it() -> None:
     assert Session(model.train(), torch.randn(8, 4), options={"mode": "eval"}).outputs().in_eval is None
 
 
+GLOBAL = nn.Linear(4, 4)
+
+
+class Held:
+    def __init__(self, models: Any) -> None:
+        self.models = models
+
+    def run(self, x: Any) -> Any:
+        return self.models["a"][0](x)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda model: lambda x: GLOBAL(x),
+        lambda model: Held({"a": [model]}).run,
+        lambda model: Held({"a": (Held({"a": [model]}).run,)}).run,
+        lambda model: partial(partial(lambda models, x: models[0](x), [model])),
+        lambda model: _training_inside(model),
+    ],
+)
+def test_training_mode_is_seen_wherever_a_callable_holds_its_model(made: Any) -> None:
+    session = Session(made(GLOBAL.train()), torch.randn(8, 4))
+    assert session.outputs().in_eval is not None
+    session.ask(Close())
+    assert GLOBAL.training
+
+
+def _training_inside(model: Any) -> Any:
+    outer = nn.Sequential(nn.Sequential(model)).eval()
+    model.train()
+    return outer
+
+
 def test_threads_that_a_model_sets_itself_are_seen() -> None:
     before = torch.get_num_threads()
 
@@ -283,9 +402,18 @@ def test_threads_that_a_model_sets_itself_are_seen() -> None:
         torch.set_num_threads(3)
         return x + 1
 
+    def briefly(x: Any) -> Any:
+        torch.set_num_threads(3)
+        y = x + 1
+        torch.set_num_threads(1)
+        return y
+
+    original = torch.set_num_threads
     try:
         assert Session(greedy, torch.ones(1), threads=1).outputs().threads == 3
         assert Session(lambda x: x + 1, torch.ones(1), threads=1).outputs().threads == 1
+        assert Session(briefly, torch.ones(1), threads=1).outputs().threads == 3
+        assert torch.set_num_threads is original
     finally:
         torch.set_num_threads(before)
 

@@ -52,6 +52,34 @@ def test_without_clear_refs_the_note_says_that_it_is_an_upper_bound(tmp_path: Pa
     assert peak.peak >= peak.baseline > 0
 
 
+CHILD = "held = bytearray({} * 2**20)\nprint(len(held), flush=True)\ninput()"
+
+
+@on_linux
+def test_memory_of_a_child_that_lives_or_ends_within_the_call_counts_and_is_marked() -> None:
+    def started(megabytes: int) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        child = subprocess.Popen([sys.executable, "-c", CHILD.format(megabytes)], text=True, **pipes)
+        assert child.stdout is not None
+        child.stdout.readline()
+        return child
+
+    living: list[subprocess.Popen[str]] = []
+    peak = peak_of(lambda: living.append(started(150)))
+    assert 150 * 2**20 < peak.increase < 250 * 2**20
+    assert "in child processes" in peak.note
+    assert not peak.exact
+    again = peak_of(lambda: None)  # it has that memory before the call and behind it
+    assert again.peak > 150 * 2**20
+    assert again.increase < 20 * 2**20
+    living[0].communicate("\n")
+
+    ended = peak_of(lambda: started(200).communicate("\n"))
+    assert 200 * 2**20 < ended.increase < 300 * 2**20
+    assert "in child processes" in ended.note
+    assert "child" not in peak_of(lambda: None).note
+
+
 def test_what_the_call_raises_passes_through() -> None:
     def fail() -> None:
         raise RuntimeError("mine")

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from msgspec import structs
 
 from fixtures import runs
 from laptime.kit import registry
@@ -136,3 +137,25 @@ def test_what_could_not_be_measured_says_why():
     assert "FLOPs: no operators seen" in shown
     assert "energy: no GPU; hidden by the hypervisor" in shown
     assert "memory: RuntimeError" in shown
+
+
+@pytest.mark.parametrize("cause", ["growth", "quota", "waits_for_itself"])
+def test_the_cause_comes_before_what_it_causes(cause: str) -> None:
+    checks = [
+        Check("disturbed", "warn", "23 % of the samples waited for a CPU", ""),
+        Check("settled", "warn", "its level wandered", ""),
+        Check(cause, "note", "what the program does by itself", ""),
+    ]
+    case = structs.replace(runs.case(runs.timings(0.02)), checks=checks)
+    told = text.render(runs.run(case))
+    assert "noisy: what the program does by itself; 2 more reasons" in told
+    assert told.index("what the program does") < told.index("waited for a CPU")
+    alone = structs.replace(case, checks=[checks[1], checks[0]])
+    assert "by itself" not in text.render(runs.run(alone))
+
+
+def test_reasons_that_are_counted_stand_in_the_report() -> None:
+    checks = [Check(name, "warn", f"reason {name}", "") for name in ("settled", "precision", "processes")]
+    told = text.render(runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=checks)))
+    assert "noisy: reason processes; 2 more reasons" in told  # what is no effect comes first
+    assert all(f"reason {name}" in told for name in ("settled", "precision", "processes"))

@@ -8,8 +8,10 @@ Lies when: the layer registered first is not the one called first, or the model 
 from __future__ import annotations
 
 import copy
+import dis
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 else:
     torch = Later("torch")
 
+_LOOKED = 2000  # objects around a model
 _COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
 
 
@@ -175,26 +178,42 @@ class Setup:
 
 
 def modules_in(call: Any) -> list[torch.nn.Module]:
-    """The modules that a callable is made of: itself, of a bound method, partial, object or closure."""
-    if isinstance(call, torch.nn.Module):
-        return [call]
-    if isinstance(call, partial):
-        held: list[Any] = [call.func, *call.args, *call.keywords.values()]
-    elif isinstance(call, types.MethodType):
-        owner = call.__self__
-        held = (
-            [owner] if isinstance(owner, torch.nn.Module) else list(getattr(owner, "__dict__", {}).values())
-        )
-    elif isinstance(call, types.FunctionType):
-        held = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
-    else:
-        held = list(getattr(call, "__dict__", {}).values())
-    return list({id(part): part for part in held if isinstance(part, torch.nn.Module)}.values())
+    """The modules that a callable is made of: itself, or what its objects, containers, closures and the
+    globals that it names hold, nearest first."""
+    modules: dict[int, torch.nn.Module] = {}
+    waiting, seen = deque([call]), set[int]()
+    while waiting and len(seen) < _LOOKED:
+        part = waiting.popleft()
+        if isinstance(part, torch.nn.Module):
+            modules.setdefault(id(part), part)
+        elif id(part) not in seen:
+            seen.add(id(part))
+            waiting.extend(_around(part))
+    return list(modules.values())
 
 
 def held_by(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
     """Parameters and buffers of these modules."""
     return (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _around(part: Any) -> list[Any]:
+    match part:
+        case partial():
+            return [part.func, *part.args, *part.keywords.values()]
+        case types.MethodType():
+            return [part.__self__, part.__func__]
+        case types.FunctionType():
+            named = [each.argval for each in dis.get_instructions(part) if each.opname == "LOAD_GLOBAL"]
+            cells = [cell.cell_contents for cell in part.__closure__ or () if _is_filled(cell)]
+            return cells + [part.__globals__[name] for name in named if name in part.__globals__]
+        case Mapping():
+            return list(part.values())
+        case list() | tuple() | set():
+            return list(part)
+        case type() | types.ModuleType():
+            return []
+    return list(getattr(part, "__dict__", {}).values())
 
 
 def _is_filled(cell: Any) -> bool:

@@ -11,12 +11,12 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._shared import Later
 from laptime.kit.errors import UsageError
+from laptime.measure import first_call
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,10 +148,8 @@ def copied(inputs: Any, *, into: Any = None) -> Any:
 
     def change(leaf: Any) -> Any:
         place = next(old, None)
-        if not is_tensor(leaf):
-            with suppress(Exception):  # a cache of keys and values, a state; not a lock, a file, a socket
-                return leaf if callable(leaf) else copy.deepcopy(leaf)
-            return leaf
+        if not is_tensor(leaf):  # a cache of keys and values, a state
+            return leaf if callable(leaf) else first_call.copied(leaf)
         if place is not None and words(place) == words(leaf) and not place.requires_grad:
             return place.detach().copy_(leaf)
         return leaf.detach().clone().requires_grad_(leaf.requires_grad)

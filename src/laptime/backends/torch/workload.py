@@ -28,6 +28,7 @@ else:
     torch = Later("torch")
 
 MODES = ("inference", "no_grad", "grad")
+LESS = "it takes no gradients in inference mode, and does less work there"
 CLOSE = 0.01
 """Root mean square of a difference, as a share of the output's. Other kernels differ by 1e-6."""
 
@@ -88,26 +89,33 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
         except Exception as error:
             return error
 
-    is_differentiating = False
+    def watched(mode: str) -> tuple[Any, bool]:
+        """What it gives without keeping activations, and whether it takes gradients, which then fail."""
+        is_taken = False
 
-    def unpack(packed: Any) -> Any:
-        nonlocal is_differentiating
-        is_differentiating = True
-        raise RuntimeError("nothing was kept")
+        def unpack(packed: Any) -> Any:
+            nonlocal is_taken
+            is_taken = True
+            raise RuntimeError("nothing was kept")
 
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, unpack):
-        plain = tried("grad")
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: None, unpack):
+            return tried(mode), is_taken
+
+    plain, is_differentiating = watched("grad")
     if is_differentiating or isinstance(plain, Exception):
         plain = tried("grad")
     has_failed = isinstance(outcome, Exception)
+    if isinstance(plain, Exception):
+        return "inference", ""
+    # Gradients may be a small part of the output, or none: work that is left out shows in no number.
+    is_less = is_differentiating and not has_failed and not watched("inference")[1]
     # Two calls may differ in one mode, too: then nothing tells.
-    if isinstance(plain, Exception) or alike(outcome, plain):
+    if not is_less and (alike(outcome, plain) or not (has_failed or alike(outcome, tried("inference")))):
         return "inference", ""
-    if not has_failed and not alike(outcome, tried("inference")):
-        return "inference", ""
-    why = f"it fails in inference mode ({type(outcome).__name__})"
-    why = why if has_failed else "its output in inference mode is another one"
-    if alike(tried("no_grad"), plain):
+    why = "its output in inference mode is another one"
+    if has_failed or alike(outcome, plain):
+        why = f"it fails in inference mode ({type(outcome).__name__})" if has_failed else LESS
+    if alike(tried("no_grad"), plain) and not (is_less and not watched("no_grad")[1]):
         return "no_grad", why
     # Else a fast path that is taken without gradients alone: what is deployed takes it.
     return ("grad", why) if has_failed or is_differentiating else ("inference", "")
