@@ -9,31 +9,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _HIDDEN = "..."
 _SHORTEST = 4
 """Letters of a secret at least: shorter ones would be found in every text."""
 _HEADERS = ("--header", "-H")
 _NAMES = re.compile(
-    r"(^|[-_.])(token|secret|passw(or)?d|(api|access|private)[-_]?key|credentials?|authorization|auth|cookie)$",
+    r"(^|[-_.])(token|secret|passw(or)?d|key|credentials?|authorization|auth|cookie|signature)$",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]+", re.IGNORECASE)
 _SCHEME = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.IGNORECASE)
+_USER = re.compile(r"(://)[^/?#\s]*@|(?<![^\s'\"=])[^\s/@'\"=:]*:[^\s/@]+@")
+_VALUE = re.compile(r"([?&;][\w.%~-]+=)[^&;#\s'\"]+")
+_APART = re.compile(r"[\s:=&?;@/#'\",]+")
 
 
 def address(text: str) -> str:
-    """An address without user, password and the values of its query; other texts as they are."""
-    if "://" not in text:
-        return text
-    try:
-        url: SplitResult = urlsplit(text)
-    except ValueError:
-        return text.partition("://")[0] + f"://{_HIDDEN}"
-    names = [part.partition("=")[0] for part in url.query.split("&") if part]
-    query = "&".join(f"{name}={_HIDDEN}" for name in names)
-    return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, query, ""))
+    """An address without user, password, fragment and the values of its query; other texts as they are."""
+    shown = _VALUE.sub(rf"\1{_HIDDEN}", _USER.sub(r"\1", text))
+    return shown.partition("#")[0] if "://" in text else shown
 
 
 def line(words: Sequence[str]) -> list[str]:
@@ -47,10 +42,12 @@ def line(words: Sequence[str]) -> list[str]:
             kept.append(f"-H{_header(word[2:])}")
         elif before.startswith("-") and _NAMES.search(before) and not word.startswith("-"):
             kept.append(_HIDDEN)
-        elif equals and "://" not in name and _NAMES.search(name):
+        elif equals and "://" not in name and " " not in name and _NAMES.search(name):
             kept.append(f"{name}={_HIDDEN}")
+        elif " " in word:  # a command line in itself
+            kept.append(" ".join(line(word.split(" "))))
         else:
-            kept.append(_ADDRESS.sub(lambda found: address(found[0]), word))
+            kept.append(address(word))
         before = word
     return kept
 
@@ -70,16 +67,9 @@ def text(value: str, words: Iterable[str] = ()) -> str:
 
 
 def _secrets(words: list[str]) -> Iterator[str]:
-    """The words that `line` leaves out, whole and in parts: a message may hold one of them alone."""
+    """What `line` leaves out, whole and in parts: a message may hold one of them alone."""
     for word, shown in zip(words, line(words), strict=True):
-        if word == shown:
-            continue
-        if "://" in word:
-            for match in _ADDRESS.finditer(word):
-                url = urlsplit(match[0])
-                yield from (url.password or "", url.username or "")
-                yield from (part.partition("=")[2] for part in url.query.split("&"))
-        else:
-            for value in (word, word.partition(":")[2], word.partition("=")[2]):
-                yield value.strip()
-                yield value.rpartition(" ")[2]  # `Bearer TOKEN`
+        if word != shown:
+            yield from {*_APART.split(word)} - {*_APART.split(shown)}
+            if "://" not in word:
+                yield from (word, word.partition(":")[2].strip(), word.partition("=")[2])
