@@ -39,7 +39,9 @@ def compared(name: str, seed: int, budget: float | None = None) -> Found:
     if sides[0] == sides[1]:
         sides[1] = f"{FILE}:work_0{PAIRS[name][1]}"  # the same work under another name
     began = time.perf_counter()
-    asked = BenchRequest(targets=sides, backends=["null"], seed=seed, save=False, timing_only=True, budget=budget)
+    asked = BenchRequest(
+        targets=sides, backends=["null"], seed=seed, save=False, timing_only=True, budget=budget
+    )
     run = bench(asked)
     (found,) = run.comparisons
     return {

@@ -56,11 +56,11 @@ def _waits(output: Any) -> Callable[[], Any] | None:
     return next((found for name in names if callable(found := getattr(output, name, None))), None)
 
 
-def whole(output: Any) -> Any:
+def whole(output: Any, deep: int = DEEP) -> Any:
     """The output with all of it computed; as it is where nothing is late.
     Raises UserCodeError: an iterator has no end.
     """
-    if not kind(output):
+    if not kind(output, deep):
         return output
     if inspect.isasyncgen(output):
         return _loop().run_until_complete(_collected(output))
@@ -77,7 +77,7 @@ def whole(output: Any) -> Any:
             why="a call is timed with all that it returns, and this is never all there",
             next="return itertools.islice(..., N), or what makes one part",
         )
-    parts = {name: whole(part) for name, part in _parts(output, None).items()}
+    parts = {name: whole(part, deep - 1) for name, part in _parts(output, None).items()}
     if isinstance(output, list | tuple | Mapping):
         return parts if isinstance(output, Mapping) else [*parts.values()]
     changed = copy.copy(output)
@@ -148,7 +148,7 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
         return kept == kept and bool(kept != now)
     if callable(kept):
         return False
-    if hasattr(kept, "__dict__"):
+    if getattr(kept, "__dict__", None):
         return type(kept) is not type(now) or has_changed(vars(kept), vars(now), within)
     return has_changed(_state(kept), _state(now), within)
 
