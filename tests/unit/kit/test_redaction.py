@@ -28,8 +28,8 @@ from laptime.kit.extras import install
         ("h:80/v1?a=1&token=abc", "h:80/v1?a=...&token=..."),
         ("me:abc@h:80/v1", "h:80/v1"),
         (
-            "http://abc@h/v1;jsessionid=abc?X-Amz-Signature=abc#abc",
-            "http://h/v1;jsessionid=...?X-Amz-Signature=...",
+            "http://abc@h/v1;sid=abc?X-Amz-Date=abc#abc",
+            "http://h/v1;sid=...?X-Amz-Date=...",
         ),
         ("--server|vllm serve m --api-key abc --port 1", "--server|vllm serve m --api-key ... --port 1"),
         ("--server|curl http://u:abc@h/x -H Y", "--server|curl http://h/x -H ..."),

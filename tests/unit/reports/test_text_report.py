@@ -148,7 +148,7 @@ def test_the_cause_comes_before_what_it_causes(cause: str) -> None:
     ]
     case = structs.replace(runs.case(runs.timings(0.02)), checks=checks)
     told = text.render(runs.run(case))
-    assert "noisy: what the program does by itself; 2 more reasons" in told
+    assert "noisy       what the program does by itself; 2 more reasons" in told
     assert told.index("what the program does") < told.index("waited for a CPU")
     alone = structs.replace(case, checks=[checks[1], checks[0]])
     assert "by itself" not in text.render(runs.run(alone))
@@ -157,5 +157,5 @@ def test_the_cause_comes_before_what_it_causes(cause: str) -> None:
 def test_reasons_that_are_counted_stand_in_the_report() -> None:
     checks = [Check(name, "warn", f"reason {name}", "") for name in ("settled", "precision", "processes")]
     told = text.render(runs.run(structs.replace(runs.case(runs.timings(0.02)), checks=checks)))
-    assert "noisy: reason processes; 2 more reasons" in told  # what is no effect comes first
+    assert "noisy       reason processes; 2 more reasons" in told  # what is no effect comes first
     assert all(f"reason {name}" in told for name in ("settled", "precision", "processes"))
