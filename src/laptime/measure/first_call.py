@@ -16,7 +16,7 @@ from typing import Any
 
 from laptime.kit.errors import TargetError, UserCodeError
 
-LOOKED, DEEP = 1000, 8  # parts of a list, mapping or object; levels of them
+LOOKED, DEEP, DEEPEST = 1000, 8, 40  # parts of a list, mapping or object; levels of outputs, of inputs
 ENDLESS = 1_000_000  # parts of an iterator; then it has no end
 WAITS = {
     "add_done_callback": ("result", "wait"),
@@ -133,7 +133,7 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
             why="the next call would find less in it, and do other work",
             next="give a list of what it makes, or make the generator inside the function",
         )
-    if kept is now or id(kept) in within:
+    if kept is now or id(kept) in within or len(within) > DEEPEST:
         return False
     within += (id(kept),)
     if isinstance(kept, Mapping):
@@ -144,7 +144,7 @@ def has_changed(kept: Any, now: Any, within: tuple[int, ...] = ()) -> bool:
         return is_other or any(has_changed(*pair, within) for pair in zip(kept, now, strict=True))
     if hasattr(kept, "shape"):
         return not _is_equal(kept, now)
-    if isinstance(kept, bytearray | set | frozenset | str | int | float):
+    if isinstance(kept, bytes | bytearray | set | frozenset | str | int | float):
         return kept == kept and bool(kept != now)
     if callable(kept):
         return False

@@ -29,7 +29,7 @@ from laptime.kit.extras import install
         ("me:abc@h:80/v1", "h:80/v1"),
         (
             "http://abc@h/v1;sid=abc?X-Amz-Date=abc#abc",
-            "http://h/v1;sid=...?X-Amz-Date=...",
+            "http://h/v1;sid=...",
         ),
         ("--server|vllm serve m --api-key abc --port 1", "--server|vllm serve m --api-key ... --port 1"),
         ("--server|curl http://u:abc@h/x -H Y", "--server|curl http://h/x -H ..."),

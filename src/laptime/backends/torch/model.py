@@ -242,17 +242,18 @@ class TorchModel(ByBatch[TorchWorkload]):
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""
         work, asked, threads = self.workload(batch), self._setup.variant.threads, [torch.get_num_threads()]
-        set_threads = torch.set_num_threads
+        module: Any = sys.modules["torch"]
+        set_threads = module.set_num_threads
 
         def noting(number: int) -> None:  # a call may set another number, and the old one again
             threads.append(number)
             set_threads(number)
 
-        torch.set_num_threads = noting
+        module.set_num_threads = noting
         try:
             output = self.output(batch)
         finally:
-            torch.set_num_threads = set_threads
+            module.set_num_threads = set_threads
         told: dict[str, Any] = {
             "finite": finite(tensors.tensors(output)),
             "shape": tensors.words(output),
