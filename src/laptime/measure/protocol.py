@@ -122,7 +122,7 @@ class MeasuresMemory(Protocol):
     """Device memory, split; host peak is measured by the engine for every model."""
 
     def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
-        """Series memory/device/{weights,activations,reserved,peak}; empty on the CPU."""
+        """Series memory/device/{weights,activations,reserved,peak}."""
 
 
 @runtime_checkable

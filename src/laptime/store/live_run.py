@@ -13,7 +13,6 @@ from msgspec import structs
 from laptime.kit import __version__, redaction
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import UsageError
-from laptime.records.case import Case
 from laptime.records.event import Event, Listener, Progress, RunBuilder, RunFinished, RunStarted
 from laptime.records.plan import Setting
 from laptime.records.run import Run
@@ -30,6 +29,7 @@ class LiveRun:
         self._verb, self._emit = verb, emit
         self._time, self._began = utc_now(), time.perf_counter()
         self._builder = RunBuilder()
+        self.case, self.run = self._builder.case, self._builder.run  # as they stand now
 
     def start(self, **fields: Any) -> None:
         """Tell of the run; `fields` are those of `Run` that are known now."""
@@ -48,12 +48,6 @@ class LiveRun:
     def say(self, text: str, done: float = 0.0, remaining: float = 0.0) -> None:
         """Tell what is going on: the share of the work that is done, seconds that remain."""
         self(Progress(done=done, remaining=remaining, text=text))
-
-    def case(self, key: str) -> Case:
-        return self._builder.case(key)
-
-    def run(self) -> Run:
-        return self._builder.run()
 
     def finish(self, status: str = "complete", seconds: float | None = None) -> Run:
         """Tell the end; the run that it came to. seconds: since the beginning, where another clock counts

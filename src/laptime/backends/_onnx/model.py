@@ -93,6 +93,7 @@ class FileModel(ByBatch[Bound]):
         self._source = source if given is None else _with(source, list(given))
         self._runtime = runtime = start(source)
         self.devices, self.libraries, self.knobs = runtime.devices, runtime.libraries, runtime.knobs
+        self.takes, self.gives = runtime.inputs, runtime.outputs
         self._shapes: dict[int, str] = {}
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
@@ -209,12 +210,6 @@ class FileModel(ByBatch[Bound]):
             )
             facts["against_torch"] = msgspec.to_builtins(found)
         return facts
-
-    def takes(self) -> list[Input]:
-        return self._runtime.inputs()
-
-    def gives(self) -> list[str]:
-        return self._runtime.outputs()
 
     def input_arrays(self, batch: int) -> list[Array]:
         return list(self.workload(batch).feeds.values())

@@ -160,8 +160,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
     def devices(self) -> list[Device]:
         return [Device(name=name_of(self._device), model=self._device.device_kind)]
 
-    def libraries(self) -> dict[str, str]:
-        return available()
+    libraries = staticmethod(available)
 
     def knobs(self) -> dict[str, Any]:
         """Settings of jax and variables of the environment that change speed or results."""

@@ -113,8 +113,7 @@ class Session:
             return [Device(name=f"cuda:{self._number}", model="CUDA device")]
         return [Device(name="cpu", model="CPU", details={"provider": self._provider})]
 
-    def libraries(self) -> dict[str, str]:
-        return available()
+    libraries = staticmethod(available)
 
     def knobs(self) -> dict[str, Any]:
         options = self._session.get_session_options()

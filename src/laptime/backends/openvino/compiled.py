@@ -176,8 +176,7 @@ class Compiled:
         name = self._core.get_property(self._device, "FULL_DEVICE_NAME")
         return [Device(name=self._device.lower().replace(".", ":"), model=str(name))]
 
-    def libraries(self) -> dict[str, str]:
-        return available()
+    libraries = staticmethod(available)
 
     def knobs(self) -> dict[str, Any]:
         return {f"openvino.{name}": value for name, value in self._config().items()}

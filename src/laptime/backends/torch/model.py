@@ -31,7 +31,7 @@ else:
 
 
 class TorchModel(ByBatch[TorchWorkload]):
-    """A target on one device. Every ability of the protocol but times on the device."""
+    """A target on one device. Every ability of the protocol but those of accelerators."""
 
     def __init__(
         self,
@@ -220,12 +220,6 @@ class TorchModel(ByBatch[TorchWorkload]):
         """Parameters and buffers; MACs and FLOPs of one eager call. See `laptime.backends.torch.count`."""
         work = self.workload(batch)
         return count.count(self.modules(), work.eager, batch=batch)
-
-    def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
-        return [], {}
-
-    def copies(self, batch: int, repeats: int) -> list[Series]:
-        return []
 
     def peak_work(self) -> PeakWork | None:
         """A product in the model's dtype. See `laptime.backends.torch.peaks.work_of_model`."""
