@@ -61,25 +61,21 @@ class Settings:
 
 def rank() -> int:
     """Rank of this process in its job: 0 when it is alone."""
-    group = _group()
-    return int(group.get_rank()) if group else _number("RANK", 0)
+    return _of_job("get_rank", "RANK", 0)
 
 
 def world() -> int:
     """Processes of this job: 1 when it is alone."""
-    group = _group()
-    return int(group.get_world_size()) if group else _number("WORLD_SIZE", 1)
+    return _of_job("get_world_size", "WORLD_SIZE", 1)
 
 
-def _group() -> Any:
-    """torch.distributed, once the script has joined a group of processes."""
-    module = sys.modules.get("torch.distributed")
-    return module if module is not None and module.is_available() and module.is_initialized() else None
-
-
-def _number(name: str, otherwise: int) -> int:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdecimal() else otherwise
+def _of_job(ask: str, variable: str, alone: int) -> int:
+    """What torch.distributed answers once the script has joined a group of processes; else the variable."""
+    module: Any = sys.modules.get("torch.distributed")
+    if module is not None and module.is_available() and module.is_initialized():
+        return int(getattr(module, ask)())
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else alone
 
 
 # What it observed.

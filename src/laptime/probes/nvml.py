@@ -182,12 +182,8 @@ def open_meters(
         return [], Absence("the package nvidia-ml-py is not installed", install("energy"))
     except OSError as error:
         return [], Absence(str(error), "nvidia-smi")
-    meters: list[Meter] = []
-    for gpu in connection.gpus():
-        meter = _meter(connection, gpu)
-        if gpu.device and meter is not None:
-            meters.append(meter)
-    if meters:
+    found = [_meter(connection, gpu) for gpu in connection.gpus() if gpu.device]
+    if meters := [meter for meter in found if meter is not None]:
         return meters, None
     return [], Absence("no visible NVIDIA GPU reports energy or power", "echo $CUDA_VISIBLE_DEVICES")
 

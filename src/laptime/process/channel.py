@@ -81,12 +81,14 @@ def framed(message: bytes) -> bytes:
 class Channel:
     """One end. Its descriptors, which may be the same, are made non-blocking.
 
-    is_open: the other end has not closed its stream. Messages may be left when it has.
+    is_open: the other end has not closed its stream. Messages may be left when it has. taken: gives the next
+    one that has been read, None without one; it reads nothing. Raises Garbled: what came is none.
     """
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self._incoming, self._outgoing = incoming, outgoing
         self._frames = Frames()
+        self.taken = self._frames.take
         self._is_cut = False
         self.is_open = True
         for descriptor in {incoming, outgoing}:
@@ -127,12 +129,6 @@ class Channel:
             if not self.is_open:
                 raise Closed("nobody writes any more")
             self._wait(select.POLLIN, until)
-
-    def taken(self) -> bytes | None:
-        """The next message that has been read; None without one. It reads nothing.
-        Raises Garbled: what came is none.
-        """
-        return self._frames.take()
 
     def read(self) -> bool:
         """Read some of what is there, without waiting: messages are `taken` then; whether anything came."""
