@@ -2,8 +2,8 @@
 
 import pytest
 
-from laptime.reports.document import Cell, Column
-from laptime.reports.shown import alone, in_columns
+from laptime.reports.document import Cell, Column, Facts
+from laptime.reports.shown import alone, blocks, in_columns
 
 MS = 1_000_000
 
@@ -79,3 +79,8 @@ def test_shares_have_no_exponent():
     assert alone("share", 0.0996) == "10 %"
     assert alone("share", -0.246) == "-25 %"
     assert alone("share", -0.06) == "-6.0 %"
+
+
+def test_a_fact_without_a_text_is_left_out():
+    kept, empty = ("gate", "passed"), ("left out", "")
+    assert blocks([Facts([kept, empty]), Facts([empty])], "terminal") == [Facts([kept])]

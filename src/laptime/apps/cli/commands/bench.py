@@ -15,6 +15,7 @@ from laptime.apps.cli.output import Delivery
 from laptime.kit import typed
 from laptime.kit.errors import UsageError
 from laptime.records.plan import BenchRequest
+from laptime.records.run import Run
 from laptime.store.live_run import Recorded
 
 if TYPE_CHECKING:
@@ -64,6 +65,14 @@ def measured(request: BenchRequest, delivery: Delivery, start: OpenSession | Non
 
     work = partial(bench, open_session=start) if start else bench
     return delivery.watched(work, request, save=request.save)
+
+
+def run_of(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Run:
+    """The run alone, which is shown later; what kept it from its place is said at once."""
+    run, complaint = measured(request, delivery, start)
+    if complaint:
+        delivery.voice.complain(complaint)
+    return run
 
 
 @click.command("bench", cls=options.Command)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from laptime.apps.cli import options, output
-from laptime.apps.cli.commands.bench import measured, requested
+from laptime.apps.cli.commands.bench import requested, run_of
 from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, stored
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import UsageError
@@ -21,9 +21,6 @@ from laptime.store import lookup
 from laptime.verbs import check as verb
 from laptime.verbs import regressions
 from laptime.verbs.check import Rules, with_verdicts
-
-if TYPE_CHECKING:
-    from laptime.verbs.bench.case_worker import OpenSession
 
 
 @click.command("check", cls=options.Command)
@@ -115,18 +112,11 @@ def _refuse_nothing(reference: str | None, rules: Rules) -> None:
 
 def _measured(request: BenchRequest, revision: str | None, delivery: output.Delivery) -> Run:
     """The request carried out: now, or now and at a revision."""
-
-    def measure(wanted: BenchRequest, start: OpenSession | None = None) -> Run:
-        run, complaint = measured(wanted, delivery, start)
-        if complaint:
-            delivery.voice.complain(complaint)
-        return run
-
     if revision is None:
-        return measure(request)
+        return run_of(request, delivery)
     from laptime.verbs.revision import against_revision  # needs the rooms that measure
 
-    return against_revision(request, revision, measure)
+    return against_revision(request, revision, lambda wanted, start: run_of(wanted, delivery, start))
 
 
 def _rules(path: str | None, tolerance: str | None) -> Rules:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from laptime.apps.cli import options, output
-from laptime.apps.cli.commands.bench import measured, requested, same_option
+from laptime.apps.cli.commands.bench import measured, requested, run_of, same_option
 from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
@@ -74,9 +74,7 @@ def command(
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
-        run, complaint = measured(as_measured(stored_run, requested([reference], given)), delivery)
-        if complaint:
-            delivery.voice.complain(complaint)
+        run = run_of(as_measured(stored_run, requested([reference], given)), delivery)
         if code := output.exit_code(run):
             output.show(run, format=delivery.format)
             return code
