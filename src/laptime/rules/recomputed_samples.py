@@ -12,7 +12,6 @@ import re
 
 from laptime.records.check import Finding
 from laptime.records.profile import Profile
-from laptime.records.tables import OperatorRow
 from laptime.rules._evidence import finding
 from laptime.rules._reading import NOTABLE, loading, share, times
 
@@ -26,7 +25,9 @@ RANDOM = re.compile(
 def rule(profile: Profile) -> Finding | None:
     """Name the operators, where nothing shows that they draw random numbers."""
     work = loading(profile)
-    if work is None or not work.preparing or any(_draws(profile, row) for row in profile.operators):
+    # Random numbers for every batch; a sampler draws once an epoch.
+    often = (row for row in profile.operators if row.calls >= max(1, profile.overview.steps))
+    if work is None or not work.preparing or any(RANDOM.fullmatch(row.name) for row in often):
         return None
     prepares = 1 - work.picking
     gain = work.waited * prepares
@@ -46,8 +47,3 @@ def rule(profile: Profile) -> Finding | None:
         stack=work.preparing[0].stacks[0].frames,
         reaches={"data": gain},
     )
-
-
-def _draws(profile: Profile, row: OperatorRow) -> bool:
-    """Whether random numbers are drawn for every batch; a sampler draws once an epoch."""
-    return bool(RANDOM.fullmatch(row.name)) and row.calls >= max(1, profile.overview.steps)

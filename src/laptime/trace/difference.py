@@ -45,8 +45,9 @@ def difference(before: Profile, after: Profile) -> Difference:
     old, new = before.overview, after.overview
     gain = new.step_ns - old.step_ns
     breakdown = _rows(_parts(old.breakdown), _parts(new.breakdown), gain)
+    first, *others = [file.name for file in before.files] or [""]
     return Difference(
-        before=_name(before),
+        before=f"{first} and {len(others)} more" if others else first,
         before_step_ns=old.step_ns,
         after_step_ns=new.step_ns,
         speedup=old.step_ns / new.step_ns if new.step_ns else 1.0,
@@ -138,11 +139,6 @@ def _per_step(profile: Profile, rows: Iterable[tuple[str, int, int]]) -> dict[st
     """Names, ns and calls of a whole file, the two as what a step has of them."""
     steps = max(profile.overview.steps, 1)
     return {name: Spent(ns / steps, calls / steps) for name, ns, calls in rows}
-
-
-def _name(profile: Profile) -> str:
-    names = [file.name for file in profile.files]
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more" if names else ""
 
 
 def _sentence(before_ns: int, after_ns: int, breakdown: list[ChangedRow]) -> str:

@@ -223,12 +223,8 @@ class KernelFamily(NamedTuple):
     source: str
 
 
-def _table() -> tuple[KernelFamily, ...]:
-    text = Path(__file__).parent.parent.joinpath("data", "kernel_families.csv").read_text("utf-8")
-    return tuple(KernelFamily(**row) for row in csv.DictReader(text.splitlines()))
-
-
-FAMILIES = _table()
+_TABLE = Path(__file__).parent.parent.joinpath("data", "kernel_families.csv").read_text("utf-8")
+FAMILIES = tuple(KernelFamily(**row) for row in csv.DictReader(_TABLE.splitlines()))
 
 _MATRIX_WORDS = (
     "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"

@@ -39,7 +39,9 @@ def phases(view: View) -> list[Phase]:
     if not claimed:
         return []
     number = len(view.steps.number)
-    host = _means([claimed[name].total for name in ORDER], number)
+    # Means that sum to the rounded mean of the sum.
+    sums = np.cumsum([0, *(claimed[name].total for name in ORDER)]).tolist()
+    host = [round(high / number) - round(low / number) for low, high in itertools.pairwise(sums)]
     device = _device_time(view, list(claimed.values()))
     return [
         Phase(name=name, host_ns=mean, device_ns=round(work / number) if device is not None else None)
@@ -199,12 +201,6 @@ def _device_time(view: View, claimed: list[Ranges]) -> list[int] | None:
     at = view.trace.host.start[view.links.launch[rows]]
     length = (device.end - device.start)[rows]
     return [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in claimed]
-
-
-def _means(totals: list[int], number: int) -> list[int]:
-    """Totals over steps as means per step that sum to the rounded mean of their sum."""
-    bounds = [round(total / number) for total in np.cumsum([0, *totals]).tolist()]
-    return [high - low for low, high in itertools.pairwise(bounds)]
 
 
 def of_autograd(view: View) -> Mask:

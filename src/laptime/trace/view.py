@@ -144,8 +144,9 @@ def find_steps(trace: Trace, links: Links) -> Steps:
     begin = max(int(start[0]), int(before.max(initial=start[0])))
     stop = np.maximum(end, np.where(launched > 0, last, end))
     steps = Steps(number, *_contiguous(np.maximum(start, begin), stop), start, end)
-    complete = _complete(launched)
-    return Steps(*(column[:complete] for column in steps))
+    working = int(np.flatnonzero(launched)[-1])
+    is_cut = working > 0 and launched[working] < FEWEST * launched[working - 1]
+    return Steps(*(column[: working + (not is_cut)] for column in steps))
 
 
 def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
@@ -201,10 +202,3 @@ def _contiguous(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     end = np.maximum.accumulate(np.maximum(end, start))
     start = np.maximum(start, np.append(start[:1], end[:-1]))
     return start, np.maximum(start, end)
-
-
-def _complete(launched: Ints) -> int:
-    """How many steps are left without those at the end that were cut off."""
-    last = int(np.flatnonzero(launched)[-1])
-    is_cut = last > 0 and launched[last] < FEWEST * launched[last - 1]
-    return last if is_cut else last + 1

@@ -242,14 +242,10 @@ def _pieces(chunk: bytes) -> Iterator[bytes]:
     corners = [*(match.start() + 1 for match in _CORNER.finditer(chunk)), len(chunk)]
     for at in corners:
         text = chunk[begin:at].strip().strip(b",")
-        if _balanced(text) or at - begin > 1 << 20 or at == len(chunk):
+        bare = _STRING.sub(b"", text)
+        if bare.count(b"{") <= bare.count(b"}") or at - begin > 1 << 20 or at == len(chunk):
             yield text
             begin = at
-
-
-def _balanced(text: bytes) -> bool:
-    bare = _STRING.sub(b"", text)
-    return bare.count(b"{") <= bare.count(b"}")
 
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -270,9 +266,10 @@ def _coerced(value: Any, *, exact: bool) -> Event | None:
             if time is not None:
                 setattr(event, name, time)
         elif name in ("cat", "name"):
-            setattr(event, name, _text(value.get(name)))
+            setattr(event, name, "" if value.get(name) is None else str(value[name]))
         else:
-            setattr(event, name, _key(value.get(name, -1)))
+            key = value.get(name, -1)
+            setattr(event, name, key if isinstance(key, int | str) else str(key))
     return event if "ts" in value or kind in (Meta, *_OTHERS) else None
 
 
@@ -314,14 +311,6 @@ def _number(value: Any) -> Any:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _key(value: Any) -> int | str:
-    return value if isinstance(value, int | str) else str(value)
 
 
 APIS = ("mtia", "xpu")

@@ -205,7 +205,9 @@ class Gather:
             "occupancy": _floats(args, "occupancy"),
             "grid": self._raw(args, "grid"),
             "block": self._raw(args, "block"),
-            "bytes": _filled(_ints(args, "bytes"), events, _size_of),
+            "bytes": _filled(
+                _ints(args, "bytes"), events, lambda event: _small(event.args.size, _LARGEST, -1)
+            ),
             "collective": self._collective(args),
         }
         self._append("device", columns, keep)
@@ -220,7 +222,7 @@ class Gather:
             "start": start,
             "end": end,
             "name": self._names(events),
-            "device": _filled(_ints(args, "device"), events, _device_of),
+            "device": _filled(_ints(args, "device"), events, lambda event: _small(event.pid, 1 << 16, 0)),
             "stream": _filled(_ints(args, "stream"), events, _stream_of),
         }
         return columns, keep
@@ -317,18 +319,13 @@ def _nanoseconds(times: list[Any]) -> Ints:
     return nanoseconds
 
 
-def _device_of(event: Event) -> int:
-    return event.pid if isinstance(event.pid, int) and 0 <= event.pid < 1 << 16 else 0
-
-
 def _stream_of(event: Event) -> int:
     last = str(event.tid).rpartition(" ")[2]
     return int(last) if last.isdecimal() and len(last) < 18 else -1
 
 
-def _size_of(event: Event) -> int:
-    size = event.args.size
-    return size if size is not None and 0 <= size < _LARGEST else -1
+def _small(value: Any, limit: int, other: int) -> int:
+    return value if isinstance(value, int) and 0 <= value < limit else other
 
 
 def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:

@@ -93,12 +93,8 @@ def read(path: Path) -> Trace:
     found = [sqlite.Mark(e.args.begin or 0, e.args.end or 0, rows.thread(e.args.pid, e.thread), e.name)
              for e in timed if labels.get(e.pid) == _MARKS]  # fmt: skip
     sqlite.add(rows, found, lambda threads: threads)
-    _add_work(
-        rows,
-        [event for event in timed if _on_device(labels.get(event.pid, ""))],
-        labels,
-        _Arrows(events, calls),
-    )
+    on_device = {pid for pid, label in labels.items() if label == _COPIES or _GPU.match(label)}
+    _add_work(rows, [each for each in timed if each.pid in on_device], labels, _Arrows(events, calls))
     if not rows.events:
         why = why or "it has neither calls nor kernels, copies or ranges with times"
         raise UsageError(f"{path} is not a whole trace of rocprof", why=why, next=again)
@@ -149,19 +145,17 @@ def _add_calls(rows: Rows, calls: list[_Event], labels: dict[int, str]) -> None:
 def _add_work(rows: Rows, work: list[_Event], labels: dict[int, str], arrows: _Arrows) -> None:
     if work:
         named = [_named(event, labels[event.pid]) for event in work]
+        gpus = [_GPU.match(labels[event.pid]) for event in work]
+        devices = [int(gpu[1]) if gpu else max(e.args.device, 0) for gpu, e in zip(gpus, work, strict=True)]
         rows.add(
             "device",
             **_times(work),
             kind=np.array([int(kind) for kind, _ in named]),
             name=rows.texts(name for _, name in named),
-            device=np.array([_device(event, labels[event.pid]) for event in work]),
+            device=np.array(devices),
             stream=np.array([max(event.tid, 0) for event in work]),
             correlation=np.array([arrows.launch(event) for event in work]),
         )
-
-
-def _on_device(label: str) -> bool:
-    return label == _COPIES or _GPU.match(label) is not None
 
 
 def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:
@@ -172,11 +166,6 @@ def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:
         return DeviceKind.MEMSET, "Memset (Device)"
     way = _WAY.search(event.name)
     return DeviceKind.MEMCPY, f"Memcpy {way[1][0]}to{way[2][0]}" if way else "Memcpy"
-
-
-def _device(event: _Event, label: str) -> int:
-    gpu = _GPU.match(label)
-    return int(gpu[1]) if gpu else max(event.args.device, 0)
 
 
 def _times(events: list[_Event]) -> dict[str, Ints]:

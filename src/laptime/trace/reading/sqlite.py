@@ -49,7 +49,8 @@ class Tables:
         try:
             matrix = np.array(rows, np.int64).reshape(len(rows), len(wanted))
         except (TypeError, ValueError, OverflowError):
-            cells = [[_whole(value) for value in row] for row in rows]
+            fits = range(-(1 << 63), 1 << 63)
+            cells = [[v if isinstance(v, int) and v in fits else NONE for v in row] for row in rows]
             matrix = np.array(cells, np.int64).reshape(len(rows), len(wanted))
         return {name: np.ascontiguousarray(matrix[:, at]) for at, name in enumerate(wanted)}
 
@@ -83,10 +84,6 @@ def mapped(values: Ints, numbers: Mapping[int, int]) -> Ints:
 def triples(columns: Mapping[str, Ints], names: Sequence[str]) -> list[str]:
     """Grids and blocks as Kineto writes them: `[4, 1, 1]`."""
     return [str(list(row)) for row in zip(*(columns[name].tolist() for name in names), strict=True)]
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else NONE
 
 
 _OPERATOR = re.compile(r"^(?:\w+::\w|\w+Backward\d*\b)")

@@ -11,7 +11,7 @@ threads prepares on one while it launches from another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -192,7 +192,8 @@ _KINDS: dict[HostWorkKind, Callable[[View], Ranges]] = {
 def _row(view: View, kind: HostWorkKind, ranges: Ranges, idle: Ranges) -> HostWork:
     length = ranges.end - ranges.start
     doing, row, candidates = Counter[str](), NONE, _candidates(view, kind)
-    for begin, end in _longest(ranges):
+    longest = np.argsort(-length, kind="stable")[:NAMED]
+    for begin, end in np.stack(ranges, axis=1)[longest].tolist():
         found = _inside(view, candidates, begin, end)
         row = found if row == NONE else row
         doing[_name(view, found)] += end - begin
@@ -222,11 +223,6 @@ def _stack(view: View, row: int) -> list[str]:
     host = view.trace.host
     own = [stacks.frames_of(view).texts[int(host.name[row])]] if host.kind[row] == HostKind.PYTHON else []
     return own + stacks.stack_of(view, row)
-
-
-def _longest(ranges: Ranges) -> Iterator[tuple[int, int]]:
-    order = np.argsort(ranges.start - ranges.end, kind="stable")[:NAMED]
-    return zip(ranges.start[order].tolist(), ranges.end[order].tolist(), strict=True)
 
 
 def _inside(view: View, rows: Index, begin: int, end: int) -> int:

@@ -80,6 +80,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
     live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
     holders = _holders(view, blocks, peak, unknown or 0) if peak is not None else []
     shown = _shown(events, totals)
+    points = (column[shown].tolist() for column in (events.at, events.allocated, events.reserved))
     return Memory(
         device=device_name(kind, index),
         peak=int(events.allocated[peak]) if peak is not None else None,
@@ -88,7 +89,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         capacity=next(
             (a.memory for a in view.trace.accelerators if kind and a.id == index and a.memory), None
         ),
-        curve=_curve(events, shown),
+        curve=[MemoryPoint(*point) for point in zip(*points, strict=True)],
         kinds=_kinds(view, blocks, shown, peak) if peak is not None and len(shown) > 1 else [],
         live=live,
         unknown_live=unknown,
@@ -335,8 +336,3 @@ def _shown(events: MemoryEvents, rows: Ints) -> Ints:
         closes = np.append(edges[1:], True)
         rows = rows[np.unique(np.concatenate([np.flatnonzero(edges | closes), order[edges], order[closes]]))]
     return rows
-
-
-def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
-    columns = (events.at[rows], events.allocated[rows], events.reserved[rows])
-    return [MemoryPoint(*point) for point in zip(*(column.tolist() for column in columns), strict=True)]

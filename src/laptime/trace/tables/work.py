@@ -76,7 +76,8 @@ def works(view: View) -> list[Work]:
         else _Spent(np.where(listed(view), calls.host_self, 0), np.zeros_like(total), [])
     )
     total[calls.within.rows] = calls.within.sums(spent.ns)
-    kind = _kinds(view, calls)
+    kind = names.codes(view.trace.texts, view.trace.host.name, _codes) - 1
+    kind[calls.own != np.arange(len(calls.own))] = NONE  # an index into KINDS where a class names it
     rows = np.flatnonzero((kind >= 0) & (total > 0) & (view.trace.host.shapes >= 0))
     rows = rows[view.trace.host.types[rows] >= 0]
     groups, outputs = _grouped(view, calls, kind, rows)
@@ -132,12 +133,6 @@ def _apart(view: View, kind: OperatorClass, rows: Mask, moved: Ints | None) -> W
         uncounted_ns=0 if told else total,
         bytes=float(moved[rows].sum()) if told and moved is not None else None,
     )
-
-
-def _kinds(view: View, calls: Calls) -> Index:
-    """Per host row the class of an operator, an index into KINDS; NONE for those that no class names."""
-    kind_of = names.codes(view.trace.texts, view.trace.host.name, _codes) - 1
-    return np.where(calls.own == np.arange(len(calls.own)), kind_of, NONE).astype(np.int32)
 
 
 def _codes(texts: Sequence[str]) -> Index:

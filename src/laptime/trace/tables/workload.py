@@ -7,11 +7,10 @@ own ranges like theirs, or a trace without annotations and stacks keeps silent a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 import numpy as np
 
-from laptime.records.profile import CollectiveUse, Workload
+from laptime.records.profile import Workload
 from laptime.trace import collectives, intervals, names, phases
 from laptime.trace.columns import HostKind
 from laptime.trace.tables import host_work, kernels
@@ -50,6 +49,7 @@ def workload(view: View) -> Workload:
     training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
     works = trace.format not in MARKED and bool(phases.at_work(view).any())
     stage, uses = _stage(view), collectives.uses(view)
+    reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
     return Workload(
         kind="training" if training else "inference" if works else "unknown",
         server="" if training else _server(view),
@@ -60,7 +60,7 @@ def workload(view: View) -> Workload:
         launch_calls=len(called),
         loader=bool(phases.loading(view).any()),
         optimizer=_optimizer(view),
-        gradient_dtype=_gradients(uses),
+        gradient_dtype=max(reductions, key=lambda use: use.total_ns).dtype if reductions else "",
         host_work=host_work.host_work(view),
         empty_waits=host_work.empty_waits(view),
         collectives=uses,
@@ -88,7 +88,8 @@ def _stage(view: View) -> str:
     if bool(_is_capture(used).any()):
         return "capture"
     ranges = [texts[row] for row in intervals.distinct(host.name[host.kind == HostKind.ANNOTATION]).tolist()]
-    return _only(filter(None, map(_kind_of_step, ranges)))
+    kinds = {*map(_kind_of_step, ranges)} - {""}
+    return "mixed" if len(kinds) > 1 else "".join(kinds)
 
 
 def _kind_of_step(text: str) -> str:
@@ -100,19 +101,8 @@ def _kind_of_step(text: str) -> str:
     return ""
 
 
-def _only(stages: Iterable[str]) -> str:
-    kinds = set(stages)
-    return "" if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
-
-
 def _optimizer(view: View) -> str:
     host = view.trace.host
     rows = np.flatnonzero(phases.named(view, names.is_optimizer))
     match = _OPTIMIZER.match(view.trace.texts[host.name[rows[0]]]) if len(rows) else None
     return match[1] if match else ""
-
-
-def _gradients(uses: list[CollectiveUse]) -> str:
-    """Dtype of the reductions in the backward that take most time."""
-    reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
-    return max(reductions, key=lambda use: use.total_ns).dtype if reductions else ""

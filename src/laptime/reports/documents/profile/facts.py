@@ -338,14 +338,11 @@ def _cpu(profile: Profile) -> Iterator[Card]:
         parts, step_ns = untraced.parts_ns, untraced.untraced_ns
     for name in ("data", "forward", "backward", "optimizer"):
         if ns := parts.get(name):
-            yield _part(_TITLES.get(name, name), ns, step_ns)
+            note = f"{words.share(ns, step_ns)} of a step"
+            yield Card(title=_TITLES.get(name, name), figure=words.time(ns), note=note)
     if untraced and untraced.threads_busy is not None:
         note = "CPU time over wall time, untraced"
         yield Card(title="threads busy", figure=f"{untraced.threads_busy:.2f}", note=note)
     elif overview.threads_busy is not None:
         note = "inside an operator at a time"
         yield Card(title="threads busy", figure=f"{overview.threads_busy:.2f}", note=note)
-
-
-def _part(title: str, ns: int, step_ns: int) -> Card:
-    return Card(title=title, figure=words.time(ns), note=f"{words.share(ns, step_ns)} of a step")

@@ -49,7 +49,10 @@ def charts(
     rooflines: Mapping[str, Roofline], note: str = "", *, detail: doc.Detail = "brief"
 ) -> list[doc.Chart]:
     """A chart by title, all on the same axes; none of what has no operator with FLOP."""
-    drawn = {title: _drawn(each) for title, each in rooflines.items()}
+    drawn = {
+        title: [work for work in each.operators if _drawable(work.intensity) and _drawable(work.flops)]
+        for title, each in rooflines.items()
+    }
     every = [work for works in drawn.values() for work in works]
     return [
         doc.Chart(
@@ -61,10 +64,6 @@ def charts(
         for title, works in drawn.items()
         if works
     ]
-
-
-def _drawn(roofline: Roofline) -> list[Work]:
-    return [work for work in roofline.operators if _drawable(work.intensity) and _drawable(work.flops)]
 
 
 def _source(ceilings: Ceilings | None) -> str:

@@ -33,6 +33,8 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
     compiled = _tables("by-compilation", "Compilations", "By torch.compile.", tables.compilations(profile))
     if profile.is_snapshot or profile.is_log:  # nothing of what follows has times of steps
         return [_next(run, profile), compiled, _memory(profile), _files(run, profile)]
+    why = [charts.breakdown(profile), charts.idle(profile)]
+    why += [] if profile.overview.devices else [charts.phases(profile)]
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
         _against(profile),
@@ -43,7 +45,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
             lead=True,
             blocks=[doc.Facts(rows=limit(profile))],
         ),
-        _why(profile),
+        doc.Section(id="why", title="Why", lead=True, blocks=why),
         charts.calls(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
@@ -85,12 +87,6 @@ def _views(views: list[doc.Table]) -> list[doc.Block]:
     if len(filled) > 1:
         return [doc.Views(tables=filled)]
     return [structs.replace(each, title="") for each in filled]
-
-
-def _why(profile: Profile) -> doc.Section:
-    blocks = [charts.breakdown(profile), charts.idle(profile)]
-    blocks += [] if profile.overview.devices else [charts.phases(profile)]
-    return doc.Section(id="why", title="Why", lead=True, blocks=blocks)
 
 
 def _next(run: Run, profile: Profile) -> doc.Section:
@@ -236,6 +232,8 @@ def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
 def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
     """One finding of a run; the gain is an upper bound per step."""
     gain, whole = finding.gain or 0.0, reading.turn(profile)
+    # A row is on the page by its name, but the memory of a device is a group with a number.
+    anchors = {f"memory/{each.device}": f"memory-of-{at}" for at, each in enumerate(profile.memory)}
     of = "the loop" if whole * (1 - reading.WORTH) > reading.step(profile) else "a step"
     return Advice(
         severity=finding.severity,
@@ -249,14 +247,8 @@ def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
         evidence=[
             (name.replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()
         ],
-        links=[(_link(row, profile), _row_name(row)) for row in finding.rows],
+        links=[(anchors.get(row, row), _row_name(row)) for row in finding.rows],
     )
-
-
-def _link(row: str, profile: Profile) -> str:
-    """Where a row is on the page; the memory of a device is a group with a number."""
-    devices = [f"memory/{memory.device}" for memory in profile.memory]
-    return f"memory-of-{devices.index(row)}" if row in devices else row
 
 
 def _row_name(row: str) -> str:

@@ -12,7 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from laptime.records.profile import Profile
-from laptime.records.tables import CriticalPath, LiveAtPeak, Memory, OperatorRow, PathRow, StackRow
+from laptime.records.tables import CriticalPath, LiveAtPeak, Memory, OperatorRow, PathRow
 from laptime.reports import document as doc
 from laptime.reports.document import Extra, Table
 from laptime.reports.documents.profile import words
@@ -96,14 +96,13 @@ def _types(texts: Sequence[str]) -> str:
 
 
 def _stacks(row: OperatorRow, index: int) -> list[Extra]:
-    return [extra for stack in row.stacks[:2] for extra in _stack(stack)] if index < _STACKED else []
-
-
-def _stack(stack: StackRow) -> list[Extra]:
-    time = f"{words.time(stack.host_self_ns)} host self"
-    if stack.device_self_ns:
-        time += f", {words.time(stack.device_self_ns)} device self"
-    return frames(stack.frames, f"{stack.calls:,} calls, {time}")
+    extras = list[Extra]()
+    for stack in row.stacks[:2] if index < _STACKED else ():
+        time = f"{words.time(stack.host_self_ns)} host self"
+        if stack.device_self_ns:
+            time += f", {words.time(stack.device_self_ns)} device self"
+        extras += frames(stack.frames, f"{stack.calls:,} calls, {time}")
+    return extras
 
 
 def kernels(profile: Profile) -> list[Table]:
