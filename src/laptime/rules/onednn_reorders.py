@@ -23,8 +23,11 @@ def rule(profile: Profile) -> Finding | None:
     # Primitives are timed in a step of their own, which writing them down makes slower than it is, and those
     # of linear layers are among them: the change spares no more than the convolutions take.
     most = per_step(profile, sum(row.host_self_ns for row in inside)) if inside else step(profile)
+    # Transforms of images are convolutions, too: the share that no loader makes.
+    made = operators(profile, r"aten::(mkldnn_)?convolution")
+    of_model = sum(row.calls * (1 - in_loader(row)) for row in made) / (sum(row.calls for row in made) or 1)
     calls = sum(row.calls for row in rows)
-    reorders = sum(row.total_ns for row in rows) * 1e-9 * _of_the_model(profile)
+    reorders = sum(row.total_ns for row in rows) * 1e-9 * (of_model if made else 1.0)
     spent, bound = min(most, reorders), "at most " if reorders > most else ""
     convolves = any(row.kind == "convolution" for row in profile.primitives) or operators(
         profile, CONVOLUTION
@@ -43,10 +46,3 @@ def rule(profile: Profile) -> Finding | None:
         change="model.to(memory_format=torch.channels_last) and the same for the input",
         optimization="channels_last",
     )
-
-
-def _of_the_model(profile: Profile) -> float:
-    """Share of the convolutions that no loader makes: transforms of images are convolutions, too."""
-    rows = operators(profile, r"aten::(mkldnn_)?convolution")
-    calls = sum(row.calls for row in rows)
-    return sum(row.calls * (1 - in_loader(row)) for row in rows) / calls if calls else 1.0

@@ -14,7 +14,7 @@ import itertools
 import json
 import math
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -117,7 +117,7 @@ def render(document: doc.Document) -> str:
         policy=policy(style, script),
         style=Markup(style),  # noqa: S704 (a file of ours)
         script=Markup(script),  # noqa: S704
-        groups=_groups,
+        groups=lambda blocks: itertools.groupby(blocks, key=lambda block: type(block).__name__),
         table_of=lambda block: shown.get(id(block)) or table_shown(block),
         longest=longest,
         plot_of=lambda chart: plots[id(chart)],
@@ -140,11 +140,6 @@ def _inside(blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
             yield from _inside(block.blocks)
         if isinstance(block, doc.Views):
             yield from _inside(block.tables)
-
-
-def _groups(blocks: Sequence[doc.Block]) -> Iterable[tuple[str, list[doc.Block]]]:
-    kinds = itertools.groupby(blocks, key=lambda block: type(block).__name__)
-    return [(kind, list(group)) for kind, group in kinds]
 
 
 def _links(advice: doc.Advice, anchors: dict[str, str]) -> list[tuple[str, str]]:

@@ -103,7 +103,10 @@ def changes(record: Any, segments: list[Any]) -> list[Change]:
     own = _unfreed(actions)
     older = {address: block for address, block in existing.items() if address not in own}
     begin = actions[0].at if actions else 0
-    allocated, made = _before(actions, existing) - sum(size for size, _ in older.values()), list[Change]()
+    gained = sum(action.size for action in actions if action.name == "alloc")
+    lost = sum(action.size for action in actions if action.name in _FREES)
+    at_first = sum(size for size, _ in existing.values()) - gained + lost  # when the record began
+    allocated, made = at_first - sum(size for size, _ in older.values()), list[Change]()
     for address, (size, frames) in older.items():
         allocated += size
         made.append(Change(begin, size, address, allocated, max(reserved, 0), frames, True))
@@ -121,13 +124,6 @@ def out_of_memory(record: Any) -> list[Action]:
     """Each request that failed."""
     actions = (_action(entry) for entry in _lists(record))
     return [action for action in actions if action is not None and action.name == "oom"]
-
-
-def _before(actions: list[Action], existing: dict[int, tuple[int, Any]]) -> int:
-    """Bytes that were allocated when the record began."""
-    gained = sum(action.size for action in actions if action.name == "alloc")
-    lost = sum(action.size for action in actions if action.name in _FREES)
-    return sum(size for size, _ in existing.values()) - gained + lost
 
 
 def _unfreed(actions: list[Action]) -> set[int]:

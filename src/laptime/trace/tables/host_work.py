@@ -153,8 +153,11 @@ def _stretches(view: View) -> Ranges:
     usual = int(np.median(stop - begin)) if len(launched) > MANY else 0
     far = stop - begin >= max(FAR, MANY * usual if usual < FAR else 0)
     other = phases.loading(view) | phases.named(view, names.is_host_collective) | view.trace.host.is_call
-    other |= phases.operators(view)
-    other[_long_leaves(view)] = False
+    operator = phases.operators(view)
+    other |= operator
+    # Operators without an operator inside that take long by themselves compute on the host.
+    long = np.flatnonzero(operator & (host.end - host.start >= FAR))
+    other[long[~np.isin(long, view.links.operator_around(np.flatnonzero(operator)))]] = False
     shown = intervals.subtract(Ranges(begin[far], stop[far]), host_time.unexplained(view))
     return _long(intervals.subtract(shown, _cover(view, other)))
 
@@ -163,14 +166,6 @@ def _long(ranges: Ranges) -> Ranges:
     """Those that are no shorter than `FAR`."""
     long = ranges.end - ranges.start >= FAR
     return Ranges(ranges.start[long], ranges.end[long])
-
-
-def _long_leaves(view: View) -> Index:
-    """Operators without an operator inside that take long by themselves: they compute on the host."""
-    host, operator = view.trace.host, phases.operators(view)
-    rows = np.flatnonzero(operator & (host.end - host.start >= FAR)).astype(np.int32)
-    above = view.links.operator_around(operator.nonzero()[0])
-    return rows[~np.isin(rows, above)]
 
 
 _FAMILIES: dict[HostWorkKind, names.Family] = {

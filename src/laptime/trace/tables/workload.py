@@ -48,13 +48,14 @@ def workload(view: View) -> Workload:
     replayed |= device.graph > 0
     training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
     works = trace.format not in MARKED and bool(phases.at_work(view).any())
-    stage, uses = _stage(view), collectives.uses(view)
+    stage, uses, used = _stage(view), collectives.uses(view), _used(view)
+    servers = (name for text in used for name, words in _SERVERS.items() if words.search(text))
     reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
     return Workload(
         kind="training" if training else "inference" if works else "unknown",
-        server="" if training else _server(view),
+        server="" if training else next(servers, ""),
         stage=stage,
-        compiled=bool(_is_compiled(_used(view)).any()),
+        compiled=bool(_is_compiled(used).any()),
         graph_share=float(replayed.mean()) if len(device) else 0.0,
         graph_launches=len(graph),
         launch_calls=len(called),
@@ -72,13 +73,6 @@ def _used(view: View) -> list[str]:
     """Every name of a host range, then every name of a kernel."""
     columns = (view.trace.host.name, view.trace.device.name)
     return [view.trace.texts[row] for column in columns for row in intervals.distinct(column).tolist()]
-
-
-def _server(view: View) -> str:
-    """The inference server whose names are in the trace; "" for none."""
-    texts = _used(view)
-    found = ((text, name) for text in texts for name, words in _SERVERS.items() if words.search(text))
-    return next(found, ("", ""))[1]
 
 
 def _stage(view: View) -> str:

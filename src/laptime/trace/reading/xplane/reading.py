@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,9 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
         "deviceProperties": [host.properties(plane, number) for plane, number in devices],
     }
     trace = assemble.trace([rows.part(len(data))], about, name=Path(name).name)
-    return replace(trace, format=FORMAT, warnings=[*trace.warnings, *_unread(planes)])
+    unread = any(plane.name.startswith("/device:TPU") for plane in planes)
+    said = ["planes of TPUs are not read: these tables show the host"] * unread
+    return replace(trace, format=FORMAT, warnings=[*trace.warnings, *said])
 
 
 class _Rows(assemble.Rows):
@@ -120,10 +121,3 @@ class _Rows(assemble.Rows):
             if rows:
                 self.add(table, **{**columns, **texts})
         return super().part(size)
-
-
-def _unread(planes: Iterable[Plane]) -> list[str]:
-    """What is in the file and in no table."""
-    if any(plane.name.startswith("/device:TPU") for plane in planes):
-        return ["planes of TPUs are not read: these tables show the host"]
-    return []
