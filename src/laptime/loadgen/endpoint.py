@@ -9,8 +9,10 @@ text can be one, because half a character is streamed as "". How many tokens the
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -117,9 +119,12 @@ async def first(client: HttpClient) -> Answer:
 
 
 def _retry_after(reply: Reply) -> float:
-    """Seconds that an answer asks to wait; 0: it does not say, or in a date."""
+    """Seconds that an answer asks to wait; 0: it does not say."""
+    asked = reply.headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(reply.headers.get("retry-after", "")))
+        return max(0.0, float(asked))
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return 0.0
 
 
@@ -154,6 +159,7 @@ class Delta(Struct):
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[Any] | None = None
+    function_call: Any = None
 
 
 class Choice(Struct):
@@ -260,13 +266,12 @@ def read_stream(answer: Answer, reply: Reply) -> Answer:
             return _failed(answer, "error in the stream", str(chunk.error)[:300])
         usage = chunk.usage or usage
         for choice in chunk.choices or ():
-            has_ended |= choice.finish_reason is not None
+            has_ended |= bool(choice.finish_reason)
             if (said := token(choice)) is not None:
                 (doubtful if said == "" and choice.finish_reason else times).append(at)
     if usage is not None and len(times) < (usage.completion_tokens or 0):
         times += doubtful  # the last chunk has no text: a token of half a character, as the count says
-    counts = _counts(usage)
-    answer = structs.replace(answer, usage=counts)
+    answer = structs.replace(answer, usage=_counts(usage))
     if answer.error:
         return answer
     if not has_ended:
@@ -282,7 +287,7 @@ def token(choice: Choice) -> str | None:
     if choice.delta is None:
         return choice.text
     delta = choice.delta
-    if delta.tool_calls:
+    if delta.tool_calls or delta.function_call:
         return "tool call"
     channels = (delta.content, delta.refusal, delta.reasoning_content, delta.reasoning)
     said = [_text(each) for each in channels if each is not None]

@@ -14,10 +14,9 @@ import math
 import re
 from datetime import date
 
-from laptime.records.cost import FlexShape, Machine, Monthly, Training
+from laptime.records.cost import HOURS_PER_MONTH, FlexShape, Machine, Monthly, Training
 from laptime.records.quantity import Quantity
 
-HOURS_PER_MONTH = 730.0
 MILLION = 1e6
 _SECONDS = 3600.0
 

@@ -25,8 +25,6 @@ from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 from laptime.records.environment import Environment
 
-_GIB = 2**30
-
 
 def find(text: str, table: Table, environment: Environment | None = None) -> Machine:
     """The machine that is meant; where several regions have it, the cheapest of them.
@@ -59,7 +57,7 @@ def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) 
     if not texts and environment is not None and environment.vcpus and environment.memory:
         ocpus = max(1.0, round(environment.vcpus / shape.vcpus_per_ocpu))
         # A machine's memory is a little below what was rented: the kernel keeps some.
-        return shape.sized(ocpus, float(max(ocpus * shape.min_gb, round(environment.memory / _GIB))))
+        return shape.sized(ocpus, float(max(ocpus * shape.min_gb, round(environment.memory / 2**30))))
     try:
         ocpus, memory = (float(size) for size in texts)
     except ValueError:

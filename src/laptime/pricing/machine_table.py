@@ -14,7 +14,6 @@ demand; the price of a machine without its GPU; rows twice with two prices.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import math
@@ -35,10 +34,8 @@ from laptime.store import cache, folder
 
 CHEAPEST, DEAREST = 0.05, 60.0
 """USD per hour of one whole accelerator: beyond, the price is that of something else."""
-
 DEAREST_VCPU = 2.0
 """The same of a vCPU of a machine without accelerators."""
-
 MEMORY_OFF = 0.15
 """Share by which a card's memory may differ from what its maker says: drivers and ECC keep some."""
 
@@ -51,12 +48,15 @@ def reason(machine: Machine, today: date) -> str:
 
 
 def _price(machine: Machine) -> str:
-    price, spot = machine.usd_per_hour, machine.spot_usd_per_hour
-    for name, each in (("price", price), ("spot price", price if spot is None else spot)):
-        if not 0 < each < math.inf:
-            return f"a {name} of {each:g} USD/h cannot be"
-    if spot is not None and spot > price:
-        return f"its spot price {spot:g} is above the one on demand, {price:g}"
+    price = machine.usd_per_hour
+    others = ("spot", machine.spot_usd_per_hour), ("reserved", machine.reserved_usd_per_hour)
+    for name, each in (("", price), *others):
+        if each is not None and not 0 < each < math.inf:
+            return f"a {name} price of {each:g} USD/h cannot be".replace("  ", " ")
+        if each is not None and each > price:
+            return f"its {name} price {each:g} is above the one on demand, {price:g}"
+    if not 0 <= (machine.free_usd_per_month or 0.0) < math.inf:
+        return f"{machine.free_usd_per_month:g} USD of a month cannot be free"
     each = price / machine.vcpus if machine.vcpus and not machine.accelerator else 0.0
     wrong = f"{each:.3g} USD/h for one vCPU is not a price per hour: is it one per month?"
     return wrong if each > DEAREST_VCPU else ""
@@ -115,13 +115,13 @@ MACHINES, FLEX = "machines.csv", "flex_shapes.csv"
 NEEDED = ("provider", "shape", "usd_per_hour", "seen")
 COLUMNS = (
     *("provider", "region", "shape", "vcpus", "cores", "cpu", "memory_gib", "accelerator", "accelerators"),
-    *("accelerator_memory_gib", "usd_per_hour", "spot_usd_per_hour", "seen", "spot_seen"),
-    "source",
+    *("accelerator_memory_gib", "usd_per_hour", "spot_usd_per_hour", "reserved_usd_per_hour"),
+    *("free_usd_per_month", "seen", "spot_seen", "source"),
 )
 FLEX_COLUMNS = (
     *("provider", "shape", "usd_per_ocpu_hour", "usd_per_gb_hour", "vcpus_per_ocpu", "cores_per_ocpu"),
-    *("max_ocpus", "max_memory_gb", "min_gb_per_ocpu", "max_gb_per_ocpu", "spot_factor", "ocpu_part"),
-    *("memory_part", "cpu", "seen", "source"),
+    *("max_ocpus", "max_memory_gb", "min_gb_per_ocpu", "max_gb_per_ocpu", "spot_factor", "free_ocpu_hours"),
+    *("free_gb_hours", "ocpu_part", "memory_part", "cpu", "seen", "source"),
 )
 _FIELDS = {
     "memory_gib": "memory",
@@ -254,7 +254,7 @@ def _read(
 
 
 def _name(row: dict[str, str]) -> str:
-    return f"{row.get('provider') or '?'}:{row.get('shape') or '?'}"
+    return f"{row.get('provider') or '?'}:{row.get('shape') or '?'}"[:80]
 
 
 def _rows(
@@ -263,8 +263,11 @@ def _rows(
     """Rows with their lines. A cut row, an open quote, a NUL or a wrong byte costs its own row only."""
     text = data.decode("utf-8-sig", errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     head: list[str] | None = None
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = text.splitlines() if text.strip() else [""]
+    for number, line in enumerate(lines, start=1):
         row: dict[str, str] = {}
+        if head is None and len(lines) > 1 and (not line.strip() or line.startswith(("#", "sep="))):
+            continue
         try:
             cells = next(csv.reader([line], strict=True), [])
             if head is None:
@@ -283,14 +286,19 @@ def _rows(
 
 def _head(cells: list[str], needed: Sequence[str], data: bytes) -> list[str]:
     """The names of the columns. Raises ValueError: needed ones are missing, so that nothing can be read."""
-    head = [cell.strip() for cell in cells]
+    head = [cell.strip().lower() for cell in cells]
     missing = ", ".join(column for column in needed if column not in head)
     if not missing:
         return head
-    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise ValueError("it is written in UTF-16; save it as UTF-8")
-    if len(head) == 1 and ";" in head[0]:
-        raise ValueError("its cells stand between semicolons; it takes commas, and points in numbers")
+    if not head:
+        raise ValueError("it is empty")
+    if data.startswith((b"PK", b"\x1f\x8b")):
+        raise ValueError("it is a workbook or packed; save it as CSV")
+    if data[:200].count(0) > len(data[:200]) / 4:
+        raise ValueError("it is written in UTF-16 or UTF-32; save it as UTF-8")
+    for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(head) == 1 and sign in head[0]:
+            raise ValueError(f"its cells stand between {name}; it takes commas, and points in numbers")
     raise ValueError(f"its head lacks {missing}")
 
 
@@ -313,13 +321,16 @@ def _number(row: dict[str, str], column: str) -> float | None:
 
 def _needed(row: dict[str, str], column: str) -> float:
     value = _number(row, column)
-    if value is None or not 0 < value < float("inf"):
+    if value is None or not 0 < value < math.inf:
         raise ValueError(f"its {column} is {'missing' if value is None else f'{value:g}'}")
     return value
 
 
 def _machine(row: dict[str, str], origin: Origin) -> Machine:
-    numbers = ("vcpus", "cores", "memory_gib", "accelerator_memory_gib", "spot_usd_per_hour")
+    numbers = (
+        *("vcpus", "cores", "memory_gib", "accelerator_memory_gib"),
+        *("spot_usd_per_hour", "reserved_usd_per_hour", "free_usd_per_month"),
+    )
     return Machine(
         provider=row["provider"].lower(),
         region=row.get("region", ""),
@@ -359,9 +370,9 @@ def _filled(contract: Machine, known: Table) -> Machine:
 
 def _flex(row: dict[str, str], origin: Origin) -> FlexShape:
     numbers = FLEX_COLUMNS[FLEX_COLUMNS.index("usd_per_ocpu_hour") : FLEX_COLUMNS.index("spot_factor")]
-    sizes = {_FIELDS.get(column, column): _needed(row, column) for column in numbers}
-    words = {column: row.get(column, "") for column in ("ocpu_part", "memory_part", "seen", "source")}
-    named: dict[str, Any] = {**sizes, **words}
+    named: dict[str, Any] = {_FIELDS.get(column, column): _needed(row, column) for column in numbers}
+    named |= {column: row.get(column, "") for column in ("ocpu_part", "memory_part", "seen", "source")}
+    named |= {column: _number(row, column) or 0.0 for column in ("free_ocpu_hours", "free_gb_hours")}
     return FlexShape(
         provider=row["provider"].lower(),
         shape=row["shape"],
@@ -378,9 +389,7 @@ def written(rows: Sequence[Machine] | Sequence[FlexShape], columns: Sequence[str
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        fields = structs.asdict(row)
-        fields["cpu"] = "|".join(fields["cpu"])
+        fields = structs.asdict(row) | {"cpu": "|".join(row.cpu)}
         values = (fields[_FIELDS.get(column, column)] for column in columns)
-        # The writer of csv has "" for None.
-        writer.writerow([repr(v).removesuffix(".0") if isinstance(v, float) else v for v in values])
+        writer.writerow(repr(each).removesuffix(".0") if isinstance(each, float) else each for each in values)
     return out.getvalue().encode()

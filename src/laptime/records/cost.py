@@ -5,11 +5,8 @@ A vCPU is a logical CPU, a core a physical one, an OCPU what OCI rents: on x86 o
 on Arm one core (A1) or two (A2, A4). Speed goes with cores, so the three are told apart.
 
 All money is USD. Rates are units per second; a unit is a call, an item of a batch, a sample of a training, a
-training step, a request or a token. Format history:
-
-    laptime.cost/1   first version
-
-Rules: keys are added, never renamed or retyped. NaN and infinity are written as null.
+training step, a request or a token. Keys of laptime.cost/1 are added, never renamed or retyped. NaN and
+infinity are written as null.
 """
 
 from __future__ import annotations
@@ -22,6 +19,7 @@ from laptime.records.case import Axis
 from laptime.records.check import Trust
 from laptime.records.quantity import Interval, Quantity
 
+HOURS_PER_MONTH = 730.0
 Origin = Literal["builtin", "updated", "local", "flag"]
 
 
@@ -36,11 +34,11 @@ class Machine(Struct, frozen=True, kw_only=True):
         memory: GiB (OCI's GB are GiB).
         accelerator: name in `data/accelerators.csv`. accelerators: how many; a share of one below 1.
         accelerator_memory: GiB of each.
-        usd_per_hour: on demand. spot_usd_per_hour: interruptible.
+        usd_per_hour: on demand. spot_usd_per_hour: interruptible. reserved_usd_per_hour: for a year.
+        free_usd_per_month: what hours that an account has free take off the bill of a month, at most.
         seen, spot_seen: when the prices were seen: YYYY, YYYY-MM or YYYY-MM-DD; spot_seen "": the same day.
         source: who said so.
-        origin: builtin (laptime's own file), updated (by `laptime cost update`), local
-            (`machines.local.csv`), flag (typed).
+        origin: laptime's own file, `laptime cost update`, `machines.local.csv`, typed.
     """
 
     provider: str
@@ -56,6 +54,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     accelerator_memory: float | None = None
     usd_per_hour: float
     spot_usd_per_hour: float | None = None
+    reserved_usd_per_hour: float | None = None
+    free_usd_per_month: float | None = None
     seen: str = ""
     spot_seen: str = ""
     source: str = ""
@@ -78,7 +78,7 @@ class FlexShape(Struct, frozen=True, kw_only=True):
     Attributes:
         usd_per_ocpu_hour, usd_per_gb_hour: on demand; `spot_factor` of that when it can be interrupted.
         vcpus_per_ocpu, cores_per_ocpu: threads and physical cores of an OCPU.
-        max_ocpus, max_memory: GB, of one machine. min_gb, max_gb: GB an OCPU.
+        max_ocpus, max_memory: GB, of one machine. min_gb, max_gb: GB an OCPU. free_*: an account's, a month.
         ocpu_part, memory_part: numbers in the provider's price list.
     """
 
@@ -93,6 +93,8 @@ class FlexShape(Struct, frozen=True, kw_only=True):
     min_gb: float
     max_gb: float
     spot_factor: float | None = None
+    free_ocpu_hours: float = 0.0
+    free_gb_hours: float = 0.0
     ocpu_part: str = ""
     memory_part: str = ""
     cpu: list[str] = []
@@ -108,6 +110,8 @@ class FlexShape(Struct, frozen=True, kw_only=True):
     def sized(self, ocpus: float, memory: float) -> Machine:
         """The machine with so many OCPUs and GB; whether it can be had says `why_not`."""
         price = ocpus * self.usd_per_ocpu_hour + memory * self.usd_per_gb_hour
+        free = min(self.free_ocpu_hours, HOURS_PER_MONTH * ocpus) * self.usd_per_ocpu_hour
+        free += min(self.free_gb_hours, HOURS_PER_MONTH * memory) * self.usd_per_gb_hour
         return Machine(
             provider=self.provider,
             region="all commercial" if self.provider == "oci" else "",
@@ -119,6 +123,7 @@ class FlexShape(Struct, frozen=True, kw_only=True):
             memory=memory,
             usd_per_hour=price,
             spot_usd_per_hour=None if self.spot_factor is None else price * self.spot_factor,
+            free_usd_per_month=free or None,
             seen=self.seen,
             source=self.source,
             origin=self.origin,
@@ -133,8 +138,6 @@ class FlexShape(Struct, frozen=True, kw_only=True):
             return f"with {ocpus:g} OCPUs it has {least:g} to {most:g} GB"
         return ""
 
-
-# What runs cost.
 
 Unit = Literal["call", "item", "sample", "step", "request", "token"]
 
@@ -159,9 +162,8 @@ class Monthly(Struct, frozen=True, kw_only=True):
     """The cost of serving a given rate for a month of 730 hours.
 
     Attributes:
-        rate: units per second that come.
+        rate: units per second that come. usd_per_million: per 1 M units that are really served.
         machines: so many run all month. utilization: share of what they can do that is used.
-        usd_per_million: per 1 M units that are really served.
     """
 
     rate: float
@@ -251,8 +253,7 @@ class Saving(Struct, frozen=True, kw_only=True):
     """One line against another of the same work.
 
     Attributes:
-        ratio: cost before over cost after, with `ci95`. word: cheaper, dearer, unclear.
-        paired: the interval comes from a comparison that was interleaved.
+        ratio: cost before over cost after. paired: `ci95` comes from a comparison that was interleaved.
         usd_per_month, usd_per_training: saved, at the rate and the size that were asked about.
     """
 
@@ -383,7 +384,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     laptime: str
     today: str
     currency: Literal["USD"] = "USD"
-    hours_per_month: float = 730.0
+    hours_per_month: float = HOURS_PER_MONTH
     utilization: float = 1.0
     slo: str = ""
     runs: list[RunFacts]

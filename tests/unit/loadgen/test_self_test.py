@@ -100,6 +100,10 @@ def test_lateness_is_told_apart_by_where_it_comes_from() -> None:
     assert "beside it the generator lacks a CPU" in served
     assert "taskset" in served
     assert "this machine is busy" in checked(case, alone=structs.replace(ALONE, late=0.004))["late"]
+    bound = checked(case, alone=structs.replace(ALONE, bound=True))["late"]
+    assert "another program uses the CPUs that laptime is bound to" in bound
+    assert "taskset" not in bound, "that was done already"
+    assert "may use 5.0 % of a CPU" in checked(case, alone=structs.replace(ALONE, quota=0.05))["late"]
 
 
 def test_one_late_request_of_a_short_level_does_not_make_it_invalid() -> None:

@@ -225,6 +225,14 @@ def test_a_contract_keeps_what_the_table_knows_of_the_machine_but_no_price(tmp_p
     [
         (b"provider;shape;usd_per_hour;seen\nmine;good;1,00;2026-11-01\n", "semicolons"),
         ("provider,shape,usd_per_hour,seen\nmine,good,1,2026-11-01\n".encode("utf-16"), "UTF-16"),
+        ("provider,shape,usd_per_hour,seen\nmine,good,1,2026-11-01\n".encode("utf-16-be"), "UTF-16"),
+        ("provider,shape,usd_per_hour,seen\nmine,good,1,2026-11-01\n".encode("utf-32"), "UTF-32"),
+        (b"sep=;\nprovider;shape;usd_per_hour;seen\nmine;good;1,00;2026-11-01\n", "semicolons"),
+        (b"provider\tshape\tusd_per_hour\tseen\nmine\tgood\t1\t2026-11-01\n", "tabs"),
+        (b"PK\x03\x04\x14\x00", "workbook"),
+        (b"\x1f\x8b\x08\x00", "packed"),
+        (b"", "it is empty"),
+        (b"\n\n", "it is empty"),
         (b"mine,good,1.00,2026-11-01\n", "its head lacks provider"),
         (b'provider,shape,usd_per_hour,seen\nmine,good,"1,2026-11-01\n', "not CSV"),
         (b"provider,shape,usd_per_hour,seen\nmine,good,1,2026\n", "'2026' is not a date"),
@@ -241,6 +249,22 @@ def test_what_was_left_out_is_said_where_its_machine_is_not_found(
     assert reason in caught.value.why
     assert "own.csv, line " in caught.value.why
     assert caught.value.next.startswith("correct that line"), "--usd-per-hour beside --machine fails as well"
+
+
+@pytest.mark.parametrize("before", ["# our prices\n\n", "sep=,\n", "\r\n"])
+def test_what_stands_before_the_head_and_capitals_in_it_cost_nothing(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(
+        f"{before}Provider,Shape,USD_per_hour,Seen\nmine,good,1.00,2026-11-01\nmine,bad,x,2026-11-01\n"
+    )
+    table = machine_table.load(today=TODAY, local=path)
+    assert find("mine:good", table).usd_per_hour == 1.0
+    assert [each.line for each in table.refused] == [2 + len(before.splitlines()) + 1]
+
+
+def test_the_name_of_a_damaged_row_is_cut(tmp_path: Path) -> None:
+    (refused,) = local(tmp_path, "x" * 4000).refused
+    assert len(refused.name) == 80
 
 
 def test_an_open_quote_costs_its_own_row_only(tmp_path: Path) -> None:

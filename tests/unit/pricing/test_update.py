@@ -62,6 +62,8 @@ def test_oci_takes_the_last_tier_not_the_free_one() -> None:
     assert sorted(shapes) == ["VM.Standard.A1.Flex", "VM.Standard.E4.Flex"]  # E5's memory is not in the list
     arm, milan = shapes["VM.Standard.A1.Flex"], shapes["VM.Standard.E4.Flex"]
     assert (arm.usd_per_ocpu_hour, arm.usd_per_gb_hour) == (0.011, 0.0016)
+    assert (arm.free_ocpu_hours, arm.free_gb_hours) == (3000, 18000)
+    assert (milan.free_ocpu_hours, milan.free_gb_hours) == (0, 0)
     assert (milan.usd_per_ocpu_hour, milan.usd_per_gb_hour, milan.seen) == (0.026, 0.0015, "2026-11-22")
 
 
@@ -75,14 +77,20 @@ def test_azure_takes_linux_on_demand_and_spot_from_all_pages() -> None:
         0.31,
     )
     assert found["Standard_ND96isr_H100_v5"].usd_per_hour == 99.0
+    assert found["Standard_D32s_v6"].reserved_usd_per_hour == pytest.approx(9000 / 8760)
+    assert found["Standard_D16s_v6"].reserved_usd_per_hour is None
     assert found["Standard_D32s_v6"].cores == 16  # what the list does not tell stays
 
 
-def test_aws_takes_linux_on_demand_on_shared_hosts() -> None:
+def test_aws_takes_linux_on_shared_hosts_on_demand_and_reserved_for_a_year() -> None:
     rows = [row for row in table().machines if row.provider == "aws"]
     with (DATA / "aws_index.csv").open(newline="") as lines:
-        found = {each.shape: each.usd_per_hour for each in aws.parse(lines, rows, TODAY)}
-    assert found == {"m5.8xlarge": 1.55, "g5.xlarge": 1.006}
+        found = {
+            each.shape: (each.usd_per_hour, each.reserved_usd_per_hour)
+            for each in aws.parse(lines, rows, TODAY)
+        }
+    # Of a year and of three, nothing, a part and all at once, standard and convertible: one is the price.
+    assert found == {"m5.8xlarge": (1.55, 0.976), "g5.xlarge": (1.006, None)}
 
 
 def test_an_update_is_kept_and_comes_before_our_own_table() -> None:
@@ -93,6 +101,8 @@ def test_an_update_is_kept_and_comes_before_our_own_table() -> None:
     assert find("oci:VM.Standard.E4.Flex:16:32", table()).usd_per_hour == pytest.approx(0.464)
     assert find("oci:VM.Standard.E3.Flex:16:32", table()).usd_per_hour == pytest.approx(0.448)
     assert find("azure:Standard_D32s_v6@eastus", table()).origin == "updated"
+    assert find("azure:Standard_D32s_v6@eastus", table()).reserved_usd_per_hour
+    assert find("oci:VM.Standard.A1.Flex:4:24", table()).free_usd_per_month == pytest.approx(60.152)
     assert table().refused == []
     # A spot price above the one on demand is a fault of the list: the row is refused, and the old one stays.
     assert "1 row refused" in results["azure"].sentence or find("azure:Standard_D16s_v6", table()).origin

@@ -16,10 +16,13 @@ from msgspec import structs
 from fixtures import costs, runs, tunings
 from fixtures.costs import OCI, case, exact, level, run
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.pricing import machine_table
+from laptime.pricing.location import find
 from laptime.pricing.speeds import NoCost
 from laptime.records.check import Check
 from laptime.records.cost import Cost
 from laptime.records.run import Run
+from laptime.reports.documents.cost.words import _bill_rows
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.cost.run import cost
 
@@ -146,6 +149,8 @@ def test_a_failed_run_is_refused() -> None:
         ({"slo": "soon"}, "is not a duration"),
         ({"slo": "50ms@p42"}, "is not a promise"),
         ({"spot": True, "usd_per_hour": 1.0}, "--spot and --usd-per-hour"),
+        ({"spot": True, "reserved": True}, "--spot and --reserved"),
+        ({"reserved": True}, "no reserved price of oci:VM.Standard.E3.Flex:16:32 is known"),
         ({"prices": Path("none.csv")}, "cannot be read"),
         ({"machines": ["aws:c8g.4xlarge"]}, "was not measured on aws:c8g.4xlarge"),
     ],
@@ -155,6 +160,34 @@ def test_bad_options_are_errors_in_three_lines(options: dict[str, Any], said: st
         ask(run(case(0.025)), **options)
     assert said in str(caught.value)
     assert caught.value.why
+
+
+def test_a_reserved_price_and_what_an_account_has_free_are_figures(tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "provider,shape,usd_per_hour,seen,reserved_usd_per_hour,free_usd_per_month\n"
+        "mine,a,1,2026-11-01,0.6,100\nmine,b,1,2026-11-01,1.6,\nmine,c,1,2026-11-01,,-1\n"
+    )
+    asked = {"machines": ["mine:a"], "prices": own}
+    (line,) = ask(run(case(0.025)), **asked, rate=60.0).lines
+    assert line.usd_per_month == pytest.approx(730)
+    text = " ".join(text for _, text in _bill_rows(ask(run(case(0.025)), **asked, rate=60.0)))
+    assert "630.00 USD less the free hours of an account" in text
+    assert "1,360.00 USD less the free hours" in text, "of two machines an account has them once"
+    (line,) = ask(run(case(0.025)), **asked, reserved=True).lines
+    assert line.usd_per_hour == 0.6
+    refused = {each.name: each.reason for each in ask(run(case(0.025)), **asked).refused}
+    assert "its reserved price 1.6 is above" in refused["mine:b"]
+    assert "-1 USD of a month cannot be free" in refused["mine:c"]
+
+
+def test_oci_gives_arm_hours_of_a_month_for_nothing() -> None:
+    # 2 OCPUs and 12 GB for 730 h are 1,460 OCPU hours and 8,760 GB hours: all free; 4 and 24 are half free.
+    table = machine_table.load(today=TODAY)
+    for sizes, free in (("2:12", 27.74), ("4:24", 28.5)):
+        machine = find(f"oci:VM.Standard.A1.Flex:{sizes}", table)
+        assert machine.free_usd_per_month == pytest.approx(free)
+    assert find("oci:VM.Standard.E5.Flex:2:12", table).free_usd_per_month is None
 
 
 def test_without_a_machine_the_error_says_what_to_type() -> None:

@@ -1,11 +1,16 @@
-"""Lists in JSON that come page by page."""
+"""Lists in JSON that come page by page; machines at the prices of a list."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import date
 from typing import IO, Any
+
+from msgspec import structs
+
+from laptime.records.cost import Machine
 
 
 def pages(url: str, open_url: Callable[[str], IO[bytes]], most: int) -> list[dict[str, Any]]:
@@ -24,3 +29,27 @@ def pages(url: str, open_url: Callable[[str], IO[bytes]], most: int) -> list[dic
         if not url.startswith("https://") or url.split("/")[2].partition(":")[0] != host:
             raise ValueError(f"it goes on at {url[:80]!r}")
     return items
+
+
+def priced(
+    known: Mapping[str, Machine],
+    today: date,
+    source: str,
+    on_demand: Mapping[str, float],
+    reserved: Mapping[str, float],
+    spot: Mapping[str, float] = {},
+) -> list[Machine]:
+    """Machines at today's prices by shape; those of another day belong to another price on demand, and go."""
+    return [
+        structs.replace(
+            known[shape],
+            usd_per_hour=price,
+            spot_usd_per_hour=spot.get(shape),
+            reserved_usd_per_hour=reserved.get(shape),
+            seen=today.isoformat(),
+            spot_seen="",
+            source=source,
+            origin="updated",
+        )
+        for shape, price in on_demand.items()
+    ]

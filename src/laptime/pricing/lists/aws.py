@@ -1,6 +1,7 @@
 """AWS's list of EC2 prices of a region: a file of hundreds of megabytes, read line by line and kept nowhere.
 
-Taken are rows on demand, of Linux without software, on shared hosts, in use: the price of an hour.
+Taken are rows of Linux without software, on shared hosts, in use: the price of an hour on demand, and
+reserved for a year with nothing paid at once.
 
 Source: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/price-changes.html (bulk price lists).
 """
@@ -14,14 +15,12 @@ from contextlib import closing
 from datetime import date
 from typing import IO
 
-from msgspec import structs
-
+from laptime.pricing.lists._pages import priced
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
 URL = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv"
 _WANTED = {
-    "TermType": "OnDemand",
     "Unit": "Hrs",
     "Currency": "USD",
     "Operating System": "Linux",
@@ -29,7 +28,7 @@ _WANTED = {
     "CapacityStatus": "Used",
     "Pre Installed S/W": "NA",
 }
-_HEAD = "SKU"
+_RESERVED = {"LeaseContractLength": "1yr", "PurchaseOption": "No Upfront", "OfferingClass": "standard"}
 
 
 def fetch(
@@ -48,32 +47,27 @@ def fetch(
 def parse(lines: Iterable[str], rows: Iterable[Machine], today: date) -> list[Machine]:
     """Machines whose price is in the list. Raises ValueError: it has no head of such a list."""
     by_shape = {row.shape: row for row in rows}
-    found: dict[str, Machine] = {}
+    on_demand: dict[str, float] = {}
+    reserved: dict[str, float] = {}
     for row in _rows(lines):
         shape = row.get("Instance Type") or ""
         if shape not in by_shape or any(
             row.get(name) not in (value, None) for name, value in _WANTED.items()
         ):
             continue
-        price = float(row["PricePerUnit"])
-        if price > 0:
-            # The list has no spot price; one from another day belongs to another price on demand.
-            found[shape] = structs.replace(
-                by_shape[shape],
-                usd_per_hour=price,
-                spot_usd_per_hour=None,
-                seen=today.isoformat(),
-                spot_seen="",
-                source="AWS bulk price list",
-                origin="updated",
-            )
-    return list(found.values())
+        if (price := float(row["PricePerUnit"])) <= 0:
+            continue
+        if row["TermType"] == "OnDemand":
+            on_demand[shape] = price
+        elif all(row.get(name) == value for name, value in _RESERVED.items()):
+            reserved[shape] = price
+    return priced(by_shape, today, "AWS bulk price list", on_demand, reserved)
 
 
 def _rows(lines: Iterable[str]) -> Iterator[dict[str, str]]:
     """Rows by the names of their columns; the lines before the head are about the list itself."""
     reader = csv.reader(iter(lines))
-    head = next((cells for cells in reader if cells[:1] == [_HEAD]), None)
+    head = next((cells for cells in reader if cells[:1] == ["SKU"]), None)
     if head is None:
         raise ValueError("it has no line that begins with SKU")
     for cells in reader:

@@ -1,4 +1,4 @@
-"""Azure's retail prices: Linux on demand and spot, of the shapes and regions that the table knows.
+"""Azure's retail prices: Linux on demand, spot and reserved for a year, of the shapes that the table knows.
 
 Source: https://learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices
 """
@@ -10,14 +10,13 @@ from datetime import date
 from typing import IO, Any
 from urllib.parse import quote
 
-from msgspec import structs
-
-from laptime.pricing.lists._pages import pages
+from laptime.pricing.lists._pages import pages, priced
 from laptime.pricing.machine_table import Table
 from laptime.records.cost import FlexShape, Machine
 
 URL = "https://prices.azure.com/api/retail/prices?$filter="
-_MOST_PAGES = 100
+_MOST_PAGES = 200
+_YEAR = 8760.0  # hours; the price of a reservation is that of its term
 _OTHERS = ("windows", "low priority", "dedicated")
 
 
@@ -29,8 +28,8 @@ def fetch(
     found: list[Machine] = []
     for region in sorted({row.region for row in rows}):
         wanted = (
-            "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' "
-            f"and armRegionName eq '{region}'"
+            "serviceName eq 'Virtual Machines' and (priceType eq 'Consumption' or priceType eq "
+            f"'Reservation') and armRegionName eq '{region}'"
         )
         items = pages(URL + quote(wanted), open_url, _MOST_PAGES)
         found += parse(items, [row for row in rows if row.region == region], today)
@@ -44,23 +43,16 @@ def parse(items: Iterable[Mapping[str, Any]], rows: Iterable[Machine], today: da
     by_shape = {row.shape.lower(): row for row in rows}
     on_demand: dict[str, float] = {}
     spot: dict[str, float] = {}
+    reserved: dict[str, float] = {}
     for item in items:
         words = f"{item['productName']} {item['skuName']} {item['meterName']}".lower()
         shape, price = str(item["armSkuName"]).lower(), float(item["retailPrice"])
-        is_hourly = item["unitOfMeasure"] == "1 Hour" and item["type"] == "Consumption"
-        if shape not in by_shape or not is_hourly or price <= 0 or any(word in words for word in _OTHERS):
+        if shape not in by_shape or price <= 0 or any(word in words for word in _OTHERS):
+            continue
+        if item["type"] == "Reservation" and item.get("reservationTerm") == "1 Year":
+            reserved[shape] = max(price / _YEAR, reserved.get(shape, 0.0))
+        if item["unitOfMeasure"] != "1 Hour" or item["type"] != "Consumption":
             continue
         prices = spot if "spot" in words else on_demand
         prices[shape] = max(price, prices.get(shape, 0.0))
-    return [
-        structs.replace(
-            by_shape[shape],
-            usd_per_hour=price,
-            spot_usd_per_hour=spot.get(shape),
-            seen=today.isoformat(),
-            spot_seen="",
-            source="Azure retail prices API",
-            origin="updated",
-        )
-        for shape, price in on_demand.items()
-    ]
+    return priced(by_shape, today, "Azure retail prices API", on_demand, reserved, spot)

@@ -1,6 +1,7 @@
 """OCI's list of parts, one price for all commercial regions: OCPU-hours and GB-hours of the flexible shapes.
 
-A part may have tiers, the first of them free for a tenancy: the price is that of the last tier.
+A part may have tiers, the first of them free for a tenancy: the price is that of the last tier, and as many
+hours of a month are free as that one begins with.
 
 Source: https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/ (Oracle's price list API).
 """
@@ -42,8 +43,10 @@ def parse(data: bytes, known: Table, today: date) -> list[FlexShape]:
             found.append(
                 structs.replace(
                     shape,
-                    usd_per_ocpu_hour=ocpu,
-                    usd_per_gb_hour=memory,
+                    usd_per_ocpu_hour=ocpu[0],
+                    usd_per_gb_hour=memory[0],
+                    free_ocpu_hours=ocpu[1],
+                    free_gb_hours=memory[1],
                     seen=today.isoformat(),
                     source=f"OCI price list API, parts {shape.ocpu_part} and {shape.memory_part}",
                     origin="updated",
@@ -52,8 +55,8 @@ def parse(data: bytes, known: Table, today: date) -> list[FlexShape]:
     return found
 
 
-def _price(item: Mapping[str, Any] | None) -> float | None:
-    """USD of the last tier; None where there is none above zero."""
+def _price(item: Mapping[str, Any] | None) -> tuple[float, float] | None:
+    """USD of the last tier, and the free hours before it; None where there is none above zero."""
     if item is None:
         return None
     tiers = [
@@ -64,4 +67,7 @@ def _price(item: Mapping[str, Any] | None) -> float | None:
         if price["model"] == _MODEL
     ]
     last = max(tiers, key=lambda tier: float(tier.get("rangeMin") or 0), default=None)
-    return float(last["value"]) or None if last else None
+    if not last or not float(last["value"]):
+        return None
+    is_free = not any(float(tier["value"]) for tier in tiers if tier is not last)
+    return float(last["value"]), float(last.get("rangeMin") or 0) * is_free

@@ -55,7 +55,8 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     if (price := request.usd_per_hour) is not None:
         typed = structs.replace(known.machine, usd_per_hour=price, origin="flag", source="typed", seen="")
         return Known(typed, "flag")
-    return Known(_spot(known.machine), known.by) if request.spot else known
+    kind = "spot" if request.spot else "reserved" if request.reserved else ""
+    return Known(_priced(known.machine, kind), known.by) if kind else known
 
 
 def _own(run: Run, price: float) -> Machine:
@@ -73,15 +74,17 @@ def _own(run: Run, price: float) -> Machine:
     )
 
 
-def _spot(machine: Machine) -> Machine:
-    if machine.spot_usd_per_hour is None:
+def _priced(machine: Machine, kind: str) -> Machine:
+    """At its price of this kind: spot, reserved."""
+    price = machine.spot_usd_per_hour if kind == "spot" else machine.reserved_usd_per_hour
+    if price is None:
         raise UsageError(
-            f"no spot price of {machine.name} is known",
+            f"no {kind} price of {machine.name} is known",
             why=f"its price list has none ({machine.source})",
-            next="--usd-per-hour 1.2",
+            next="--usd-per-hour 1.2" + ("" if kind == "spot" else "   or laptime cost update"),
         )
-    seen = machine.spot_seen or machine.seen
-    return structs.replace(machine, usd_per_hour=machine.spot_usd_per_hour, seen=seen)
+    seen = (machine.spot_seen if kind == "spot" else "") or machine.seen
+    return structs.replace(machine, usd_per_hour=price, free_usd_per_month=None, seen=seen)
 
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:

@@ -57,6 +57,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
     ] = []
     detect: Annotated[bool, Option("Ask the cloud's metadata service which machine this is (0.3 s).")] = False
     spot: Annotated[bool, Option("Use prices of interruptible machines.")] = False
+    reserved: Annotated[bool, Option("Use prices of machines that are reserved for a year.")] = False
     slo: Annotated[str, Option("Use only rates that keep this latency.", "50ms@p99")] = ""
     samples: Annotated[float | None, Option("Samples in the training set: 1.28M.", "N", read=_count)] = None
     epochs: Annotated[float, Option("Epochs to train.", "N")] = 1.0
@@ -100,9 +101,10 @@ class CostRequest(Struct, frozen=True, kw_only=True):
                 why="give --machine once for all runs, or once for each run, in their order",
                 next="name one machine, or one for each run",
             )
-        if self.spot and self.usd_per_hour is not None:
+        prices = ("--spot", self.spot), ("--reserved", self.reserved), ("--usd-per-hour", self.usd_per_hour)
+        if len(asked := [name for name, is_asked in prices if is_asked]) > 1:
             raise UsageError(
-                "--spot and --usd-per-hour do not go together",
+                f"{asked[0]} and {asked[1]} do not go together",
                 why="each of them sets the price",
                 next="--usd-per-hour 1.2",
             )

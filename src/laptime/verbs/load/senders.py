@@ -25,6 +25,7 @@ from laptime.records.load import Alone
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Subject
 from laptime.verbs.bench.planning import plan
+from laptime.verbs.bench.variants import usable
 from laptime.verbs.load.request import LoadRequest
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Generator:
         if self.alone is None:
             self.alone = self._measured(rate)
         each = self.alone.capacity / self._senders.count
-        needed = min(cpus(), math.ceil(rate / each)) if each > 0 else 1
+        needed = min(len(usable()), math.ceil(rate / each)) if each > 0 else 1
         if self._count is None and needed > self._senders.count:
             self._senders.grow(needed)
             self.alone = self._measured(rate)
@@ -149,7 +150,7 @@ class Generator:
             cpu=round(max(each.cpu / each.wall for each in made), 4),
             capacity=round(sum(capacity), 1),
             quota=cpu_quota(),
-            bound=cpus() < (os.cpu_count() or 1),
+            bound=len(usable()) < (os.cpu_count() or 1),
         )
 
 
@@ -162,9 +163,3 @@ def order(rate: float, chunks: int) -> SelfTest:
     requests = min(MOST, round(tried * SECONDS))
     per_second = max(LEAST_CHUNKS, round(rate * chunks / tried))
     return SelfTest(tried, requests, min(chunks, per_second, max(1, CHUNKS // requests)))
-
-
-def cpus() -> int:
-    """CPUs that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

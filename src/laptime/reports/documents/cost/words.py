@@ -93,12 +93,20 @@ def _bill_rows(cost: Cost) -> list[tuple[str, str]]:
     cheapest = best(cost)
     share = f" ({cheapest.share:.3g} of {cheapest.machine})" if cheapest.share < 1 else ""
     month = f"{usd(cheapest.usd_per_month)} USD for a month of {_MONTH}"
+    month += _free(cheapest, cheapest.usd_per_month, cost)
     rows = [("machine", f"{usd(cheapest.usd_per_hour)} USD/h{share}; {month}")]
     for line in [cheapest] if len(cost.lines) > 3 or not cost.savings else cost.lines:
         label = f"{line.speed.label}: " if len(cost.lines) > 1 else ""
-        told = (*_training(line), *_monthly(line, units(cost)))
+        told = (*_training(line), *_monthly(line, cost))
         rows += [(topic, label + text) for topic, text in told]
     return rows
+
+
+def _free(line: Line, bill: float, cost: Cost) -> str:
+    """The rest of a bill once the free hours of an account are taken off it."""
+    machines = (each.machine for each in cost.machines if line.share == 1)
+    free = next((each.free_usd_per_month for each in machines if each.name == line.machine), None)
+    return f"; {usd(max(0.0, bill - free))} USD less the free hours of an account" if free else ""
 
 
 def _training(line: Line) -> list[tuple[str, str]]:
@@ -117,12 +125,13 @@ def _training(line: Line) -> list[tuple[str, str]]:
     ]
 
 
-def _monthly(line: Line, units: str) -> list[tuple[str, str]]:
-    month = line.monthly
+def _monthly(line: Line, cost: Cost) -> list[tuple[str, str]]:
+    month, of = line.monthly, units(cost)
     if month is None:
         return []
-    each = f"{usd(month.usd_per_million)} USD per 1 M {units} really served"
-    return [("month", f"{usd(month.usd)} USD at {month.rate:g} {units}/s: {_used(month)}; {each}")]
+    each = f"{usd(month.usd_per_million)} USD per 1 M {of} really served"
+    bill = f"{usd(month.usd)} USD at {month.rate:g} {of}/s: {_used(month)}"
+    return [("month", f"{bill}; {each}{_free(line, month.usd, cost)}")]
 
 
 def _used(month: Monthly) -> str:
