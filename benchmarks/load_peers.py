@@ -150,7 +150,8 @@ def locust(case: Case, url: str, folder: Path, asked: Namespace) -> Told:
     ran([*words, "--csv", "out", "--only-summary"], folder, (0, 1))
     with (folder / "out_stats.csv").open() as file:
         (row,) = [each for each in csv.DictReader(file) if each["Name"] == "Aggregated"]
-    figures = {name: float(row[f"{name[1:]}%"]) / 1e3 for name in NAMES}
+    cells = {name: row[f"{name[1:]}%"] for name in NAMES}
+    figures = {name: None if cell == "N/A" else float(cell) / 1e3 for name, cell in cells.items()}
     return Told(figures, failures(int(row["Failure Count"])))
 
 

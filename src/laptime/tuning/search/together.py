@@ -82,37 +82,40 @@ def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: 
 
 
 def race_again(state: SearchState) -> bool:
-    """Race what lost or stayed open once more, beside what was kept since then and two by two; whether a set
-    was kept."""
+    """Race what lost or stayed open once more, beside what was kept since then, by twos and threes; whether a
+    set was kept."""
     sets = left_out(state)
+    sizes = [len(members) for members, _ in sets]
     for members, target in sets:
+        among = sum(size <= len(members) for size in sizes)
         if _no_time(state, members):
             continue
-        if len(members) > 1 and _raced(state, members, target, len(sets)):
+        if len(members) > 1 and _raced(state, members, target, among):
             return True
         if len(members) == 1:
             beside = replace(members[0], earlier=f"once more, beside {state.recipe}")
-            if state.attempt(beside, len(sets)).kept:
+            if state.attempt(beside, among).kept:
                 state.rediagnose()
                 return True
     return False
 
 
 def left_out(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
-    """Sets of one or two changes, decided alone or beside less, that were never raced, with the recipe of
-    each: single ones first, then those whose changes do most, for better or worse."""
+    """Sets of one to three changes, decided alone or beside less, that were never raced, with the recipe of
+    each: small ones first, of these those whose changes do most, for better or worse."""
     if not state.settings.depend:
         return []
     done = {rung.label: min(abs(math.log(rung.speedup)), HOPELESS) for rung in state.rungs if rung.speedup}
     past = state.raced_before
     tried = [one for one in state.candidates.values() if one.change in past and not past[one.change].final]
-    alone = [[one] for one in sorted(tried, key=lambda one: str(one.change)) if not is_control(one)]
-    pairs = [[*a, *b] for a, b in combinations(alone, 2) if a[0].change.name != b[0].change.name]
-    for each in alone, pairs:
-        each.sort(key=lambda members: -sum(done.get(str(one.change), 0.0) for one in members))
+    alone = sorted((one for one in tried if not is_control(one)), key=lambda one: str(one.change))
     sets = [
-        (each, reduce(Recipe.plus, (one.change for one in each), state.recipe)) for each in (*alone, *pairs)
+        ([*each], reduce(Recipe.plus, (one.change for one in each), state.recipe))
+        for size in (1, 2, 3)
+        for each in combinations(alone, size)
+        if len({one.change.name for one in each}) == size
     ]
+    sets.sort(key=lambda each: (len(each[0]), -sum(done.get(str(one.change), 0.0) for one in each[0])))
     return [(members, target) for members, target in sets if target.labels not in state.bundles]
 
 

@@ -1,16 +1,17 @@
 """What a server answers: the same as before? how fast? does it keep its promise?
 
 The same prompts are asked one after another, temperature 0, and then all at once: an answer must not depend
-on others. It has parts: the text of a language model, its tokens; of JSON every value by its place; else the
-whole body. The server as it is is asked after two starts: parts that came out the same are held against the
-tuned one, the others (an id, a time, a text that is drawn) are named and left out. A block of load gives one
-number for the race; all its requests count for the promise.
+on others. It has parts: the text of a language model, its tokens; of JSON (or a line each) every value by its
+place; of other text every word; else the whole body. The server as it is is asked after two starts: parts
+that came out the same are held against the tuned one, the others (an id, a time, a text that is drawn) are
+named and left out. A block of load gives one number for the race; all its requests count for the promise.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
@@ -30,14 +31,16 @@ from laptime.loadgen.endpoint import HttpClient, client_of, spoken
 from laptime.loadgen.messages import Endpoint
 from laptime.records.case import Case
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
-from laptime.records.requests import GAP, LATENCY, TPOT, TTFT, Answer
+from laptime.records.requests import GAP, LATENCY, TPOT, TTFT
 from laptime.records.tuning import GATED, Gate, GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
 
 PROMPTS = 8
 """So many different ones are asked, of those that the load sends; so many at once."""
-ROUNDS = 3
+ROUNDS, MOST_AT_ONCE = 3, 64
+"""How often so many are asked as the load has under way, and how many at most."""
+_BETWEEN = re.compile(r"[\s,;|=<>()\[\]{}\"']+")
 LENGTHS = ("prompt tokens", "output tokens", "status", "length", "values", "error", "prompt answered")
 """Parts that are compared where texts may differ."""
 _MOST_NAMED = 4
@@ -46,14 +49,14 @@ Output = dict[str, Any]
 """Parts of one answer."""
 
 
-def outputs(endpoint: Endpoint) -> list[Output]:
-    """What a server answers to the first different prompts of its load.
+def outputs(endpoint: Endpoint, at_once: int = PROMPTS) -> list[Output]:
+    """What a server answers to the first different prompts of its load, alone and so many at once.
     Raises TrialFailed: it does not answer one.
     """
-    return asyncio.run(_asked(structs.replace(endpoint, turns=1)))
+    return asyncio.run(_asked(structs.replace(endpoint, turns=1), min(max(PROMPTS, at_once), MOST_AT_ONCE)))
 
 
-async def _asked(endpoint: Endpoint) -> list[Output]:
+async def _asked(endpoint: Endpoint, most: int) -> list[Output]:
     client = client_of(endpoint, SystemClock.now)
     number = min(PROMPTS, max(1, len(endpoint.bodies)))
     try:
@@ -61,7 +64,7 @@ async def _asked(endpoint: Endpoint) -> list[Output]:
         if failed := next((each["error"] for each in alone if "error" in each), None):
             raise TrialFailed("crashed", f"a prompt had no answer: {failed}")
         for _ in range(ROUNDS):
-            at_once = [_one(client, endpoint, at % number) for at in range(PROMPTS)]
+            at_once = [_one(client, endpoint, at % number) for at in range(most)]
             for at, answer in enumerate(await asyncio.gather(*at_once)):
                 alone.append(_answered(alone[:number], at % number, answer) if endpoint.stream else answer)
         return alone
@@ -84,19 +87,24 @@ async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
     answer, reply = await client.exchange(client.requests[at], at, now, now)
     if answer.error or reply is None:
         return {"prompt": at, "error": f"{answer.error} {answer.detail}".strip()}
-    return {"prompt": at, **(_of_model(answer, reply) if endpoint.stream else _parts(reply))}
-
-
-def _of_model(answer: Answer, reply: Reply) -> Output:
+    if not endpoint.stream:
+        return {"prompt": at, **_parts(reply)}
     counts = zip(("prompt tokens", "output tokens"), answer.usage or (), strict=False)
-    return {"text": spoken(reply), **dict(counts)}
+    return {"prompt": at, "text": spoken(reply), **dict(counts)}
 
 
 def _parts(reply: Reply) -> Output:
     body = b"".join(part for _, part in reply.parts)
-    with suppress(msgspec.DecodeError):
-        values = _flat(msgspec.json.decode(body), "")
-        return {"status": reply.status, "values": len(values), **dict(values)}
+    lines = b"[" + b",".join(line for line in body.splitlines() if line.strip()) + b"]"
+    for document in (body, lines):
+        with suppress(msgspec.DecodeError):
+            values = _flat(msgspec.json.decode(document), "")
+            return {"status": reply.status, "values": len(values), **dict(values)}
+    with suppress(UnicodeDecodeError):
+        words = [word for word in _BETWEEN.split(body.decode()) if word]
+        if len(words) > 1:
+            named = {f"word {at}": word for at, word in enumerate(words, 1)}
+            return {"status": reply.status, "values": len(words), **named}
     return {"status": reply.status, "length": len(body), "body": body}
 
 
@@ -110,10 +118,16 @@ def _flat(value: Any, place: str) -> list[tuple[str, Any]]:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two values are the same; numbers as far as float32 tells when it is summed in another order."""
-    if isinstance(a, float) and isinstance(b, float | int):
-        return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6)
-    return bool(a == b)
+    """Whether two values are the same; numbers, also in quotes, as far as float32 tells when it is summed in
+    another order. Whole ones have to be equal."""
+    if bool in (type(a), type(b)):
+        return a is b
+    if a == b:
+        return True
+    with suppress(TypeError, ValueError):
+        is_whole = not any(isinstance(each, float) or "." in str(each) for each in (a, b))
+        return not is_whole and math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-6)
+    return False
 
 
 def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:

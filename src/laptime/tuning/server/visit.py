@@ -189,10 +189,10 @@ class Visit:
         self.ready = server.seconds
 
     def outputs(self) -> list[Output]:
-        """What it answers to the same prompts, one after another.
+        """What it answers to the same prompts, one after another and as many at once as the load has.
         Raises TrialFailed: it does not answer one.
         """
-        return outputs(self._endpoint)
+        return outputs(self._endpoint, self._request.concurrency)
 
     def block(self, number: int, seconds: float, began: float) -> Case:
         """A level of so many seconds; blocks of one number have the same arrivals and prompts.

@@ -159,6 +159,46 @@ def test_each_value_of_a_json_document_is_a_part() -> None:
     assert found == [parts] * (1 + ROUNDS * PROMPTS)
 
 
+@pytest.mark.parametrize(
+    ("body", "alike", "other"),
+    [
+        ('{"a": 0.5, "id": 1}\n{"a": 0.7, "id": 2}\n', ("0.7", "0.70000004"), ("0.7", "0.71")),
+        ("score=0.25 label=cat\n", ("0.25", "0.25000001"), ("cat", "dog")),
+        ('{"score": "0.125"}', ("0.125", "0.12500001"), ("0.125", "0.126")),
+        ('{"score": 1}', ("1", "1.0000001"), ("1", "2")),
+        ("<p>cat</p>\n<p>0.5</p>", ("0.5", "0.50000001"), ("cat", "cats")),
+        ('{"n": "17"}', ("x", "x"), ("17", "18")),
+        ('{"ok": true}', ("x", "x"), ("true", "1")),
+    ],
+)
+def test_answers_of_any_text_are_compared_by_value(
+    body: str, alike: tuple[str, str], other: tuple[str, str]
+) -> None:
+    def asked(text: str) -> Answers:
+        with served(http_server.Script(answers=(http_server.Answer(body=text),))) as url:
+            return asked_of(url)
+
+    reference = [asked(body)] * 2
+    assert gate(reference, asked(body.replace(*alike)), differs=False).word == "passed"
+    assert gate(reference, asked(body.replace(*other)), differs=False).word == "failed"
+
+
+def test_a_word_that_varies_is_named_and_left_out() -> None:
+    answers = [
+        [{"status": 200, "values": 2, "word 1": "cat", "word 2": at}] for at in ("9:59", "10:00", "10:01")
+    ]
+    made = gate(answers[:2], answers[2], differs=False)
+    assert made.word == "passed"
+    assert "differs in word 2" in made.checks[0].sentence
+
+
+def test_as_many_are_asked_at_once_as_the_load_has() -> None:
+    with served(http_server.Script(answers=(http_server.Answer(body="plain"),))) as url:
+        endpoint, _ = sender_target(LoadRequest(target=url, concurrency=[1]))
+        assert isinstance(endpoint, Endpoint)
+        assert [len(outputs(endpoint, users)) for users in (1, 20)] == [1 + 3 * PROMPTS, 1 + 3 * 20]
+
+
 def test_other_answers_are_compared_whole_and_one_that_fails_ends_the_trial() -> None:
     with served(http_server.Script(answers=(http_server.Answer(body="plain"),))) as url:
         assert asked_of(url)[0] == {"prompt": 0, "status": 200, "length": 5, "body": b"plain"}

@@ -130,6 +130,23 @@ def test_two_flags_that_help_only_together_are_found() -> None:
         assert {"x", "y"} <= set(result.recipe.names)
 
 
+TRIPLE: dict[str, dict[Value, float]] = {"x": {1: 1.15}, "y": {1: 1.1}, "z": {1: 1.2}}
+ALL_THREE = [({"x": 1, "y": 1, "z": 1}, 0.5 / (1.15 * 1.1 * 1.2))]
+
+
+def test_three_flags_that_help_only_together_are_found() -> None:
+    """Two of them are as slow as one alone says; among useless ones there are ten sets of three."""
+    for seed in range(5):
+        result = searched({"a": {1: 1.0}, "b": {1: 1.0}, **TRIPLE}, seed, together=ALL_THREE)
+        assert {"x", "y", "z"} <= set(result.recipe.names)
+
+
+def test_sets_of_three_for_which_no_time_was_left_are_named() -> None:
+    result = searched(TRIPLE, 0, budget=135.0, together=ALL_THREE)
+    assert len(result.recipe) == 0
+    assert result.why_ended == "no time was left to try x=1 + y=1 + z=1"
+
+
 def test_pairs_for_which_no_time_was_left_are_named() -> None:
     result = searched(PAIR, 0, budget=70.0, together=TOGETHER)
     assert len(result.recipe) == 0
