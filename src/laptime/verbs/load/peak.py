@@ -6,7 +6,7 @@ proof     a level of its own below that rate, judged by the upper end of its int
 
 What is claimed was proven by requests that had no part in choosing it: a search that keeps the best of many
 short levels claims too much. What all levels say together is an estimate: on a slow server it is known long
-before any rate is proven.
+before any rate is proven. Where the levels are those of slots with one queue, the estimate is a replay.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ import numpy as np
 from laptime.analysis.load import QUANTILES, LevelStats, level_stats
 from laptime.analysis.promises import Judged, Promise, level_judged
 from laptime.analysis.quantiles import Floats, effective_size, samples_needed
+from laptime.analysis.queues import queue_of
 from laptime.records.case import Case
 from laptime.records.check import Check
 
 SHORTEST, FEWEST, MOST = 2.0, 60, 0.05
 """Seconds and requests of a rough level, and the share of the budget that it may take."""
-ROUGH = 0.3
-"""It begins with an empty server and sees few busy spells: its requests are worth so much less."""
 NEAR, PROOF, BACK = 3, 0.3, 0.65
 """Levels at the likely peak; share of the budget for a proof, and of the likely peak: near the edge a tail is
 known well enough after hours only."""
@@ -74,14 +73,15 @@ class _Search:
     def __init__(self, measure: Measure, wanted: list[Promise], budget: float) -> None:
         self._measure, self._wanted, self._budget = measure, wanted, budget
         self._left, self._tails = budget, [1 - QUANTILES[promise.quantile] for promise in wanted]
-        self._levels: list[tuple[float, list[float], list[float]]] = []  # rate; of each promise, see `_seen`
+        self._levels: list[tuple[float, list[float], list[float]]] = []  # rate; of each promise, see `_over`
         self._kept, self._above, self._broken = 0.0, math.inf, math.inf
         self._fault: Check | None = None
+        self._seen: list[tuple[Floats, Floats]] = []  # of each level: seconds when requests came, and took
 
     def rough(self, rate: float) -> None:
         """Rates that keep the promise and break it, by their points."""
         while self._left > self._budget / 2 and not (self._kept and self._above < math.inf):
-            self._judged(rate, min(max(SHORTEST, FEWEST / rate), MOST * self._budget), ROUGH)
+            self._judged(rate, min(max(SHORTEST, FEWEST / rate), MOST * self._budget))
             rate = 2 * self._kept or self._above / 2
 
     def near(self, levels: int, left: float) -> None:
@@ -91,21 +91,23 @@ class _Search:
             if seconds > 0 and (about := self._about()):
                 self._judged(about[0], seconds)
 
-    def _judged(self, rate: float, seconds: float, trust: float = 1.0) -> tuple[Case, Judged]:
+    def _judged(self, rate: float, seconds: float) -> tuple[Case, Judged]:
         """Carry out a level, and keep what it says."""
         self._left -= seconds
         case = self._measure(rate, seconds)
         stats = level_stats(case, SURE)
         verdict = level_judged(self._wanted, stats)
         self._fault = next((each for each in case.checks if each.outcome == "fail"), None)
-        over, worth = zip(*(_seen(promise, stats) for promise in self._wanted), strict=True)
+        over, worth = zip(*(_over(promise, stats) for promise in self._wanted), strict=True)
+        if stats is not None:
+            self._seen.append((stats.requests.due, stats.requests.latency))
         if verdict.word == "broken" or max(over) == 1:
             self._broken, self._above = min(self._broken, rate), min(self._above, rate)
         elif any(share > tail for share, tail in zip(over, self._tails, strict=True)):
             self._above = min(self._above, rate)
         else:
             self._kept = max(self._kept, rate)
-        self._levels.append((rate, [*over], [n if max(over) == 1 else trust * n for n in worth]))
+        self._levels.append((rate, [*over], [*worth]))
         return case, verdict
 
     def _about(self) -> tuple[float, float, float] | None:
@@ -114,6 +116,15 @@ class _Search:
             return None
         rates, over, worth = (np.array(column) for column in zip(*self._levels, strict=True))
         return min(likely(rates, over[:, at], worth[:, at], tail) for at, tail in enumerate(self._tails))
+
+    def _replayed(self) -> tuple[float, float, float] | None:
+        """The same, by a replay of the server that the levels show, where they show one."""
+        about = self._about()
+        is_latency = all(each.metric == "latency" for each in self._wanted)
+        queue = queue_of(self._seen) if about and is_latency else None
+        if queue is None:
+            return about
+        return min(queue.breaks(each.limit, QUANTILES[each.quantile]) for each in self._wanted)
 
     def proven(self) -> Peak:
         """The likely peak, and a rate below it where a level of its own proves that."""
@@ -129,10 +140,10 @@ class _Search:
             sentence, case = self._fault.sentence, None
         broken = self._broken if self._broken < math.inf and (not case or self._broken > rate) else None
         advice = self._fault.next if self._fault else ""
-        return Peak(rate if case else None, broken, case, sentence, advice, self._about())
+        return Peak(rate if case else None, broken, case, sentence, advice, self._replayed())
 
 
-def _seen(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:
+def _over(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:
     """Share of all requests over the limit, and how many independent ones that is worth. The share is 1 where
     the queue grows, or the median breaks the promise: then every quantile does."""
     if stats is None:
@@ -148,8 +159,6 @@ def _seen(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:
 
 _SLOPES, _STEPS = np.geomspace(4.0, 16.0, 9), 400
 """Of the logit of a share in the logarithm of the rate: 5 to 12 for M/M/1 and M/D/3 near their peak."""
-_BENT = 1.5
-"""Standard deviation of the logit from a line, at e times the rate of the peak."""
 _MISSED = 0.1
 """Of an independent request over the limit: levels of seconds see fewer long busy spells than there are."""
 
@@ -159,17 +168,13 @@ def likely(rates: Floats, over: Floats, worth: Floats, tail: float) -> tuple[flo
 
     A level has a rate, a share of requests over the limit, and is worth so many independent ones. The logit
     of the share, with what was missed, is taken for a line in the logarithm of the rate, above a half no
-    further: a posterior over peak and slope, flat in the logarithm of either. No queue keeps to a line, so a
-    level says the less the farther it is from the peak.
+    further: a posterior over peak and slope, flat in the logarithm of either.
     """
     peaks = np.geomspace(rates.min() / 2, rates.max() * 2, _STEPS)
     line = math.log(tail / (1 - tail)) + np.multiply.outer(_SLOPES, np.log(rates / peaks[:, None]))
     share, seen = np.clip(1 / (1 + np.exp(-line)), 1e-9, 0.5), np.minimum(over + _MISSED / worth, 0.5)
     each = seen * np.log(share) + (1 - seen) * np.log(1 - share)
-    middle, low, high, weight = 0.0, 0.0, 0.0, worth
-    for _ in range(3):
-        fit = (weight * each).sum(axis=-1)
-        mass = np.exp(fit - fit.max()).sum(axis=0).cumsum()
-        low, middle, high = (float(peaks[np.searchsorted(mass, q * mass[-1])]) for q in (0.05, 0.5, 0.95))
-        weight = worth / (1 + worth * seen * (1 - seen) * (_BENT * np.log(rates / middle)) ** 2)
+    fit = (worth * each).sum(axis=-1)
+    mass = np.exp(fit - fit.max()).sum(axis=0).cumsum()
+    low, middle, high = (float(peaks[np.searchsorted(mass, q * mass[-1])]) for q in (0.05, 0.5, 0.95))
     return middle, low, high
