@@ -24,9 +24,9 @@ from typing import NamedTuple
 from _harness import head, parser, table, write
 from _rounds import factor
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup, with_threads
+from laptime.tuning.inference.survey import instructions
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 

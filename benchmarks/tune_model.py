@@ -54,13 +54,13 @@ from laptime.kit.errors import LaptimeError
 from laptime.records.event import Progress
 from laptime.records.tuning import Tuning
 from laptime.tuning.inference import folder_file
-from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.reference import instructions
+from laptime.tuning.inference.folders import Arm
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.sides import Fleet
 from laptime.tuning.inference.subject import tune_model
+from laptime.tuning.inference.survey import instructions
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 

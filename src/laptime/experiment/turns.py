@@ -98,11 +98,8 @@ def middle(values: Sequence[float], deviation: float) -> float:
 
 
 def wanted(within: float, start: float, each: float) -> float:
-    """Rounds of a pair that give most for their time (Cochran 1977, 10.6).
-
-    Args:
-        within: variance of a round. start: seconds of a pair before the first. each: seconds of one.
-    """
+    """Rounds of a pair that give most for their time (Cochran 1977, 10.6). within: variance of a round.
+    start: seconds of a pair before the first. each: seconds of one."""
     best = math.sqrt(within * start / max(each, 1e-9)) / BETWEEN_PROCESSES
     return max(FEWEST_ROUNDS, min(MOST_ROUNDS, best))
 
@@ -136,19 +133,11 @@ def alive(sides: Sequence[Side], dice: random.Random) -> Iterator[None]:
         yield
 
 
-def take_turns(
-    sides: tuple[Side, Side],
-    *,
-    until: float,
-    elapsed: Callable[[], float],
-    seed: int,
-    most: int = MOST_ROUNDS,
-) -> Turns:
+def take_turns(sides: tuple[Side, Side], *, until: float, elapsed: Callable[[], float], seed: int) -> Turns:
     """Start both, and time their blocks round by round; both are closed, whatever happens.
 
     Args:
         until: second at which no further round is begun, if there are enough. seed: of the random order.
-        most: rounds.
 
     Raises:
         Over: one ended before there was a round.
@@ -162,8 +151,8 @@ def take_turns(
             found.append(figures)
             each = (elapsed() - ready) / len(found)
             is_late = elapsed() + each > until
-            is_sure = len(found) >= min(most, wanted(scale([logs(found)]) ** 2, start, each))
-            if (is_late and len(found) >= fewest(start, each)) or (is_sure and len(found) >= FEWEST_ROUNDS):
+            is_sure = len(found) >= wanted(scale([logs(found)]) ** 2, start, each)
+            if is_sure or (is_late and len(found) >= fewest(start, each)):
                 break
         if not found:
             raise Over

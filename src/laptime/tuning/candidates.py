@@ -200,7 +200,6 @@ def _candidate(
         gives=own.given_facts,
         conflicts=own.conflicts,
         risky=own.risky,
-        live=own.live,
     )
 
 

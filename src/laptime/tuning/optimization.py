@@ -193,13 +193,8 @@ class Optimization(Declaration):
 
 
 def load(name: str) -> Optimization:
-    """An optimization.
-
-    Args:
-        name: of the catalogue or of another package, or the path of a file.
-
-    Raises:
-        UsageError: there is none, or the file cannot be imported or has no `OPTIMIZATION`.
+    """An optimization. name: of the catalogue or of another package, or the path of a file.
+    Raises UsageError: there is none, or the file cannot be imported or has no `OPTIMIZATION`.
     """
     module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
     found = getattr(module, "OPTIMIZATION", None)

@@ -12,11 +12,15 @@ from pathlib import Path
 from msgspec import structs
 
 from laptime import rules
+from laptime.analysis import roofline
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
+from laptime.probes.cpu import cpu
+from laptime.probes.peaks import core_ceiling, cpu_peak, device_peak
 from laptime.records.check import Check
 from laptime.records.environment import Device, Environment
 from laptime.records.event import Listener, ProfileMade, Progress, ignore
+from laptime.records.overview import Ceilings
 from laptime.records.profile import Profile
 from laptime.records.run import Run, Subject
 from laptime.store.live_run import LiveRun
@@ -25,7 +29,6 @@ from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
 from laptime.trace.reading import reader, torch_trace, trace_files
 from laptime.trace.view import View
-from laptime.verbs.ceilings import beside_ceilings
 
 
 def trace(
@@ -68,11 +71,7 @@ def trace(
 def analyse(
     paths: Sequence[Path], emit: Listener = ignore, *, slim: Path | None = None, rank: int | None = None
 ) -> Profile:
-    """The profile of one job's traces, verdict included; no difference, no findings.
-
-    Raises:
-        as `trace`.
-    """
+    """The profile of one job's traces, verdict included; no difference, no findings. Raises as `trace`."""
     chosen = trace_files.find(paths)
     logs = [path for path in chosen.paths if path.suffix in torch_trace.SUFFIXES]
     if 0 < len(logs) < len(chosen.paths):  # of the same program: they say what was compiled in it
@@ -210,3 +209,34 @@ def _of_the_job(profile: Profile) -> list[Check]:
         sentence = f"{count(len(others), 'trace')} beside these {are} of other jobs: {listed}"
         checks.append(Check(name="job", outcome="note", sentence=sentence, next=f"laptime trace {others[0]}"))
     return checks
+
+
+# What the device of a profile can do at most: the maker's figures of an accelerator, by its name; of this
+# machine's cores where the program ran here. The CPU of a trace from elsewhere is not known.
+
+
+def beside_ceilings(profile: Profile, here: Environment | None = None) -> Profile:
+    """The profile with its roofline beside the ceilings. here: this machine, where the program ran on it."""
+    if profile.roofline is None or profile.roofline.missing:
+        return profile
+    ceilings = _of_accelerator(profile) if profile.accelerators else _of_cores(here)
+    return structs.replace(profile, roofline=roofline.beside(profile.roofline, ceilings))
+
+
+def _of_accelerator(profile: Profile) -> Ceilings | None:
+    """None where it is not in the table, or several kinds worked."""
+    kinds = {(each.name, each.memory) for each in profile.accelerators}
+    name, memory = kinds.pop()
+    peak = device_peak(name, memory=memory) if name and not kinds else None
+    if peak is None:
+        return None
+    return Ceilings(device=peak.name, flops=peak.flops, bandwidth=peak.bandwidth, source=peak.note)
+
+
+def _of_cores(here: Environment | None) -> Ceilings | None:
+    """All usable cores, and the memory of a whole socket, which a part of its cores may not reach."""
+    peak = cpu_peak(cpu(), usable=here.usable_cpus) if here is not None else None
+    core = core_ceiling([peak.name]) if peak is not None else None
+    if peak is None or core is None:
+        return None
+    return Ceilings(device=peak.name, flops=peak.flops, bandwidth=core.bandwidth, source=peak.note)

@@ -21,7 +21,7 @@ from laptime.records.details import Details
 from laptime.records.load import Level
 from laptime.records.quantity import Interval, Quantity
 from laptime.records.requests import Answer, Requests
-from laptime.tuning.inference.limits import Limits
+from laptime.tuning.inference.setups import Limits
 
 
 def stat(value: float, ends: Interval, regime: str, quantile: str) -> Stat:

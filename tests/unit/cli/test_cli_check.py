@@ -16,8 +16,7 @@ from laptime.analysis.summary import headline
 from laptime.records.case import Failure
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.verbs.check import Rules
-from laptime.verbs.regressions import of_pairs, of_revision, present
+from laptime.verbs.check import Rules, of_pairs, of_revision, present
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]

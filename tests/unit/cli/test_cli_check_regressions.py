@@ -15,8 +15,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Metric, Series
 from laptime.store import files
-from laptime.verbs.check import Budget, Rules
-from laptime.verbs.regressions import of_pairs, of_revision
+from laptime.verbs.check import Budget, Rules, of_pairs, of_revision
 
 Laptime = Callable[..., Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from fixtures import runs
 from laptime.records.run import Run
-from laptime.verbs.bench import same as verb
+from laptime.verbs.bench import variants as verb
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]

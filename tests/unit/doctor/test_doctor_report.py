@@ -22,7 +22,7 @@ from laptime.reports.documents.doctor import data, document
 from laptime.reports.formats import text as terminal
 from laptime.store import cache
 from laptime.verbs import doctor
-from laptime.verbs.doctor import device_peaks, examination
+from laptime.verbs.doctor import examination
 from laptime.verbs.doctor.noise import floor_of
 
 
@@ -174,17 +174,17 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         }
 
     monkeypatch.setattr(fresh_call, "call", call)
-    monkeypatch.setattr(device_peaks.software, "installed", lambda package: "2.15")
+    monkeypatch.setattr(examination.machine, "installed", lambda package: "2.15")
     return seconds
 
 
-def _device_peaks(**how: bool) -> device_peaks.DevicePeaks:
-    return device_peaks.device_peaks(machine.environment(), [], cpu(), **how)
+def _device_peaks(**how: bool) -> examination.DevicePeaks:
+    return examination.device_peaks(machine.environment(), [], cpu(), **how)
 
 
 def test_peaks_are_measured_once_for_a_machine(asked: list[float]) -> None:
     first, second = _device_peaks(), _device_peaks()
-    assert asked == [device_peaks.SECONDS, 0.0]
+    assert asked == [examination.SECONDS, 0.0]
     assert first.rates == second.rates
     assert first.rates[0].value == 1e11
     assert second.rates_from == first.rates_from != ""
@@ -193,33 +193,33 @@ def test_peaks_are_measured_once_for_a_machine(asked: list[float]) -> None:
 def test_fresh_measures_them_again(asked: list[float]) -> None:
     _device_peaks()
     _device_peaks(fresh=True)
-    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
+    assert asked == [examination.SECONDS, examination.SECONDS]
 
 
 def test_quick_measures_none_but_tells_those_known(asked: list[float]) -> None:
     assert _device_peaks(quick=True).rates == []
     _device_peaks()
     assert _device_peaks(quick=True).rates[0].value == 1e11
-    assert asked == [0.0, device_peaks.SECONDS, 0.0]
+    assert asked == [0.0, examination.SECONDS, 0.0]
 
 
 def test_peaks_of_a_busy_machine_are_not_kept(asked: list[float]) -> None:
     assert _device_peaks(keep=False).rates
     _device_peaks()
-    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
+    assert asked == [examination.SECONDS, examination.SECONDS]
 
 
 def test_another_torch_is_another_machine(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     _device_peaks()
-    monkeypatch.setattr(device_peaks.software, "installed", lambda package: "2.16")
+    monkeypatch.setattr(examination.machine, "installed", lambda package: "2.16")
     _device_peaks()
-    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
+    assert asked == [examination.SECONDS, examination.SECONDS]
     assert len(list(cache.folder().iterdir())) == 2
 
 
 def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_peaks.software, "installed", lambda package: None)
-    assert _device_peaks() == device_peaks.DevicePeaks()
+    monkeypatch.setattr(examination.machine, "installed", lambda package: None)
+    assert _device_peaks() == examination.DevicePeaks()
     assert asked == []
 
 
@@ -270,7 +270,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> DoctorReport:
         raise LaptimeError("not measured", why="a test")
 
     monkeypatch.setattr(examination, "noise_floor", no_noise)
-    monkeypatch.setattr(examination, "device_peaks", lambda *given, **how: device_peaks.DevicePeaks())
+    monkeypatch.setattr(examination, "device_peaks", lambda *given, **how: examination.DevicePeaks())
     monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
     return doctor.examine(quick=True)
 
@@ -299,7 +299,7 @@ def test_a_torch_that_is_broken_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(examination, "device_peaks", died)
     monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
     found, lines = examination._device_peaks(examination._look(), quick=True, fresh=False)
-    assert found == device_peaks.DevicePeaks()
+    assert found == examination.DevicePeaks()
     assert "libcudart" in lines[0].sentence
     assert lines[0].next
 

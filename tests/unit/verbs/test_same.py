@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import Died, TargetError, Unavailable
-from laptime.verbs.bench import same as verb
-from laptime.verbs.bench.same import same
+from laptime.verbs.bench import variants as verb
+from laptime.verbs.bench.variants import same
 
 KNOWN = {
     "torchvision": ["torchvision:efficientnet_b0", "torchvision:resnet18"],

@@ -15,7 +15,7 @@ from laptime.records.plan import BenchRequest
 from laptime.store.live_run import LiveRun
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs.bench import bench
-from laptime.verbs.bench.wall_progress import LOADING, WallProgress
+from laptime.verbs.bench.rounds import LOADING, WallProgress
 from laptime.verbs.load.level_run import LevelRun
 
 

@@ -30,11 +30,8 @@ TOGETHER = 4
 
 
 def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> list[GateCheck]:
-    """The checks of all training loaders, in order; the worst of each name. No loader is `unknown`.
-
-    Args:
-        again: the baseline's second run against its first: whether it gives the same samples twice.
-    """
+    """The checks of all training loaders, in order; the worst of each name. No loader is `unknown`. again:
+    the baseline's second run against its first: whether it gives the same samples twice."""
     if not pair.candidate or not pair.base:
         return [checked("samples", UNDECIDED, "no training loader was found")]
     if len(pair.candidate) != len(pair.base):

@@ -94,10 +94,7 @@ def last_bits_errors(
     rows: Iterable[TensorComparison], scale: Callable[[TensorComparison], float]
 ) -> dict[str, float]:
     """By group, the relative error granted to any of its tensors: rounding strikes another one each time.
-
-    Args:
-        rows: tensors of the simulation. scale: what the error of a row is relative to.
-    """
+    rows: tensors of the simulation. scale: what the error of a row is relative to."""
     errors: dict[str, float] = {}
     for row in rows:
         if row.point and row.error is not None:

@@ -131,11 +131,8 @@ def margin(baseline: list[list[float]]) -> float | None:
 
 
 def judged(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:
-    """The word for losses by step of both, one list a seed, in the same order of seeds.
-
-    Args:
-        allowed: what `margin` said before `final` was run.
-    """
+    """The word for losses by step of both, one list a seed, in the same order of seeds. allowed: what
+    `margin` said before `final` was run."""
     pairs = [(one, other) for one, other in zip(baseline, final, strict=False) if one and other]
     steps = min((min(len(one), len(other)) for one, other in pairs), default=0)
 

@@ -111,10 +111,7 @@ def _strided(value: Any) -> Any:
 
 def untimed(call: float) -> int:
     """Calls of a block that do not count: what the other side's block left in caches is to be forgotten.
-
-    Args:
-        call: seconds of one.
-    """
+    call: seconds of one."""
     return 2 if call < LONG_CALL else 1
 
 
@@ -201,11 +198,8 @@ def names_of(output: Any) -> list[str] | None:
 def again_and_again(
     model: Model, right: list[tuple[list[Any], list[Array]]], most: float, seconds: float
 ) -> tuple[int, str]:
-    """Calls with the recorded inputs in turn until one is wrong; how many, and what was.
-
-    Args:
-        right: inputs with the outputs that they gave before.
-    """
+    """Calls with the recorded inputs in turn until one is wrong; how many, and what was. right: inputs with
+    the outputs that they gave before."""
     began, made = time.perf_counter(), 0
     while right and made < most and time.perf_counter() - began < seconds * (LONGER if made < SOME else 1):
         inputs, before = right[made % len(right)]
@@ -314,11 +308,8 @@ class Cuda:
 
 
 def device_named(device: str) -> Host | Cuda:
-    """What calls run on: how inputs get there, how a call is waited for, what memory it takes.
-
-    Args:
-        device: as torch names it: cpu, cuda:0.
-    """
+    """What calls run on: how inputs get there, how a call is waited for, what memory it takes. device: as
+    torch names it: cpu, cuda:0."""
     return Cuda(device) if device.startswith("cuda") else Host()
 
 

@@ -98,11 +98,8 @@ def export(*, origin: dict[str, Any], export: str) -> dict[str, str]:
 
 
 def derive(artefact: Path, form: str, folder: Path, *, recipe: Recipe, device: str) -> None:
-    """Write the folder of a recipe from that of its artefact (`artefact_of`), whose files it shares.
-
-    Args:
-        form: of the artefact. device: where it runs.
-    """
+    """Write the folder of a recipe from that of its artefact (`artefact_of`), whose files it shares. form: of
+    the artefact. device: where it runs."""
     about = json.loads((artefact / RECIPE).read_text(encoding="utf-8"))
     draft = Draft(None, [], [], None, artefact, form=form, settings=about["settings"], device=device)
     there = artefact_of(recipe)

@@ -83,6 +83,22 @@ class ModelChange(Declaration):
         """Whether its artefact is made of the module as it is."""
         return "other_runtime" in self.given_facts if self.as_exported is None else self.as_exported
 
+    @classmethod
+    def row(cls, name: str, title: str, saves: float, needs: str, **fields: Any) -> ModelChange:
+        """A row of a runtime's table. needs: facts, with spaces between them.
+
+        Args:
+            fields: as they are, and besides `rounds`: the type of fewer bits that it computes in. Unless told
+                otherwise its class is reassociated, or precision if it rounds.
+        """
+        if rounds := fields.pop("rounds", ""):
+            gives = fields.get("gives", frozenset()) | {"half_precision"}
+            fields = {"numerics": "precision", "settings": {"precision": rounds}, **fields, "gives": gives}
+        needed = frozenset(needs.split())
+        return cls(
+            **{"numerics": "reassociated", **fields}, name=name, title=title, saves=saves, needs=needed
+        )
+
     def make(self, draft: Draft, options: Options) -> None:
         """Change a draft. Raises Refused: it cannot be made to this model."""
         if self.apply is not None:
@@ -186,13 +202,21 @@ def find_candidates(
     ruled_out: dict[str, str] = {}
     for name in names():
         own = load(name)
-        why = _why_not(own, name, facts - own.given_facts, goal, allow, only, skip, missing_of)
+        why = (
+            left_out(name, only, skip)
+            or (f"{lacks[0]} is not installed" if (lacks := missing_of(name)) else "")
+            or ("" if goal in own.goals else f"does not serve the goal {goal}")
+            or ("" if own.numerics in allow else f"its class is {own.numerics}: --allow {own.numerics}")
+            or unmet_need(own.needs, facts - own.given_facts)
+        )
         kept = [change.options for change in recipe if change.name == name]
         options = [] if why else [each for each in own.propose(loop_profile) if each not in kept]
         if not options:
             ruled_out[name] = why or ("kept already" if kept else "cannot help this model")
             continue
         changes = tuple(Change(name, each) for each in options)
+        # It takes away what computes in fewer bits now, and puts float32 in its place.
+        is_back = own.numerics != "precision" and "half_precision" in facts & own.conflicts
         usable.append(
             Candidate(
                 change=changes[0],
@@ -201,7 +225,7 @@ def find_candidates(
                 bound=own.saves * loop_profile.step,
                 cost=2 * block + starts / rounds,
                 start=starts + (0.0 if len(recipe) and own.settings_only else own.builds),
-                prior=own.prior * (BACK if _is_back(own, facts) else 1.0),
+                prior=own.prior * (BACK if is_back else 1.0),
                 space=_line(changes),
                 needs=own.needs,
                 gives=own.given_facts,
@@ -212,38 +236,11 @@ def find_candidates(
     return CandidateSet(tuple(usable), ruled_out)
 
 
-def _is_back(own: ModelChange, facts: frozenset[str]) -> bool:
-    """Whether a change takes away what computes in fewer bits now, and puts float32 in its place."""
-    return own.numerics != "precision" and "half_precision" in facts & own.conflicts
-
-
 def _line(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     """Options in the order of their values; one that has none stands first."""
     if len(changes) < 2:
         return ()
     return tuple(sorted(changes, key=lambda change: change.options.get("value", 0)))
-
-
-def _why_not(
-    own: ModelChange,
-    name: str,
-    facts: frozenset[str],
-    goal: str,
-    allow: frozenset[str],
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    missing_of: Callable[[str], list[str]],
-) -> str:
-    """Why a name is no candidate; "" when it is one."""
-    if left := left_out(name, only, skip):
-        return left
-    if lacks := missing_of(name):
-        return f"{lacks[0]} is not installed"
-    if goal not in own.goals:
-        return f"does not serve the goal {goal}"
-    if own.numerics not in allow:
-        return f"its class is {own.numerics}: --allow {own.numerics}"
-    return unmet_need(own.needs, facts)
 
 
 @dataclass(frozen=True)
@@ -259,10 +256,8 @@ class Interpreters:
     @classmethod
     def of_text(cls, text: str) -> Interpreters:
         """`openvino=.venv-ov,torchao=.venv-t`.
-
-        Raises:
-            UsageError: it has another form, names another package, or there is no such interpreter.
-            Unavailable: the package is not installed there, or laptime cannot run there.
+        Raises UsageError: it has another form, names another package, or there is no such interpreter.
+        Unavailable: the package is not installed there, or laptime cannot run there.
         """
         named: dict[str, str] = {}
         for part in filter(None, text.split(",")):

@@ -64,11 +64,8 @@ class Draft:
 
 
 def opened(target: str, sample: Sample | None = None, device: str = "cpu") -> TorchModel:
-    """The target in PyTorch, with weights drawn from the seed where it has none.
-
-    Args:
-        sample: inputs of a call in place of the target's own. device: where model and inputs lie.
-    """
+    """The target in PyTorch, with weights drawn from the seed where it has none. sample: inputs of a call in
+    place of the target's own. device: where model and inputs lie."""
     from laptime.backends.torch.loading import load
 
     variant = Variant(target=target, device=device, options={"mode": "eval"})
@@ -83,12 +80,9 @@ def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[to
     module, args, kwargs = call_of(model.workload(batch))
     inputs = [each.contiguous() for each in tensors([*args, *kwargs.values()])]
     is_plain = not kwargs and all(map(is_tensor, args))
-    return (module if is_plain and _is_simple(module) else _wrapped(module, args, kwargs)), inputs
-
-
-def _is_simple(module: Any) -> bool:
-    """Whether a model gives tensors, tuples or dicts, as far as its class says: packages of vision models."""
-    return type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")
+    # Packages of vision models, which give tensors, tuples or dicts.
+    is_simple = type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")
+    return (module if is_plain and is_simple else _wrapped(module, args, kwargs)), inputs
 
 
 def _wrapped(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:

@@ -265,22 +265,22 @@ class ModelEvaluator(Sides):
     def sameness(self, candidate: Recipe) -> Gate:
         """Whether the folder computes what the model does. Raises TrialFailed: it does not run."""
         if candidate not in self.gates:
-            with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
-                path = self.folders.outputs_of(candidate)
-                answer = arm.outputs(path)
-            more = self._metric.checks(path, answer["counts"])
-            gate, agreement = self._judged(candidate, self.recorded, path, answer, more)
-            self.gates[candidate], self.agreements[candidate] = gate, agreement
+            path = self.folders.outputs_of(candidate)
+            both = self._compared(candidate, self.recorded, self.calls, path, self._metric)
+            self.gates[candidate], self.agreements[candidate] = both
         return self.gates[candidate]
 
-    def _judged(
+    def _compared(
         self,
         recipe: Recipe,
         recorded: RecordedCalls,
+        calls: Path,
         path: Path,
-        answer: dict[str, Any],
-        more: Sequence[GateCheck] = (),
+        metric: UserMetric | None = None,
     ) -> tuple[Gate, Agreement]:
+        with self.accounting.spent_on("gate"), self.arm(recipe, calls) as arm:
+            answer = arm.outputs(path)
+        more = metric.checks(path, answer["counts"]) if metric else ()
         precision = self.folders.settings(recipe).get("precision", "float32")
         kind = {"numerics": numerics_of(recipe), "precision": precision}
         return judged(recorded, path, answer, more=more, about=self.surveyed, **kind)
@@ -297,18 +297,16 @@ class ModelEvaluator(Sides):
         return with_checks(gate, [self._batch_checks[recipe, batch]])
 
     def _check_of_batch(self, recipe: Recipe, batch: int) -> GateCheck:
-        calls, outputs = self._calls_of(batch), self.folder / f"outputs-{batch}.npz"
+        calls = self._calls_of(batch)
         with self.accounting.spent_on("gate"):
             recorded = self._recorded_of(calls, batch)
-            with self._arm_at(recipe, calls) as arm:
-                answer = arm.outputs(outputs)
-        gate, _ = self._judged(recipe, recorded, outputs, answer)
+        gate, _ = self._compared(recipe, recorded, calls, self.folder / f"outputs-{batch}.npz")
         outcome = Judgement.of_all(check.outcome for check in gate.checks)
         return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")
 
     def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
         outputs = self.folder / f"reference-{batch}.npz"
-        with self._arm_at(Recipe(), calls) as arm:
+        with self.arm(Recipe(), calls) as arm:
             made = outputs_in(outputs, arm.outputs(outputs))
         recorded = []
         for call, arrays in zip(RecordedCalls.load(calls).calls, made, strict=True):

@@ -19,11 +19,21 @@ from laptime.analysis.paired import LEAST_NOISE
 from laptime.analysis.pareto import front
 from laptime.probes import energy
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
-from laptime.records.tuning import Gate, Point
+from laptime.records.tuning import Point
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.limits import distance, upper_end
-from laptime.tuning.inference.setups import FEWEST, Seen, Setup, Visit, chosen, cost_of, table, with_threads
+from laptime.tuning.inference.setups import (
+    FEWEST,
+    Seen,
+    Setup,
+    Visit,
+    chosen,
+    cost_of,
+    distance,
+    table,
+    upper_end,
+    with_threads,
+)
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -46,16 +56,11 @@ def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
         before = levels.setdefault(incumbent, evaluator.figure(evaluator.timings[incumbent].seconds))
         levels.setdefault(candidate, before * median(ratios))
     made = [
-        _point_of(evaluator, recipe, timing, levels.get(recipe, 0.0), chosen=recipe == chosen)
+        _raced_point(evaluator, recipe, timing, levels.get(recipe, 0.0), chosen=recipe == chosen)
         for recipe, timing in evaluator.timings.items()
         if timing.seconds
     ]
     return with_front(sorted(made, key=lambda point: point.latency))
-
-
-def label(recipe: Recipe) -> str:
-    """Its changes in words."""
-    return ", ".join(map(str, recipe)) or "as it is"
 
 
 def with_front(made: list[Point]) -> list[Point]:
@@ -69,26 +74,45 @@ def with_front(made: list[Point]) -> list[Point]:
     return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
 
 
-def _point_of(
+def _raced_point(
     evaluator: ModelEvaluator, raced: Recipe, timing: Timing, level: float, *, chosen: bool
 ) -> Point:
-    limits, seconds, recipe = evaluator.limits, timing.seconds, evaluator.as_raced(raced)
-    by = level / evaluator.figure(seconds) if level else 1.0
-    interval = shifting_level.interval(np.array(seconds), 0.5)
+    recipe = evaluator.as_raced(raced)
+    by = level / evaluator.figure(timing.seconds) if level else 1.0
+    threads = next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0)
+    setup = Setup(evaluator.raced.instances, threads, evaluator.batch)
+    rate = setup.instances * setup.batch / (by * mean(timing.seconds))
+    joules = timing.joules / timing.metered / setup.batch if timing.metered else None
+    return _point(evaluator, recipe, setup, timing, rate, joules, by=by, chosen=chosen)
+
+
+def _point(
+    evaluator: ModelEvaluator,
+    recipe: Recipe,
+    setup: Setup,
+    seen: Timing | Seen,
+    rate: float,
+    joules: float | None,
+    *,
+    by: float = 1.0,
+    chosen: bool,
+) -> Point:
+    """A point of calls that were seen; `by`: factor on their seconds."""
+    limits, interval = evaluator.limits, shifting_level.interval(np.array(seen.seconds), 0.5)
     return Point(
-        label=label(recipe),
+        label=", ".join(map(str, recipe)) or "as it is",
         recipe=applied(recipe),
-        instances=evaluator.raced.instances,
-        threads=next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0),
-        batch=evaluator.batch,
-        latency=by * median(seconds),
+        instances=setup.instances,
+        threads=setup.threads,
+        batch=setup.batch,
+        latency=by * median(seen.seconds),
         ci95=interval and (by * interval[0], by * interval[1]),
-        bound=upper_end(limits.slo, seconds) if limits.slo else None,
-        throughput=evaluator.raced.instances * evaluator.batch / (by * mean(seconds)),
-        peak=timing.peak,
-        energy=None if (joules := timing.joules_per_call) is None else joules / evaluator.batch,
-        calls=len(seconds),
-        limits=word(limits.checks(seconds, timing.peak)) if limits else None,
+        bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
+        throughput=rate,
+        peak=seen.peak,
+        energy=joules,
+        calls=len(seen.seconds),
+        limits=word(limits.checks(seen.seconds, seen.peak)) if limits else None,
         chosen=chosen,
     )
 
@@ -107,12 +131,12 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
         return found
     by_goal = sorted(evaluator.timings, key=lambda recipe: _figure(evaluator, recipe))
     for recipe in by_goal:
-        if recipe != found and _word(evaluator, recipe) is KEPT and _is_passed(evaluator, recipe):
+        if recipe != found and _word(evaluator, recipe) is KEPT and _is_same(evaluator, recipe):
             return recipe
     if state is UNDECIDED:
         return found
     for recipe in sorted(by_goal, key=lambda recipe: _distance(evaluator, recipe)):
-        if recipe == found or _is_passed(evaluator, recipe):
+        if recipe == found or _is_same(evaluator, recipe):
             return recipe
     return found
 
@@ -140,12 +164,12 @@ def _distance(evaluator: ModelEvaluator, recipe: Recipe) -> float:
     return distance(evaluator.limits.checks(timing.seconds, timing.peak)) if timing.seconds else float("inf")
 
 
-def _is_passed(evaluator: ModelEvaluator, recipe: Recipe) -> bool:
+def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int = 0) -> bool:
+    """Whether it computes the same; `batch`: other items in a call than those of the session."""
     try:
-        gate = evaluator.sameness(recipe) if len(recipe) else Gate(word="passed")
+        return not len(recipe) or evaluator.sameness_at(recipe, batch or evaluator.batch).word == "passed"
     except TrialFailed:
         return False
-    return gate.word == "passed"
 
 
 VISIT = 3.0
@@ -204,17 +228,14 @@ def deployed(
     )
     if best is not None and not _is_same(evaluator, with_threads(recipe, best.threads), best.batch):
         best = None
-    made = [_point(evaluator, recipe, setup, each, best) for setup, each in seen.items() if each.rates]
+    made = []
+    for setup, each in seen.items():
+        if each.rates:
+            own, joules = with_threads(recipe, setup.threads), median(each.joules) if each.joules else None
+            made.append(_point(evaluator, own, setup, each, median(each.rates), joules, chosen=setup == best))
     if best is None:
         return recipe, Setup(batch=evaluator.batch), with_front(made)
     return with_threads(recipe, best.threads), best, with_front(made)
-
-
-def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int) -> bool:
-    try:
-        return evaluator.sameness_at(recipe, batch).word == "passed"
-    except TrialFailed:
-        return False
 
 
 def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
@@ -225,26 +246,6 @@ def visited(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup) -> Visit:
         readings = energy.measure(evaluator.meters, lambda: visits.append(fleet.visit(seconds)))
     joules, items = energy.gross(readings), len(visits[0].seconds) * setup.batch
     return replace(visits[0], joules=None if joules is None else joules / items)
-
-
-def _point(evaluator: ModelEvaluator, recipe: Recipe, setup: Setup, seen: Seen, best: Setup | None) -> Point:
-    limits, own = evaluator.limits, with_threads(recipe, setup.threads)
-    return Point(
-        label=label(own),
-        recipe=applied(own),
-        instances=setup.instances,
-        threads=setup.threads,
-        batch=setup.batch,
-        latency=median(seen.seconds),
-        ci95=shifting_level.interval(np.array(seen.seconds), 0.5),
-        bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,
-        throughput=median(seen.rates),
-        energy=median(seen.joules) if seen.joules else None,
-        peak=seen.peak,
-        calls=len(seen.seconds),
-        limits=word(seen.checks(limits)) if limits else None,
-        chosen=setup == best,
-    )
 
 
 def with_recipe(search: SearchResult, recipe: Recipe) -> SearchResult:

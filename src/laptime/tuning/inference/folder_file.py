@@ -89,11 +89,8 @@ class FolderFile(Struct, frozen=True, kw_only=True):
 
 
 def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
-    """Types and sizes of the tensors that a folder takes, and who may call it.
-
-    Args:
-        settings: of its tuned.py. calls: that it was compared on.
-    """
+    """Types and sizes of the tensors that a folder takes, and who may call it. settings: of its tuned.py.
+    calls: that it was compared on."""
     given = calls.calls[0].inputs
     sizes = settings.get("takes") or [list(array.shape) for array in given]
     both = zip(given, sizes, strict=True)
@@ -117,11 +114,6 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
 - threads: {threads} threads in a call
 - runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json
 """
-
-
-def needs(form: str) -> list[str]:
-    """Packages that the tuned.py of a form imports."""
-    return list(form_of(form).packages)
 
 
 def at_version(names: Iterable[str]) -> list[str]:
@@ -171,7 +163,7 @@ def hand_back(
         speedup=tuning.speedup,
         environment=environment_of(evaluator.environment()),
         run=run,
-        needs=at_version(needs(evaluator.folders.form(recipe))),
+        needs=at_version(form_of(evaluator.folders.form(recipe)).packages),
     )
     place = place.expanduser().absolute()
     draft: Path | None = None

@@ -19,7 +19,7 @@ from laptime.tuning.options import Budget, Certify, DryRun, MaxMemory, Resume, T
 
 if TYPE_CHECKING:
     from laptime.tuning.inference.changes import Interpreters
-    from laptime.tuning.inference.limits import Limits
+    from laptime.tuning.inference.setups import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,10 +141,7 @@ class ModelRequest:
 
     def on(self, device: str, peak: int) -> ModelRequest:
         """The request once its device is known: numbers of instances that nobody named are powers of two.
-
-        Args:
-            peak: bytes of a process; there is room for both sides of a race.
-        """
+        peak: bytes of a process; there is room for both sides of a race."""
         from laptime.tuning.inference.setups import powers_of_two  # not for `laptime tune --help`
         from laptime.verbs.bench import variants
 
@@ -174,7 +171,7 @@ class ModelRequest:
     @property
     def limits(self) -> Limits:
         """What has to be kept. Raises UsageError: the SLO is none."""
-        from laptime.tuning.inference.limits import Limits  # not for `laptime tune --help`
+        from laptime.tuning.inference.setups import Limits  # not for `laptime tune --help`
 
         return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)
 
@@ -192,11 +189,8 @@ def is_model(program: str) -> bool:
 
 def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
-
-    Raises:
-        UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
-            folder exists or cannot be written.
-        Unavailable: ONNX Runtime is not installed.
+    Raises UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
+    folder exists or cannot be written. Unavailable: ONNX Runtime is not installed.
     """
     recipe = targets.parse(request.target)
     if recipe.kind == "onnx_file":

@@ -91,13 +91,13 @@ def with_checks(gate: Gate, checks: Sequence[GateCheck]) -> Gate:
 def outputs_in(
     path: Path, answer: dict[str, Any], about: Mapping[str, Any] | None = None
 ) -> list[Arrays | str]:
-    """Outputs of each call, or what it raised; those of a dict in the order of the model's.
-
-    Args:
-        path, answer: of `Arm.outputs`. about: see `sameness`.
-    """
+    """Outputs of each call, or what it raised; those of a dict in the order of the model's. path, answer: of
+    `Arm.outputs`. about: see `sameness`."""
     with np.load(path, allow_pickle=False) as stored:
-        made = list(_made(answer["counts"], stored))
+        made = [
+            parts if isinstance(parts, str) else [stored[f"{at}_{place}"] for place in range(parts)]
+            for at, parts in enumerate(answer["counts"])
+        ]
     ours, theirs = answer.get("names"), about["outputs"] if about else None
     if not ours or not theirs or ours == theirs or set(ours) != set(theirs):
         return made
@@ -152,11 +152,6 @@ def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateChe
 
 def _form(names: list[str] | None) -> str:
     return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
-
-
-def _made(counts: list[int | str], stored: Any) -> Iterator[Arrays | str]:
-    for at, parts in enumerate(counts):
-        yield parts if isinstance(parts, str) else [stored[f"{at}_{place}"] for place in range(parts)]
 
 
 def _finite(recorded: RecordedCalls, made: list[Arrays | str]) -> GateCheck:
@@ -245,14 +240,9 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
     Raises:
         TargetError: it returned something else than numbers. UserCodeError: it raised.
     """
-    import numpy as np
     import torch
 
-    with np.load(Path(outputs), allow_pickle=False) as stored:
-        parts = [
-            [torch.from_numpy(stored[f"{at}_{place}"]) for place in range(count)]
-            for at, count in enumerate(counts)
-        ]
+    parts = [list(map(torch.from_numpy, each)) for each in outputs_in(Path(outputs), {"counts": counts})]
     value = called(function, [_structured(part, structure) for part in parts])
     try:
         found = [float(each) for each in np.atleast_1d(np.asarray(value, dtype=float)).ravel()]
@@ -293,11 +283,7 @@ class UserMetric:
             self._reference = self._scores(outputs, stored(recorded.calls[: self._samples], outputs))
 
     def checks(self, outputs: Path, counts: list[int | str]) -> list[GateCheck]:
-        """Whether a folder is as good; none without a metric.
-
-        Args:
-            outputs, counts: see `arm_process.outputs`.
-        """
+        """Whether a folder is as good; none without a metric. outputs, counts: see `arm_process.outputs`."""
         held = counts[: self._samples]
         if not self._function:
             return []
@@ -317,8 +303,6 @@ class UserMetric:
 
 def stored(calls: Sequence[RecordedCall], path: Path) -> list[int]:
     """Writes recorded outputs as `arm_process` does; the number of tensors of each call."""
-    import numpy as np
-
     arrays = {
         f"{at}_{place}": each for at, call in enumerate(calls) for place, each in enumerate(call.outputs)
     }
@@ -333,11 +317,8 @@ def _structured(parts: list[Any], structure: list[str] | None) -> Any:
 
 
 def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
-    """Whether the tuned model is as good.
-
-    Args:
-        reference, tuned: scores of the model as it is and of the tuned one, in pairs.
-    """
+    """Whether the tuned model is as good. reference, tuned: scores of the model as it is and of the tuned
+    one, in pairs."""
     if len(reference) != len(tuned):
         text = f"{len(tuned)} scores, {len(reference)} of the model as it is"
         return checked("metric", BROKEN, text)
@@ -365,15 +346,8 @@ def _reach(differences: Sequence[float]) -> float:
 
 def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:
     """The errors of each output as records."""
+    names = ("output", "rms", "largest", "absolute", "cosine", "top1")
     return [
-        OutputSameness(
-            output=error.output,
-            rms=error.rms,
-            largest=error.largest,
-            absolute=error.absolute,
-            cosine=error.cosine,
-            top1=error.top1,
-            worst=error.worst + 1,
-        )
+        OutputSameness(**{name: getattr(error, name) for name in names}, worst=error.worst + 1)
         for error in (agreement.outputs if agreement else [])
     ]

@@ -62,14 +62,9 @@ class Sample:
 
 
 def drawn(function: str) -> Iterator[Sample]:
-    """What a function of the user's gives, one sample after the other.
-
-    Args:
-        function: `FILE.py:FUNCTION`.
-
-    Raises:
-        TargetError: it gives no samples, or one that is no sample or not like the first.
-        UserCodeError: it raised.
+    """What a function of the user's gives, one sample after the other. function: `FILE.py:FUNCTION`.
+    Raises TargetError: it gives no samples, or one that is no sample or not like the first. UserCodeError: it
+    raised.
     """
     given = called(function)
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(given, "shape"):
@@ -86,11 +81,8 @@ def drawn(function: str) -> Iterator[Sample]:
 
 
 def first_of(calls: Path, names: Iterable[str]) -> Sample:
-    """The sample of the first recorded call of a file.
-
-    Args:
-        names: keywords of its inputs, none where they are given by position.
-    """
+    """The sample of the first recorded call of a file. names: keywords of its inputs, none where they are
+    given by position."""
     return Sample(RecordedCalls.load(calls).calls[0].inputs, tuple(names))
 
 
@@ -129,10 +121,8 @@ EXAMPLES = {"--inputs": "data.py:samples", "--metric": "eval.py:accuracy"}
 
 def check(option: str, text: str) -> None:
     """Refuse what names no function, without running anything.
-
-    Raises:
-        UsageError: it is not written like that. TargetError: there is no such file or function.
-        UserCodeError: the file is not valid Python.
+    Raises UsageError: it is not written like that. TargetError: there is no such file or function.
+    UserCodeError: the file is not valid Python.
     """
     if not file.matches(text):
         raise UsageError(

@@ -20,8 +20,7 @@ import numpy as np
 from laptime.experiment.pairs import Visited
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.probes import energy
-from laptime.tuning.inference.arm import Arm
-from laptime.tuning.inference.folders import Folders, built
+from laptime.tuning.inference.folders import Arm, Folders, built
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup, Visit, cpus_of, with_threads
 from laptime.tuning.optimization import Recipe
@@ -43,39 +42,9 @@ class Timing:
     joules: float = 0.0
     metered: int = 0
 
-    def add_energy(self, joules: float | None, calls: int) -> None:
-        """A window of so many calls; without a reading it does not count."""
-        if joules is not None:
-            self.joules += joules
-            self.metered += calls
-
-    @property
-    def joules_per_call(self) -> float | None:
-        """None where no meter gave a reading."""
-        return self.joules / self.metered if self.metered else None
-
 
 MOST_COMPARED = 3
 """Calls that are compared at a batch size which is chosen."""
-
-
-def _save_resized(
-    recorded: RecordedCalls, varies: Sequence[bool], *, own: int, batch: int, path: Path
-) -> None:
-    """Write the first calls of the session's own batch size with so many items, without outputs.
-
-    Args:
-        varies: by input, whether its first dimension is the batch. own: items of the session's calls.
-    """
-    calls = [call for call in recorded.calls if call.batch == own][:MOST_COMPARED]
-    resized = [
-        [
-            array[np.arange(batch) % len(array)] if leads else array
-            for array, leads in zip(call.inputs, varies, strict=True)
-        ]
-        for call in calls
-    ]
-    RecordedCalls([RecordedCall(batch, inputs, []) for inputs in resized]).save(path)
 
 
 StartArm = Callable[[Path, Path, Sequence[int]], Arm]
@@ -89,7 +58,7 @@ class Fleet:
         start: of one process. folder, calls: see `Arm`; the calls have the setup's batch size.
 
     Raises:
-        TrialFailed: there are not enough CPUs.
+        TrialFailed: there are not enough CPUs; later, as an `Arm` does, if one of them does not run.
     """
 
     def __init__(self, start: StartArm, folder: Path, calls: Path, setup: Setup) -> None:
@@ -103,9 +72,7 @@ class Fleet:
         self._warming: float | None = None
 
     def wait(self) -> None:
-        """Until all are loaded and have made calls that do not count: the first of some runtimes compiles.
-        Raises TrialFailed: one of them does not run.
-        """
+        """Until all are loaded and have made calls that do not count: the first of some runtimes compiles."""
         if self._warming is None:
             for arm in self._arms:
                 arm.wait()
@@ -115,17 +82,13 @@ class Fleet:
 
     @property
     def call(self) -> float:
-        """Seconds of a call of one instance alone, about.
-        Raises TrialFailed: it does not load, or a call fails.
-        """
+        """Seconds of a call of one instance alone, about."""
         self.wait()
         return self._arms[0].call
 
     @property
     def ready(self) -> float:
-        """Seconds until the slowest was loaded, and of the first calls.
-        Raises TrialFailed: one of them does not run.
-        """
+        """Seconds until the slowest was loaded, and of the first calls."""
         self.wait()
         return max(arm.loading for arm in self._arms) + (self._warming or 0.0)
 
@@ -135,9 +98,7 @@ class Fleet:
         return sum(arm.peak for arm in self._arms)
 
     def seconds(self, calls: int) -> list[float]:
-        """Seconds of each call of all instances, which call at the same time for as long as so many take.
-        Raises TrialFailed: one of them does not run.
-        """
+        """Seconds of each call of all instances, which call at the same time for as long as so many take."""
         return [each for durations in self._called(calls * self.call) for each in durations]
 
     def _called(self, seconds: float) -> list[list[float]]:
@@ -149,9 +110,6 @@ class Fleet:
         """All instances call for so many seconds, at the same time.
 
         The rate is the sum over instances, each over its own time: all begin and end within a call.
-
-        Raises:
-            TrialFailed: one of them does not run.
         """
         self.wait()
         made = self._called(seconds)
@@ -248,14 +206,14 @@ class Sides:
         return str(self.surveyed.get("device", "cpu"))
 
     def timed(self, recipe: Recipe, side: Side, calls: int) -> list[float]:
-        """Seconds of calls of a side, which are kept.
-        Raises TrialFailed: one fails.
-        """
+        """Seconds of calls of a side, which are kept. Raises TrialFailed: one fails."""
         seconds: list[float] = []
         readings = energy.measure(self.meters, lambda: seconds.extend(side.seconds(calls)))
         timing = self.timings[built(recipe)]
         timing.seconds.extend(seconds)
-        timing.add_energy(energy.gross(readings), len(seconds))
+        if (joules := energy.gross(readings)) is not None:
+            timing.joules += joules
+            timing.metered += len(seconds)
         timing.peak = max(timing.peak, side.peak)
         return seconds
 
@@ -271,21 +229,16 @@ class Sides:
             return self.arm(recipe)
         return self.fleet(self.as_raced(recipe), self.raced)
 
-    def arm(self, recipe: Recipe) -> Arm:
-        """A recipe's folder in a new process.
-        Raises TrialFailed: the folder cannot be written, or does not run.
+    def arm(self, recipe: Recipe, calls: Path | None = None) -> Arm:
+        """A recipe's folder in a new process; calls: other recorded inputs than the session's.
+        Raises TrialFailed: the folder cannot be written.
         """
-        return self._arm_at(recipe, self.calls)
-
-    def _arm_at(self, recipe: Recipe, calls: Path) -> Arm:
         folder = self.folders.written(recipe)
         self.accounting.trials += 1
-        return self.arm_of(recipe, folder, calls)
+        return self.arm_of(recipe, folder, calls or self.calls)
 
     def arm_of(self, recipe: Recipe, folder: Path, calls: Path, cpus: Sequence[int] = ()) -> Arm:
-        """A folder of a recipe in a new process, called with other recorded inputs, on some CPUs.
-        Raises TrialFailed: it does not run.
-        """
+        """A folder of a recipe in a new process, called with other recorded inputs, on some CPUs."""
         return Arm(
             folder,
             calls,
@@ -306,11 +259,19 @@ class Sides:
         return Fleet(partial(self.arm_of, recipe), folder, calls, setup)
 
     def _calls_of(self, batch: int) -> Path:
-        """File of recorded inputs, cut or repeated to so many items."""
-        path = self.folder / f"calls-{batch}.npz"
+        """File of recorded inputs, the first of the session's own size cut or repeated to so many items."""
+        path, varies = self.folder / f"calls-{batch}.npz", self.surveyed["varies"]
         if batch == self.batch or path.is_file():
             return path if path.is_file() else self.calls
-        if not any(self.surveyed["varies"]):
+        if not any(varies):
             raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
-        _save_resized(self.recorded, self.surveyed["varies"], own=self.batch, batch=batch, path=path)
+        own = [call.inputs for call in self.recorded.calls if call.batch == self.batch][:MOST_COMPARED]
+        resized = [
+            [
+                array[np.arange(batch) % len(array)] if leads else array
+                for array, leads in zip(inputs, varies, strict=True)
+            ]
+            for inputs in own
+        ]
+        RecordedCalls([RecordedCall(batch, inputs, []) for inputs in resized]).save(path)
         return path

@@ -24,6 +24,7 @@ from laptime.records.run import Subject as RunSubject
 from laptime.records.tuning import Applied, Gate, TunedModel
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import folder_file
+from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.final_set import (
     deployed,
@@ -125,19 +126,15 @@ class TimedCalls(Struct, frozen=True, kw_only=True):
     instances: int = 1
 
 
-def _terms(request: ModelRequest) -> list[Any]:
-    """What has to be the same for a session to go on: names, the text of files, options.
-    Raises LaptimeError: a file is gone.
+def journal_of(request: ModelRequest) -> SessionJournal:
+    """The journal of a session: one goes on where names, the text of files and options are the same.
+    Raises LaptimeError: a file is gone, there is no session to go on with, or it still runs.
     """
     named = [request.target, request.inputs, request.metric]
     files = [targets.parse(name).sha256 if name else "" for name in named]
-    return ["model", named, files, {name: getattr(request, name) for name in _OPTIONS}]
-
-
-def journal_of(request: ModelRequest) -> SessionJournal:
-    """The journal of a session. Raises UsageError: there is no session to resume, or it still runs."""
+    terms = ["model", named, files, {name: getattr(request, name) for name in _OPTIONS}]
     save = request.save and not request.dry_run
-    return SessionJournal(_terms(request), "this model and these options", resume=request.resume, save=save)
+    return SessionJournal(terms, "this model and these options", resume=request.resume, save=save)
 
 
 class ModelSubject(Subject):
@@ -328,7 +325,7 @@ class ModelSubject(Subject):
         record.set_part(
             "model",
             form=form,
-            needs=folder_file.needs(form),
+            needs=list(form_of(form).packages),
             takes=folder_file.taken(settings, evaluator.recorded, evaluator.device),
             calls=len(evaluator.recorded.calls),
             outputs=sameness_of(evaluator.agreements.get(recipe)),

@@ -56,7 +56,6 @@ class Candidate:
         space: further options of the same optimization, ordered; a one-dimensional search goes through them.
         gives, needs, conflicts: facts.
         risky: it may make a step much slower, and hide what others gain that are raced with it.
-        live: it can be flipped inside a process.
         order: by what earlier sessions have shown; negative: before all others, positive: behind them.
         earlier: that in words.
     """
@@ -73,7 +72,6 @@ class Candidate:
     gives: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     risky: bool = False
-    live: bool = False
     order: float = 0.0
     earlier: str = ""
 
@@ -109,13 +107,8 @@ class Evaluator(Protocol):
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the
-        trials.
-
-        Args:
-            fresh: every round in two fresh processes, though the change could be flipped in one.
-
-        Raises:
-            TrialFailed: the candidate does not run, or not to the first round.
+        trials. fresh: every round in two fresh processes, though the change could be flipped in one.
+        Raises TrialFailed: the candidate does not run, or not to the first round.
         """
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -50,8 +50,6 @@ class SearchResult:
         recipe: the final set.
         ladder: rungs in the order of trying, the `not tried` ones last; each once, as it ended.
         before, after: loop profiles of the script as it is and under the final set, as far as diagnosed.
-        control: the rung of `identity`; None when it was no candidate or there was no time.
-        margin: share below which nothing was claimed; wider than asked when the control came out different.
         noise: standard deviation of a round.
         ruled_out: names of the catalogue that were no candidates, with the reason.
         ended: complete; budget: something was not tried, or not left out, for lack of time.
@@ -62,8 +60,6 @@ class SearchResult:
     ladder: list[Rung] = field(default_factory=list)
     before: LoopProfile
     after: LoopProfile
-    control: Rung | None = None
-    margin: float
     noise: float
     ruled_out: dict[str, str] = field(default_factory=dict)
     ended: Literal["complete", "budget"] = "complete"
@@ -128,8 +124,6 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
         ladder=state.rungs,
         before=state.script,
         after=state.loop_profile,
-        control=state.control,
-        margin=state.margin,
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
         ended="complete" if is_complete and not state.undecided else "budget",
@@ -352,8 +346,9 @@ def replay(state: SearchState, rungs: Sequence[Rung]) -> None:
     for rung in rungs:
         if rung.verdict in ("not tried", "suggested"):
             continue
-        at = _position(state.rungs, rung)
-        if at is not None:
+        race = _race_of(rung)
+        at = next((at for at, one in enumerate(state.rungs) if _race_of(one) == race), None)
+        if at is not None:  # reported before, of the same race
             state.rungs[at] = rung
             if rung.dropped and rung.name in state.adopted:
                 state.recipe = state.recipe.without(rung.name)
@@ -366,12 +361,9 @@ def replay(state: SearchState, rungs: Sequence[Rung]) -> None:
         state.rediagnose()
 
 
-def _position(rungs: Sequence[Rung], rung: Rung) -> int | None:
-    """Where an earlier report of the same race is: same change, same rounds."""
-    race = (rung.name, rung.options, rung.ratios, rung.bound)
-    return next(
-        (at for at, one in enumerate(rungs) if (one.name, one.options, one.ratios, one.bound) == race), None
-    )
+def _race_of(rung: Rung) -> Any:
+    """Same change, same rounds."""
+    return rung.name, rung.options, rung.ratios, rung.bound
 
 
 def _candidate(state: SearchState, rung: Rung) -> Candidate:
@@ -390,7 +382,6 @@ def _take_over(state: SearchState, candidate: Candidate, rung: Rung) -> None:
     state.bundles.add(state.recipe.labels.union(rung.label.split(" + ")))
     state.rungs.append(rung)
     if is_control(candidate):
-        state.control = rung
         state.calibrate(rung)
         return
     state.races += 1

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from msgspec import structs
@@ -222,13 +222,12 @@ def _result(
     ratios = [one.ratio for one in rounds]
     peaks = sorted(one.memory for one in rounds if one.memory is not None)
     memory = peaks[len(peaks) // 2] if peaks else None
+    known = RaceResult(said, None, None, len(rounds), ratios, reason, memory, None, out_of_time)
     if len(rounds) < 2:
-        return RaceResult(said, None, None, len(rounds), ratios, reason, memory, None, out_of_time)
+        return known
     time = _effect(rounds, terms, "throughput")
-    effect: Effect | None = time
-    if terms.goal != "throughput":
-        effect = _effect(rounds, terms) if len(_logs(rounds, terms.goal)) == len(rounds) else None
-    return RaceResult(said, time.speedup, time.ci95, len(rounds), ratios, reason, memory, effect, out_of_time)
+    effect = _effect(rounds, terms) if len(_logs(rounds, terms.goal)) == len(rounds) else None
+    return replace(known, speedup=time.speedup, ci95=time.ci95, effect=effect)
 
 
 def looks_for(

@@ -93,7 +93,8 @@ def _effect(rungs: list[tuple[str, Rung]], first: float) -> EarlierEffect:
     if newest.verdict == "failed":
         return EarlierEffect(1, 0.0, f"last, because {newest.label} failed in {run}")
     if newest.gate.word in _REFUSED:
-        return EarlierEffect(1, 0.0, f"last, because the gate of {newest.label} {_word(newest)} in {run}")
+        said = "failed" if newest.gate.word == "failed" else "could not decide"
+        return EarlierEffect(1, 0.0, f"last, because the gate of {newest.label} {said} in {run}")
     mean, deviation = _shrunk([rung for _, rung in rungs if rung.speedup and rung.ci95])
     saved = max(0.0, 1 - math.exp(-mean))
     if first and mean > deviation:
@@ -105,10 +106,6 @@ def _effect(rungs: list[tuple[str, Rung]], first: float) -> EarlierEffect:
             1, 0.0, f"last, because {newest.label} came out at {newest.speedup:.2g}x in {run}"
         )
     return EarlierEffect(0, saved)
-
-
-def _word(rung: Rung) -> str:
-    return "failed" if rung.gate.word == "failed" else "could not decide"
 
 
 def _shrunk(rungs: list[Rung]) -> tuple[float, float]:

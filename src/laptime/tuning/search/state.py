@@ -84,7 +84,7 @@ class SearchState:
         script: the loop profile of the script as it is. loop_profile: under the incumbent.
         candidates: of the newest diagnosis, by change. newest: the last candidate of each name.
         ruled_out: names that are no candidates, with the reason.
-        rungs: in the order of trying. raced_before: by change. control: the rung of `identity`.
+        rungs: in the order of trying. raced_before: by change.
         noise: standard deviation of a round. margin: in use. races, expected: so far, and those that
             --certify divides its error among.
         undecided: which race ended before it could be decided, and why; "" if none did.
@@ -107,7 +107,6 @@ class SearchState:
     ruled_out: dict[str, str] = field(default_factory=dict)
     rungs: list[Rung] = field(default_factory=list)
     raced_before: dict[Change, PastRace] = field(default_factory=dict)
-    control: Rung | None = None
     noise: float = 0.0
     margin: float = MARGIN
     expected: int = 1
@@ -261,7 +260,7 @@ class SearchState:
         reason = f"{candidate.earlier}: {rung.reason}" if candidate.earlier else rung.reason
         rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began, reason=reason)
         if is_control(candidate):
-            rung = self.control = self._controlled(rung)
+            rung = self._controlled(rung)
         is_final = rung.kept or rung.verdict == "failed" or rung.verdict in WON
         is_open = (
             rung.verdict == "unclear" and (rung.speedup or 0.0) >= HARMLESS and not is_control(candidate)
@@ -352,16 +351,14 @@ class SearchState:
                 self.revise(name, kept=False, replaced=True, reason=reason, newest=False)
         if speedup:
             step = self.loop_profile.step / speedup
-            self._lower_bounds_of_rivals(candidate, self.loop_profile.step - step)
+            saved = max(0.0, self.loop_profile.step - step)
+            # A rival that takes its place has to save first what it has saved: that much less is its bound.
+            for change, one in self.candidates.items():
+                if change not in self.raced_before and ranking.excludes(candidate, one):
+                    self.candidates[change] = replace(one, bound=max(0.0, one.bound - saved))
             self.loop_profile = replace(self.loop_profile, step=step)
         self.recipe = target
         self.adopted[candidate.change.name] = candidate
-
-    def _lower_bounds_of_rivals(self, candidate: Candidate, saved: float) -> None:
-        """A rival that takes its place has to save first what it has saved: that much less is its bound."""
-        for change, one in self.candidates.items():
-            if change not in self.raced_before and ranking.excludes(candidate, one):
-                self.candidates[change] = replace(one, bound=max(0.0, one.bound - max(0.0, saved)))
 
     def report(self, rung: Rung) -> None:
         """A rung is decided."""

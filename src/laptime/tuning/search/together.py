@@ -77,7 +77,8 @@ def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: 
         label = " + ".join(str(member.change) for member in members)
         state.report(structs.replace(rung, name=label, label=label, title="", options={}))
     else:
-        _add_reason(state, members, reason)
+        for member in members:
+            state.add_reason(str(member.change), f"with {_others(member, members)} {reason}")
     return rung.kept
 
 
@@ -214,11 +215,6 @@ def _no_time(state: SearchState, members: list[Candidate]) -> bool:
     return state.evaluator.elapsed() + first > state.try_until
 
 
-def _add_reason(state: SearchState, members: list[Candidate], reason: str) -> None:
-    for member in members:
-        state.add_reason(str(member.change), f"with {_others(member, members)} {reason}")
-
-
 def _others(member: Candidate, members: list[Candidate]) -> str:
     labels = [str(other.change) for other in members if other is not member]
     return ", ".join(labels) if len(labels) < 5 else f"{len(labels)} others"
@@ -268,10 +264,12 @@ def leave_one_out(state: SearchState) -> bool:
         if needed:
             state.revise(name, kept=True, reason=f"not left out: {', '.join(needed)} needs it")
             continue
-        if _is_certain(state, name):
+        # It was kept last, clearly, beside all that is kept: leaving it out is that race again.
+        is_newest = name == list(state.adopted)[-1] and not any(rung.dropped for rung in state.rungs)
+        if is_newest and state.low_end(name) > CERTAIN:
             state.revise(name, kept=True, reason="that race was beside all the others, and leaves no doubt")
             continue
-        if _no_time_to_leave_out(state, candidate):
+        if state.evaluator.elapsed() + candidate.start + 3 * candidate.cost > state.leave_until:
             complete = False
             state.revise(name, kept=True, reason="no time was left to leave it out")
             continue
@@ -281,17 +279,6 @@ def leave_one_out(state: SearchState) -> bool:
             state.adopted.pop(name)
         state.revise(name, kept=stays, dropped=not stays, reason=why)
     return complete
-
-
-def _is_certain(state: SearchState, name: str) -> bool:
-    """Whether it was kept last, clearly, beside all that is kept: leaving it out is that race again."""
-    is_newest = name == list(state.adopted)[-1] and not any(rung.dropped for rung in state.rungs)
-    return is_newest and state.low_end(name) > CERTAIN
-
-
-def _no_time_to_leave_out(state: SearchState, candidate: Candidate) -> bool:
-    until = state.leave_until
-    return state.evaluator.elapsed() + candidate.start + 3 * candidate.cost > until
 
 
 def _without(state: SearchState, candidate: Candidate, waiting: int) -> tuple[bool, str]:

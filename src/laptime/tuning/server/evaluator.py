@@ -27,8 +27,7 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
 from laptime.tuning.server import outputs
 from laptime.tuning.server.outputs import figure, limits
-from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.server.template import Choice, Value
+from laptime.tuning.server.request import Choice, ServerRequest, Value
 from laptime.tuning.server.visit import Visit, generators_fault, has_answers, visiting
 from laptime.tuning.time_accounting import TimeAccounting
 
@@ -197,9 +196,7 @@ class ServerEvaluator:
     def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
         """The figures of blocks of these numbers, of a server started for them; NaN of one that cannot be
         used.
-
-        Raises:
-            TrialFailed: it does not run.
+        Raises TrialFailed: it does not run.
         """
         with self.visit(recipe) as visit:
             cases = [visit.block(number, self.block, self.began) for number in numbers]

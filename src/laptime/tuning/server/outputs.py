@@ -213,13 +213,9 @@ TITLES = {
 
 def figure(case: Case, name: str) -> float:
     """Seconds, less is better: the mean of a latency over all requests, a growing queue's too; of throughput
-    the seconds that an answer (of a language model: an output token) takes of the server's time.
-
-    Args:
-        name: one of `TITLES`.
-
-    Raises:
-        TrialFailed: the block has no such figure.
+    the seconds that an answer (of a language model: an output token) takes of the server's time. name: one of
+    `TITLES`.
+    Raises TrialFailed: the block has no such figure.
     """
     if name == "throughput":
         return 1 / rate(case)

@@ -1,8 +1,15 @@
-"""What `laptime tune server` can be asked."""
+"""What `laptime tune server` can be asked, and the command with choices in braces."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -14,9 +21,9 @@ from laptime.kit.typed import is_loopback
 from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 from laptime.tuning.options import Budget, Certify, DryRun, Resume
-from laptime.tuning.server.template import PORT, Template, parsed
 from laptime.verbs.load.request import Headers, LoadRequest
 
+PORT = "{port}"
 LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
 """Where requests go unless the user says otherwise."""
 
@@ -26,7 +33,7 @@ class ServerRequest:
     """What `laptime tune server` can be asked.
 
     Attributes:
-        command: the server's, with choices in braces, see `template`.
+        command: the server's, with choices in braces, see below.
         url: perhaps with `{port}`.
         rate: at random (Poisson); 0: `concurrency` users, who wait for their answers.
         bodies: what is sent, from the file `body` if that is not "".
@@ -156,3 +163,224 @@ class ServerRequest:
                 why="the server is started here, again for every trial",
                 next=f"--url {LANGUAGE_MODEL}",
             )
+
+
+# The server's command with choices in braces: `vllm serve M --port {port} --max-num-seqs {16,64,256}`.
+#
+# The first choice of each is what the user runs today. `{--flag,}` and `{,--flag}` have a flag or leave it
+# out; leading `NAME={1,2}` sets a variable of the environment; a word that is a JSON object stays as it is.
+# The command is split into words as a shell would, and no shell ever reads it.
+
+
+EXAMPLE = "--server 'vllm serve M --port {port} --max-num-seqs {16,64,256}'"
+_OPERATORS = "|&;<>()"
+_EXPANSION = re.compile(r"\$[\w({]|`")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+_MARK = "LAPTIME0PORT"
+"""Stands for the port while words are quoted: braces would be."""
+
+Value = str | int | float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What stands in braces.
+
+    Attributes:
+        name: of the flag or variable, without dashes. texts: as typed, the one of today first.
+        values: the same as they are shown: numbers, `on` and `off` of a flag that may be left out.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether all values are numbers: effects along them have a knee."""
+        return not any(isinstance(value, str) for value in self.values)
+
+
+Word = tuple[str | Choice, ...]
+"""Its parts in order."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """The command.
+
+    Attributes:
+        words: the program and its arguments; variables of the environment before them.
+        choices: in order of the command.
+    """
+
+    words: tuple[Word, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def has_port(self) -> bool:
+        """Whether the port is laptime's to choose."""
+        return any(PORT in part for word in self.words for part in word if isinstance(part, str))
+
+    def command(self, values: Mapping[str, Value], port: str) -> tuple[dict[str, str], list[str]]:
+        """Variables of the environment and words of the command. values: by name of a choice; of others the
+        one of today. port: in place of `{port}`."""
+        words = [text.replace(PORT, port) for word in self.words for text in _texts(word, values)]
+        count = next((at for at, word in enumerate(words) if not _VARIABLE.match(word)), len(words))
+        variables = dict(word.split("=", 1) for word in words[:count])
+        return variables, words[count:]
+
+    def line(self, values: Mapping[str, Value]) -> str:
+        """The command line as it can be typed; `{port}` stays where the user left it open."""
+        variables, words = self.command(values, _MARK)
+        typed = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+        return " ".join([*typed, shlex.join(words)]).replace(_MARK, PORT)
+
+
+def _texts(word: Word, values: Mapping[str, Value]) -> list[str]:
+    parts = [part if isinstance(part, str) else _chosen(part, values) for part in word]
+    if len(word) == 1 and isinstance(word[0], Choice) and (not parts[0] or parts[0].startswith("-")):
+        return shlex.split(parts[0])  # no flag, a flag, or one with its value
+    return ["".join(parts)]
+
+
+def _chosen(choice: Choice, values: Mapping[str, Value]) -> str:
+    value = values.get(choice.name, choice.values[0])
+    return choice.texts[choice.values.index(value)]
+
+
+def parsed(text: str) -> Template:
+    """The template that a text means.
+    Raises UsageError: it is none, has nothing to choose from, or needs a shell.
+    """
+    choices: list[Choice] = []
+    words: list[Word] = []
+    for word in _split(text):
+        words.append(tuple(_parts(word, words, choices)))
+    if not choices:
+        raise UsageError(
+            "the server's command leaves nothing to choose",
+            why="choices go in braces, today's value first; there are none",
+            next=EXAMPLE,
+        )
+    return Template(tuple(words), tuple(choices))
+
+
+def _split(text: str) -> list[str]:
+    """Words of a command. Raises UsageError: a quote is open, or something is left to a shell."""
+    reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
+    reader.whitespace_split, reader.commenters = True, ""
+    try:
+        words = list(reader)
+    except ValueError as error:
+        raise UsageError("the server's command cannot be read", why=str(error), next=EXAMPLE) from None
+    for word in words:
+        found = word if set(word) <= set(_OPERATORS) else _EXPANSION.search(word)
+        if found:
+            sign = found if isinstance(found, str) else found.group()
+            raise UsageError(
+                f"the server's command has {sign!r}, which only a shell reads",
+                why="laptime starts the program itself, so that it can end all of it",
+                next="write the value itself, or put that part into a script: --server './serve.sh {16,64}'",
+            )
+    return [str(Path(word).expanduser()) if word.startswith("~/") else word for word in words]
+
+
+def _parts(typed: str, before: list[Word], choices: list[Choice]) -> Iterator[str | Choice]:
+    """The parts of one word; its choices are added to those before."""
+    if _is_object(typed):
+        yield typed
+        return
+    at = 0
+    while (start := typed.find("{", at)) >= 0:
+        end = _closing(typed, start)
+        inside = typed[start + 1 : end]
+        if inside == PORT[1:-1]:
+            yield typed[at : end + 1]
+        else:
+            yield from filter(None, [typed[at:start]])
+            choices.append(_choice(inside, typed[:start], before, choices))
+            yield choices[-1]
+        at = end + 1
+    if "}" in typed[at:] and not _is_object(typed[at:]):
+        raise _unbalanced(typed)
+    yield from filter(None, [typed[at:]])
+
+
+def _is_object(text: str) -> bool:
+    with suppress(ValueError):
+        return isinstance(json.loads(text), dict)
+    return False
+
+
+def _closing(typed: str, start: int) -> int:
+    """Where the brace that opens at `start` closes."""
+    depth = 0
+    for at in range(start, len(typed)):
+        depth += {"{": 1, "}": -1}.get(typed[at], 0)
+        if not depth:
+            return at
+    raise _unbalanced(typed)
+
+
+def _unbalanced(typed: str) -> UsageError:
+    return UsageError(
+        f"a brace of {typed!r} is unmatched",
+        why="choices go between { and }, separated by commas",
+        next=EXAMPLE,
+    )
+
+
+def _choice(inside: str, head: str, before: list[Word], choices: list[Choice]) -> Choice:
+    texts = _by_commas(inside)
+    if len(texts) < 2:
+        raise UsageError(
+            f"{{{inside}}} leaves nothing to choose",
+            why="one value is not a choice; write today's value first, then others",
+            next=f"{{{inside or 1},...}}, or {inside or 1} without braces",
+        )
+    values: list[Value] = [_number(text) if text else "off" for text in texts]
+    if "" in texts and len(texts) == 2:
+        values = ["on" if text else "off" for text in texts]
+    if twice := [text for text, value in zip(texts, values, strict=True) if values.count(value) > 1]:
+        raise UsageError(
+            f"{{{inside}}} has {twice[0] or 'nothing'} twice",
+            why="the choices must differ",
+            next=f"leave one out: {EXAMPLE}",
+        )
+    name = _name(texts, head, before) or f"word{len(before)}"
+    taken = [choice.name for choice in choices]
+    names = (f"{name}{number}" if number > 1 else name for number in count(1))
+    unique = next(each for each in names if each not in taken)
+    return Choice(unique, tuple(texts), tuple(values))
+
+
+def _by_commas(inside: str) -> list[str]:
+    parts, depth = [""], 0
+    for sign in inside:
+        depth += {"{": 1, "}": -1, "[": 1, "]": -1}.get(sign, 0)
+        if sign == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def _number(text: str) -> Value:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text.lstrip("-")
+
+
+def _name(texts: list[str], head: str, before: list[Word]) -> str:
+    """Of the flag that a choice belongs to; "" where none shows."""
+    if head and "{" not in head:
+        return head.rstrip("=:").lstrip("-")
+    flags = (
+        text for text in texts if text.startswith("-") and isinstance(_number(text), str)
+    )  # -1 is a number
+    flag = next((text.split()[0] for text in flags), "")
+    if not flag and before and isinstance(before[-1][-1], str) and before[-1][-1].startswith("-"):
+        flag = before[-1][-1]
+    return flag.partition("=")[0].lstrip("-")

@@ -34,8 +34,7 @@ from laptime.records.event import ignore
 from laptime.store.live_run import LiveRun
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.server.outputs import Output, outputs
-from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.server.template import Value
+from laptime.tuning.server.request import ServerRequest, Value
 from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import closed_level, open_level
 from laptime.verbs.load.senders import Generator, sender_target

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +22,41 @@ from msgspec import structs
 from laptime.analysis.tuned import CONTROL, DRY
 from laptime.experiment.pairs import LEAST, gain, measured_pairs, ratios
 from laptime.kit.units import show
+from laptime.probes import machine
 from laptime.probes.others import OthersMeter
+from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Finding
-from laptime.records.event import Diagnosed, Event, FindingAdded, GainMeasured, Listener, RungDecided
+from laptime.records.event import (
+    CaseChanged,
+    ChecksMade,
+    Diagnosed,
+    EnvironmentChanged,
+    Event,
+    FindingAdded,
+    GainMeasured,
+    Listener,
+    RungDecided,
+    TuningChanged,
+    so_far,
+)
+from laptime.records.plan import Setting
 from laptime.records.run import Run
+from laptime.records.series import Series
 from laptime.records.shortfall import Shortfall
-from laptime.records.tuning import Gate, GateWord, Rung, Tuning
+from laptime.records.tuning import Gate, GateWord, Measured, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied, recipe_of
 from laptime.tuning.search import ladder
-from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.race import untried_rung
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import afresh
 from laptime.tuning.session.afresh import CAUTION
 from laptime.tuning.session.journal import SessionJournal, is_over, work_folder
-from laptime.tuning.session.subject import Record, Subject
+from laptime.tuning.session.subject import Record, Subject, checks_of, quiet_check
 
 BETWEEN = 0.25
 """Share of the budget at most for what is chosen between the search and the pairs."""
@@ -108,18 +125,27 @@ class Session(Record):
 
     def __init__(self, subject: Subject, live: LiveRun, earlier: Sequence[Rung] = ()) -> None:
         """`earlier`: rungs of the session that is resumed."""
-        super().__init__(live, subject.request, subject.evaluator.elapsed, **subject.tuning_fields())
+        request = subject.request
+        super().__init__(live, request, subject.evaluator.elapsed, **subject.tuning_fields())
         self.subject = subject
         self._earlier = earlier
         self._is_diagnosed = self._is_complete = False
-        self.start(subject.PLAN, earlier, subject.run_fields())
+        origins = request.origins
+        live.start(
+            name=request.name,
+            environment=machine.environment(),
+            plan={
+                name: Setting(value=getattr(request, name), origin=origins.get(name, "default"))
+                for name in subject.PLAN
+            },
+            tuning=reduce(so_far, map(RungDecided, earlier), self.tuning),
+            **subject.run_fields(),
+        )
 
     def run(self) -> Tuning:
         """Search, then measure, then hand back.
-
-        Raises:
-            LaptimeError: it does not run as it is, or cannot be tuned.
-            KeyboardInterrupt: before anything was known.
+        Raises LaptimeError: it does not run as it is, or cannot be tuned. KeyboardInterrupt: before anything
+        was known.
         """
         try:
             self.say(self.subject.BEGINS)
@@ -205,9 +231,15 @@ class Session(Record):
         profile = subject.evaluator.diagnose(Recipe())
         self._on_diagnosis(Recipe(), profile)
         plans = ladder.planned(subject.evaluator, profile, self.settings())
+        rungs = [
+            structs.replace(
+                untried_rung(one), seconds=seconds, reason=f"would be tried, about {show(seconds, 's')}"
+            )
+            for one, seconds in plans
+        ]
         self.set(
             before=subject.diagnosis(Recipe(), profile),
-            ladder=subject.planned([_planned(candidate, seconds) for candidate, seconds in plans], profile),
+            ladder=subject.planned(rungs, profile),
             ruled_out=subject.evaluator.candidates(profile, Recipe()).ruled_out,
             ended=DRY,
         )
@@ -226,13 +258,8 @@ class Session(Record):
         subject.hand_back(self, search)
 
     def verify(self, recipe: Recipe, **fields: Any) -> None:
-        """Gate and measure an earlier final set as it is now.
-
-        Args:
-            fields: of the record.
-
-        Raises:
-            LaptimeError: it does not run as it is.
+        """Gate and measure an earlier final set as it is now. fields: of the record.
+        Raises LaptimeError: it does not run as it is.
         """
         subject, broken = self.subject, "it does not run any more: "
         self.say(subject.BEGINS)
@@ -327,19 +354,20 @@ class Session(Record):
         self.subject.recorded(self)
 
     def over(self, *, complaint: str = "", others: float | None = None) -> Run:
-        """Report the record; the run. For the arguments see `Record.finish`."""
-        subject = self.subject
-        return self.finish(
-            subject.environment(),
-            subject.axes(),
-            subject.METRIC,
-            subject.PROBE,
-            subject.checks(),
-            complaint=complaint,
-            others=others,
-        )
+        """Report the record; the run. complaint: of the journal. others: CPUs that other programs used."""
+        subject, live, tuning = self.subject, self.live, self.tuning
+        live(EnvironmentChanged(subject.environment()))
+        for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
+            if side is not None:
+                live(CaseChanged(self._case({"variant": name, **subject.axes()}, side)))
+        live(ChecksMade([*checks_of(tuning, complaint), *quiet_check(others), *subject.checks()]))
+        live(TuningChanged(tuning))
+        return live.finish(self.status)
 
-
-def _planned(candidate: Candidate, seconds: float) -> Rung:
-    reason = f"would be tried, about {show(seconds, 's')}"
-    return structs.replace(untried_rung(candidate), seconds=seconds, reason=reason)
+    def _case(self, axes: dict[str, Axis], side: Measured) -> Case:
+        """One side of the final measurement, so that `show`, `compare` and `history` know it."""
+        target, subject = self.live.run().subjects[0].target, self.subject
+        samples = [seconds for process in side.samples for seconds in process]
+        processes = [number for number, process in enumerate(side.samples) for _ in process]
+        series = Series(metric=subject.METRIC, samples=samples, process=processes, probe=subject.PROBE)
+        return Case(key=case_key(target, axes), target=target, axes=axes, series=[series])

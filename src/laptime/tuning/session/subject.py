@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import structs
@@ -17,22 +16,11 @@ from msgspec import structs
 from laptime.analysis.tuned import DRY
 from laptime.experiment.pairs import Pair
 from laptime.kit.errors import LaptimeError
-from laptime.probes import machine
-from laptime.records.case import Axis, Case, case_key
+from laptime.records.case import Axis
 from laptime.records.check import Check
 from laptime.records.environment import Environment
-from laptime.records.event import (
-    CaseChanged,
-    ChecksMade,
-    EnvironmentChanged,
-    RungDecided,
-    TuningChanged,
-    so_far,
-)
-from laptime.records.plan import Setting
-from laptime.records.run import Run
-from laptime.records.series import Metric, Series
-from laptime.records.tuning import Diagnosis, Gate, Measured, Rung, Tuning
+from laptime.records.series import Metric
+from laptime.records.tuning import Diagnosis, Gate, Rung, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -83,59 +71,9 @@ class Record:
         done = min(0.99, self.elapsed() / budget)
         self.live.say(text, done, (1.0 - done) * budget)
 
-    def start(self, plan: Sequence[str], earlier: Sequence[Rung], fields: Mapping[str, Any]) -> None:
-        """Report a run that begins. plan: fields of the request that are its plan. earlier: rungs of the
-        session that is resumed. fields: of the run besides."""
-        request = self.request
-        self.live.start(
-            name=request.name,
-            environment=machine.environment(),
-            plan={
-                name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
-                for name in plan
-            },
-            tuning=reduce(so_far, map(RungDecided, earlier), self.tuning),
-            **fields,
-        )
 
-    def finish(
-        self,
-        environment: Environment,
-        axes: Mapping[str, Axis],
-        metric: Metric,
-        probe: str,
-        more: Sequence[Check] = (),
-        *,
-        complaint: str = "",
-        others: float | None = None,
-    ) -> Run:
-        """Report the record; the run.
-
-        Args:
-            axes: of the cases, besides the variant. metric, probe: of their samples. more: checks.
-            complaint: why the journal could not be written, "" if it was.
-            others: CPUs that other programs used meanwhile, on the average; None if that is not known.
-        """
-        live, tuning = self.live, self.tuning
-        live(EnvironmentChanged(environment))
-        for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
-            if side is not None:
-                live(CaseChanged(self._case({"variant": name, **axes}, side, metric, probe)))
-        live(ChecksMade([*_checks(tuning, complaint), *quiet_check(others), *more]))
-        live(TuningChanged(tuning))
-        return live.finish(self.status)
-
-    def _case(self, axes: dict[str, Axis], side: Measured, metric: Metric, probe: str) -> Case:
-        """One side of the final measurement, so that `show`, `compare` and `history` know it."""
-        target = self.live.run().subjects[0].target
-        samples = [seconds for process in side.samples for seconds in process]
-        processes = [number for number, process in enumerate(side.samples) for _ in process]
-        series = Series(metric=metric, samples=samples, process=processes, probe=probe)
-        return Case(key=case_key(target, axes), target=target, axes=axes, series=[series])
-
-
-def _checks(tuning: Tuning, complaint: str = "") -> list[Check]:
-    """Whether the gain was measured and the gate passed; a complaint about the journal."""
+def checks_of(tuning: Tuning, complaint: str = "") -> list[Check]:
+    """Whether the gain was measured and the gate passed; why the journal could not be written."""
     checks = []
     if complaint:
         sentence = f"the session could not be saved for --resume: {complaint}"
@@ -150,7 +88,7 @@ def _checks(tuning: Tuning, complaint: str = "") -> list[Check]:
 
 
 def quiet_check(others: float | None) -> list[Check]:
-    """A warning where other programs had more of the CPUs than races can bear."""
+    """A warning where other programs had more of the CPUs, on the average, than races can bear."""
     cpus = os.cpu_count() or 1
     if others is None or others < MOST_OTHERS * cpus:
         return []
@@ -276,9 +214,7 @@ class Subject(ABC):
 
     @abstractmethod
     def gate(self, recipe: Recipe) -> Gate:
-        """Of the final set.
-        Raises TrialFailed: it does not run.
-        """
+        """Of the final set. Raises TrialFailed: it does not run."""
 
     def written(self, record: Record, search: SearchResult) -> None:
         """Write what the final side of the pairs needs."""

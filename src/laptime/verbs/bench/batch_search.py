@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -96,43 +97,39 @@ def search(
         budget: seconds for the search and for measuring what it finds; None: as long as usual.
         usual, times: see `curve`.
     """
-    return _Search(variant, open_session, timeout, now, progress).run(
-        linear=linear, budget=budget, usual=usual, times=times
-    )
+    began = now()
+    end, is_usual = began + search_seconds(budget), budget is None
+    seeker = _Search(variant, open_session, timeout, now, progress, began, end, is_usual)
+    try:
+        stopped = seeker.stopped_by(linear=linear)
+    finally:
+        seeker.retire_scout()
+    left = None if budget is None else budget - (now() - began)
+    return seeker.result(stopped, budget, partial(curve, left=left, usual=usual, times=times))
 
 
+@dataclass
 class _Search:
-    def __init__(
-        self,
-        variant: Variant,
-        open_session: OpenSession,
-        timeout: float,
-        now: Callable[[], float],
-        progress: Callable[[str], None],
-    ) -> None:
-        self._variant = variant
-        self._open = open_session
-        self._timeout = timeout
-        self._progress = progress
-        self._now = now
-        self._end, self._began, self._is_usual = math.inf, 0.0, True
-        self._attempts: list[Attempt] = []
-        self._scout: Worker | None = None
+    """As `search`; `began`, `end`: seconds of the clock. `attempts`: so far, in order."""
 
-    def run(self, *, linear: bool, budget: float | None, usual: float, times: int) -> BatchSizes:
-        self._began, self._is_usual = self._now(), budget is None
-        self._end = self._began + search_seconds(budget)
-        try:
-            batch, stopped = 1, self._step(1)
-            while stopped is None:
-                batch = batch + 1 if linear else batch * 2
-                stopped = self._step(batch)
-            if stopped == "memory" and not linear:
-                stopped = self._bisect()
-        finally:
-            self._retire_scout()
-        left = None if budget is None else budget - (self._now() - self._began)
-        return self._result(stopped, budget, partial(curve, left=left, usual=usual, times=times))
+    variant: Variant
+    open_session: OpenSession
+    timeout: float
+    now: Callable[[], float]
+    progress: Callable[[str], None]
+    began: float
+    end: float
+    is_usual: bool
+    attempts: list[Attempt] = field(default_factory=list)
+    scout: Worker | None = None
+
+    def stopped_by(self, *, linear: bool) -> str:
+        """Try sizes until something ends it; what."""
+        batch, stopped = 1, self._step(1)
+        while stopped is None:
+            batch = batch + 1 if linear else batch * 2
+            stopped = self._step(batch)
+        return self._bisect() if stopped == "memory" and not linear else stopped
 
     def _step(self, batch: int) -> str | None:
         attempt = self._try(batch)
@@ -142,21 +139,21 @@ class _Search:
             return "slow"
         if batch >= LARGEST:
             return "cap"
-        is_far = self._is_usual and batch >= BEHIND * self._smallest_good()
-        if is_far and self._now() > self._began + BRIEF:
+        is_far = self.is_usual and batch >= BEHIND * self._smallest_good()
+        if is_far and self.now() > self.began + BRIEF:
             return "behind"
-        return "time" if self._now() > self._end else None
+        return "time" if self.now() > self.end else None
 
     def _smallest_good(self) -> int:
         """The smallest batch whose quick calls come near the best throughput."""
-        rates = {each.batch: each.batch / each.seconds for each in self._attempts if each.seconds > 0}
+        rates = {each.batch: each.batch / each.seconds for each in self.attempts if each.seconds > 0}
         return min((batch for batch, rate in rates.items() if rate > NEAR * max(rates.values())), default=1)
 
     def _bisect(self) -> str:
-        fits = max((p.batch for p in self._attempts if p.failure is None), default=0)
-        fails = min(p.batch for p in self._attempts if p.failure is not None)
+        fits = max((p.batch for p in self.attempts if p.failure is None), default=0)
+        fails = min(p.batch for p in self.attempts if p.failure is not None)
         while fails - fits > max(1, RESOLUTION * fits):
-            if self._now() > self._end:
+            if self.now() > self.end:
                 return "time"
             middle = (fits + fails) // 2
             attempt = self._try(middle)
@@ -169,30 +166,30 @@ class _Search:
         return "memory"
 
     def _try(self, batch: int) -> Attempt:
-        self._progress(f"does batch {batch} fit?")
+        self.progress(f"does batch {batch} fit?")
         goes_on = self._is_far(batch)
         if not goes_on:
-            self._retire_scout()
-        is_new = self._scout is None
-        self._scout = self._scout or self._open(self._variant)
-        attempt = self._attempt(self._scout, batch, load=is_new)
+            self.retire_scout()
+        is_new = self.scout is None
+        self.scout = self.scout or self.open_session(self.variant)
+        attempt = self._attempt(self.scout, batch, load=is_new)
         if not goes_on:
-            self._retire_scout()
-        self._attempts.append(attempt)
+            self.retire_scout()
+        self.attempts.append(attempt)
         return attempt
 
     def _attempt(self, session: Worker, batch: int, *, load: bool) -> Attempt:
         try:
             if load:
                 limit = int(available_bytes() * MEMORY_SHARE)
-                session.ask(Load(variant=self._variant, memory_limit=limit), timeout=self._timeout)
-            messages = session.ask(Prepare(batch=batch, asked=True), timeout=self._timeout)
+                session.ask(Load(variant=self.variant, memory_limit=limit), timeout=self.timeout)
+            messages = session.ask(Prepare(batch=batch, asked=True), timeout=self.timeout)
             seconds = next(m.first_call for m in messages if isinstance(m, Prepared))
             if seconds < 2.0:
                 block = Block(batch=batch, regime=Regime.ISOLATED, seconds=0.1, min_calls=2, max_calls=20)
-                messages = session.ask(block, timeout=self._timeout)
+                messages = session.ask(block, timeout=self.timeout)
                 seconds = min(next(m.series[0].samples for m in messages if isinstance(m, Samples)))
-            messages = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)
+            messages = session.ask(Pass(kind="memory", batch=batch), timeout=self.timeout)
         except CommandFailed as error:
             return Attempt(batch, float("inf"), None, error.failure)
         sizes = {
@@ -207,12 +204,12 @@ class _Search:
 
     def _is_far(self, batch: int) -> bool:
         """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
-        if self._scout is not None and not self._scout.alive:
-            self._retire_scout()
-        fitting = [p for p in self._attempts if p.failure is None and p.memory]
-        if not self._attempts or batch <= 2:
+        if self.scout is not None and not self.scout.alive:
+            self.retire_scout()
+        fitting = [p for p in self.attempts if p.failure is None and p.memory]
+        if not self.attempts or batch <= 2:
             return True
-        if not fitting or any(p.failure for p in self._attempts):
+        if not fitting or any(p.failure for p in self.attempts):
             return False
         last = fitting[-1]
         assert last.memory is not None
@@ -223,7 +220,7 @@ class _Search:
 
         Host memory only: what a device has left is not known here.
         """
-        fitting = [p for p in self._attempts if p.failure is None and p.memory and not p.on_device]
+        fitting = [p for p in self.attempts if p.failure is None and p.memory and not p.on_device]
         if len(fitting) < 2:
             return None
         (small, large) = sorted(fitting, key=lambda p: p.batch)[-2:]
@@ -234,25 +231,25 @@ class _Search:
         batch_at_limit = large.batch + room / slope if slope > 0 else 0
         return int(float(f"{batch_at_limit:.2g}")) if batch_at_limit > large.batch else None
 
-    def _retire_scout(self) -> None:
-        if self._scout is not None:
-            self._scout.close()
-            self._scout = None
+    def retire_scout(self) -> None:
+        if self.scout is not None:
+            self.scout.close()
+            self.scout = None
 
-    def _result(self, stopped: str, budget: float | None, choose: Callable[..., Curve]) -> BatchSizes:
-        fitting = sorted((p for p in self._attempts if p.failure is None), key=lambda p: p.batch)
+    def result(self, stopped: str, budget: float | None, choose: Callable[..., Curve]) -> BatchSizes:
+        fitting = sorted((p for p in self.attempts if p.failure is None), key=lambda p: p.batch)
         if not fitting:
             # Not even one item: measuring batch 1 tells the error in the usual way.
-            return BatchSizes([1], [], 0, self._attempts, choose({1: 0.0}).seconds, is_limit=False)
+            return BatchSizes([1], [], 0, self.attempts, choose({1: 0.0}).seconds, is_limit=False)
         largest = fitting[-1].batch
-        most = BEHIND * self._smallest_good() if self._is_usual else largest
+        most = BEHIND * self._smallest_good() if self.is_usual else largest
         chosen = choose({each.batch: each.seconds for each in fitting if each.batch <= most})
         finding = self._finding(largest, stopped, chosen, budget)
         is_limit = stopped in ("memory", "error")
-        return BatchSizes(chosen.batches, [finding], largest, self._attempts, chosen.seconds, is_limit)
+        return BatchSizes(chosen.batches, [finding], largest, self.attempts, chosen.seconds, is_limit)
 
     def _finding(self, largest: int, stopped: str, chosen: Curve, budget: float | None) -> Finding:
-        failed = [p for p in self._attempts if p.failure is not None]
+        failed = [p for p in self.attempts if p.failure is not None]
         predicted = self._predicted()
         guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
         smallest_failed = min((p.batch for p in failed), default=None)
@@ -283,7 +280,7 @@ class _Search:
                         "seconds": p.seconds if p.failure is None else None,
                         "memory": p.memory,
                     }
-                    for p in self._attempts
+                    for p in self.attempts
                 ],
             },
             next=_next(stopped, chosen, budget),

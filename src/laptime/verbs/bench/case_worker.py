@@ -206,13 +206,13 @@ class CaseWorker:
         samples = [self._placed(series, round, epoch) for facts in told for series in facts.series]
         return samples, next((facts.details.peak for facts in told if facts.series), None)
 
-    def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0, **more: str) -> Case:
+    def do(self, kind: str, batch: int, case: Case, **more: str) -> Case:
         """One pass; returns the case with its series and details. The details say when it failed. more: what
         else the command says, see `measure.protocol.Pass`."""
         if not self._revive(batch):
             return case
         try:
-            messages = self._ask(Pass(kind=kind, batch=batch, seconds=seconds, **more), extra=seconds)
+            messages = self._ask(Pass(kind=kind, batch=batch, **more))
         except CommandFailed as error:
             failure = msgspec.structs.replace(error.failure, traceback="")
             told = msgspec.structs.replace(case.details, **{f"{kind}_failed": failure})

@@ -43,8 +43,14 @@ from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import best_known, comparisons, completed, findings, remember
-from laptime.verbs.bench.rounds import WARM, PeakRounds, completed_cases, load_first, open_together
-from laptime.verbs.bench.wall_progress import WallProgress
+from laptime.verbs.bench.rounds import (
+    WARM,
+    PeakRounds,
+    WallProgress,
+    completed_cases,
+    load_first,
+    open_together,
+)
 
 MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5

@@ -12,7 +12,6 @@ import hashlib
 import shlex
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,9 +33,9 @@ from laptime.records.run import Run
 from laptime.store import folder as store
 from laptime.store.live_run import LiveRun
 from laptime.verbs import trace
-from laptime.verbs.ceilings import beside_ceilings
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.request import OF_TARGETS, ProfileRequest
+from laptime.verbs.trace import beside_ceilings
 
 _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "timeout")
 
@@ -89,9 +88,16 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
     observed = outcome.observed[0]
     failure = failure_of(program, outcome)
     where = environment(observed)
-    live.start(name=request.name, subjects=[program.subject], environment=where, plan=_plan(request))
+    origins = request.origins
+    plan = {
+        name: Setting(value=getattr(request, name), origin=origins.get(name, "default")) for name in _PLANNED
+    }
+    live.start(name=request.name, subjects=[program.subject], environment=where, plan=plan)
     live(CaseChanged(_case(program, observed, failure, outcome, traces)))
-    live(ChecksMade([*reconcile.checks(observed, None), *problems, *_unread(traces)]))
+    unread = "the trace was not read to its end"  # what holds of a run that is interrupted meanwhile
+    advice = [f"laptime trace {shlex.quote(str(path))}" for path in traces[:1]]
+    not_yet = [Check("complete", "fail", unread, each) for each in advice]
+    live(ChecksMade([*reconcile.checks(observed, None), *problems, *not_yet]))
     profile = None
     if paths := traces or _last_traces(folder, outcome.observed):
         try:
@@ -117,13 +123,6 @@ def settings(request: ProfileRequest, work: str) -> Settings:
     return Settings(folder=work, **{name: getattr(request, name) for name in names})
 
 
-def _plan(request: ProfileRequest) -> dict[str, Setting]:
-    return {
-        name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
-        for name in _PLANNED
-    }
-
-
 def _last_traces(folder: Path, observed: list[Observed]) -> list[Path]:
     """The last trace of every rank: with --repeat there are more of them, all of them kept."""
     return [folder / process.traces[-1] for process in observed if process.traces]
@@ -145,14 +144,6 @@ def _kept_traces(
         sentence = f"the trace could not be kept: {error.strerror or error}"
         return [], [Check(name="kept", outcome="note", sentence=sentence, next="--trace another/FOLDER")]
     return _last_traces(home, observed), []
-
-
-def _unread(traces: Sequence[Path]) -> list[Check]:
-    """What holds of a run that is interrupted while its trace is read."""
-    if not traces:
-        return []
-    advice = f"laptime trace {shlex.quote(str(traces[0]))}"
-    return [Check("complete", "fail", "the trace was not read to its end", advice)]
 
 
 def _case(

@@ -14,8 +14,8 @@ import pytest
 from fixtures import array_folders
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.final_set import points
+from laptime.tuning.inference.folders import Arm
 from laptime.tuning.inference.request import ModelRequest, check
 from laptime.tuning.inference.setups import Setup, cost_of, with_threads
 from laptime.tuning.inference.sides import Fleet

@@ -18,9 +18,9 @@ from laptime.measure.recorded_calls import RecordedCall, RecordedCalls, record
 from laptime.records.tuning import Gate
 from laptime.tuning.inference import arm_process, changes
 from laptime.tuning.inference.draft import Draft, Refused
-from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.runtimes import onnxruntime
 from laptime.tuning.inference.sameness import sameness
+from laptime.tuning.inference.survey import instructions
 
 LEVELS = 127 if {"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()) else 63
 Array = np.ndarray[Any, Any]

@@ -20,8 +20,8 @@ from laptime.records.tuning import Gate, GateCheck, TunedModel
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import final_set as of_points
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.limits import Limits, distance
 from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.setups import Limits, distance
 from laptime.tuning.inference.sides import Timing
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.time_accounting import TimeAccounting

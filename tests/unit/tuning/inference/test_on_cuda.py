@@ -20,7 +20,7 @@ import pytest
 from fixtures.scripted_model import ScriptedArm, ScriptedModel, World
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
-from laptime.tuning.inference import arm_process, changes, reference
+from laptime.tuning.inference import arm_process, changes, survey
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.changes import DEFAULT, find_candidates, form_of
 from laptime.tuning.inference.draft import Draft, Refused
@@ -107,7 +107,7 @@ def test_what_a_device_computes_fast(
 ) -> None:
     monkeypatch.setattr(torch.version, "hip", None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    found = reference.facts_of_cuda(torch.device("cuda:0"))
+    found = survey.facts_of_cuda(torch.device("cuda:0"))
     assert found & {"fp16", "bf16", "tf32", "cuda", "cpu"} == fast | {"cuda"}
 
 
@@ -117,8 +117,8 @@ def test_what_a_device_computes_fast(
 def test_the_default_is_a_device_that_folders_run_on(
     there: list[str], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reference.place, "present", lambda: there)
-    assert (reference.device_of("auto"), reference.device_of("cpu")) == (chosen, "cpu")
+    monkeypatch.setattr(survey.place, "present", lambda: there)
+    assert (survey.device_of("auto"), survey.device_of("cpu")) == (chosen, "cpu")
 
 
 def offered(*facts: str) -> Any:
@@ -295,7 +295,7 @@ def test_the_folder_names_its_device_and_settings(folder: Path) -> None:
 
 
 def test_an_arm_tells_its_peak_with_every_answer(folder: Path, tmp_path: Path) -> None:
-    from laptime.tuning.inference.arm import Arm
+    from laptime.tuning.inference.folders import Arm
 
     settings = json.loads((folder / "recipe.json").read_text())
     write_folder(folder, "torch_cpu", settings["settings"], target="", recipe=[])

@@ -68,7 +68,7 @@ def test_denormal_numbers(names: tuple[str, ...], draft: Draft, tmp_path: Path) 
 def test_weights_tell_whether_there_are_denormal_numbers() -> None:
     import torch
 
-    from laptime.tuning.inference.reference import _of_weights
+    from laptime.tuning.inference.survey import _of_weights
 
     layer = torch.nn.Linear(100, 100)
     assert _of_weights(layer) == set()

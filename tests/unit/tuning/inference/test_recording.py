@@ -25,7 +25,7 @@ from laptime.records.tuning import Measured
 from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference.changes import ROOM, form_of
-from laptime.tuning.inference.recording import process, readers, recordings
+from laptime.tuning.inference.recording import process, recordings
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.inference.subject import ModelSubject
 from laptime.tuning.optimization import Change, Recipe
@@ -42,7 +42,7 @@ def by_name(rows: list[Work]) -> Mapping[str, Work]:
 
 
 def test_onnx_runtime_is_read_with_weights_that_it_does_not_show() -> None:
-    rows = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
+    rows = by_name(recordings.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
     assert rows["Conv"].kind == "convolution"
     assert rows["Conv"].flop == {"float32": CONVOLUTION}
     assert rows["Conv"].total_ns == 26_000
@@ -55,14 +55,14 @@ def test_onnx_runtime_is_read_with_weights_that_it_does_not_show() -> None:
 
 
 def test_only_the_last_calls_of_onnx_runtime_are_counted() -> None:
-    one = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
-    three = by_name(readers.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 3, "seconds": 85e-6}))
+    one = by_name(recordings.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 1, "seconds": 85e-6}))
+    three = by_name(recordings.of_onnx_runtime(HERE / "onnx_runtime.json", {"calls": 3, "seconds": 85e-6}))
     assert (one["Conv"].calls, three["Conv"].calls) == (1, 3)
     assert three["Conv"].flop == {"float32": 3 * CONVOLUTION}
 
 
 def test_openvino_is_read() -> None:
-    rows = by_name(readers.of_openvino(HERE / "openvino.json", {"calls": 3, "seconds": 2e-3}))
+    rows = by_name(recordings.of_openvino(HERE / "openvino.json", {"calls": 3, "seconds": 2e-3}))
     assert rows["Convolution"].flop == {"float32": 3 * CONVOLUTION}
     assert rows["Convolution"].total_ns == 188_000
     assert rows["FullyConnected"].flop == {"float32": 3 * LINEAR}
@@ -71,7 +71,7 @@ def test_openvino_is_read() -> None:
 
 
 def test_pytorch_is_read() -> None:
-    rows = by_name(readers.of_pytorch(HERE / "pytorch.json", {"calls": 5, "seconds": 1e-3}))
+    rows = by_name(recordings.of_pytorch(HERE / "pytorch.json", {"calls": 5, "seconds": 1e-3}))
     assert rows["aten::conv2d"].flop == {"float32": 5 * CONVOLUTION}
     assert rows["aten::linear"].flop == {"float32": 5 * LINEAR}
     assert not any(row.kind == "fused" for row in rows.values())
@@ -79,12 +79,12 @@ def test_pytorch_is_read() -> None:
 
 def test_what_a_compiled_model_does_not_show_is_fused_kernels_without_flop() -> None:
     about = {"calls": 5, "seconds": 18.4e-3}
-    rows = readers.of_pytorch(HERE / "pytorch_compiled.json", about, is_compiled=True)
+    rows = recordings.of_pytorch(HERE / "pytorch_compiled.json", about, is_compiled=True)
     (fused,) = [row for row in rows if row.kind == "fused"]
     assert (fused.flop, fused.bytes) == ({}, None)
     assert fused.uncounted_ns == fused.total_ns
     assert sum(row.total_ns for row in rows) == 5 * 18_400_000
-    plain = readers.of_pytorch(HERE / "pytorch_compiled.json", about)
+    plain = recordings.of_pytorch(HERE / "pytorch_compiled.json", about)
     assert len(plain) == len(rows) - 1
 
 
@@ -222,7 +222,7 @@ def test_every_form_has_a_recorder() -> None:
     tables = [registry.load(ROOM, runtime).FORMS for runtime in registry.names(ROOM) if runtime != "process"]
     names = set().union(*tables)
     assert names | {"as_is"} == set(model_report.FORMS)
-    assert {form_of(name).profiler for name in names} == set(readers.READERS) == set(process.RECORDERS)
+    assert {form_of(name).profiler for name in names} == set(recordings.READERS) == set(process.RECORDERS)
 
 
 def test_ceilings_of_these_cores_are_measured_where_no_paper_has_them(

@@ -13,9 +13,8 @@ from laptime.analysis.promises import Promise
 from laptime.tuning.gates.invariants import word
 from laptime.tuning.inference import request as of_requests
 from laptime.tuning.inference.evaluator import OF_SETUPS, ModelEvaluator
-from laptime.tuning.inference.limits import Limits
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.setups import ROUNDS, Cost, Seen, Setup, Visit, chosen, of_race, table
+from laptime.tuning.inference.setups import ROUNDS, Cost, Limits, Seen, Setup, Visit, chosen, of_race, table
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 

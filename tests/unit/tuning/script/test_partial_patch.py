@@ -40,7 +40,7 @@ def searched(recipe: Recipe) -> SearchResult:
         Rung(name=change.name, label=str(change), kept=True, gate=Gate(word="passed")) for change in recipe
     ]
     profile = LoopProfile()
-    return SearchResult(recipe=recipe, ladder=ladder, before=profile, after=profile, margin=0.01, noise=0.01)
+    return SearchResult(recipe=recipe, ladder=ladder, before=profile, after=profile, noise=0.01)
 
 
 def session(tmp_path: Path) -> tuple[subject.ScriptSubject, Record, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.tuning.server.template import parsed
+from laptime.tuning.server.request import parsed
 
 VLLM = "vllm serve M --port {port} --max-num-seqs {16,64,256} --max-num-batched-tokens={2048,8192}"
 

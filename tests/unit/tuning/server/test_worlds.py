@@ -24,8 +24,8 @@ from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.server import subject
 from laptime.tuning.server.evaluator import ServerEvaluator, values_of
+from laptime.tuning.server.request import Value
 from laptime.tuning.server.subject import ServerSubject
-from laptime.tuning.server.template import Value
 from laptime.tuning.server.visit import Visit
 from laptime.tuning.session import session
 

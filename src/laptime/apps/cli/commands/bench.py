@@ -42,7 +42,7 @@ def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = 
     if not same:
         return request
     from laptime.verbs.bench import planning  # not for `laptime --help`
-    from laptime.verbs.bench import same as frameworks
+    from laptime.verbs.bench import variants as frameworks
 
     planning.check(request)
     found = frameworks.same(same, backends=request.backends, python=request.python)

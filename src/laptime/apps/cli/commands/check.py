@@ -19,7 +19,6 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import lookup
 from laptime.verbs import check as verb
-from laptime.verbs import regressions
 from laptime.verbs.check import Rules, with_verdicts
 
 
@@ -78,11 +77,11 @@ def command(
         run = _measured(as_measured(earlier, request) if earlier else request, against_rev, delivery)
         if code := output.exit_code(run):
             return delivery.deliver(run) or code
-    verdicts = regressions.of_revision(run, rules) if against_rev else []
-    now = regressions.present(run) if against_rev else run
+    verdicts = verb.of_revision(run, rules) if against_rev else []
+    now = verb.present(run) if against_rev else run
     verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
-        verdicts += regressions.against_run(now, baseline, rules, force=force)
+        verdicts += verb.against_run(now, baseline, rules, force=force)
     judged = with_verdicts(run, verdicts)
     if delivery.as_json:
         output.result(output.json_text(_document(run, verdicts)))
@@ -114,9 +113,7 @@ def _measured(request: BenchRequest, revision: str | None, delivery: output.Deli
     """The request carried out: now, or now and at a revision."""
     if revision is None:
         return run_of(request, delivery)
-    from laptime.verbs.revision import against_revision  # needs the rooms that measure
-
-    return against_revision(request, revision, lambda wanted, start: run_of(wanted, delivery, start))
+    return verb.against_revision(request, revision, lambda wanted, start: run_of(wanted, delivery, start))
 
 
 def _rules(path: str | None, tolerance: str | None) -> Rules:

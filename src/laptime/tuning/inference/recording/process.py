@@ -44,14 +44,14 @@ def busy(call: Callable[[], Any], calls: int) -> float:
     return max(shares)
 
 
-class PyTorchRecorder:
-    """Made before the folder is loaded; `place`: the file that is written, a trace of Kineto."""
+Record = Callable[[Callable[..., Any], Sequence[Any], int], dict[str, Any]]
+"""Record so many calls of a model with these inputs; seconds of one, and what runs them."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
 
-    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
-        """Record so many calls; seconds of one, and what runs them."""
+def pytorch(place: Path) -> Record:
+    """A trace of Kineto."""
+
+    def record(model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
         import torch
 
         options: dict[str, Any] = {"activities": [torch.profiler.ProfilerActivity.CPU], "record_shapes": True}
@@ -59,75 +59,56 @@ class PyTorchRecorder:
             model(*inputs)  # the first start of the profiler takes part of the first call's time
         with torch.profiler.profile(**options) as profiler:
             seconds = seconds_of(lambda: model(*inputs), calls)
-        profiler.export_chrome_trace(str(self._place))
+        profiler.export_chrome_trace(str(place))
         return {
             "seconds": seconds,
             "threads": torch.get_num_threads(),
             "recorder": f"torch.profiler {torch.__version__}",
         }
 
+    return record
 
-class OnnxRuntimeRecorder:
-    """Made before the folder is loaded: sessions are profiled from their beginning or not at all.
 
-    Args:
-        place: the file that is written, as ONNX Runtime writes it.
-    """
+def onnx_runtime(place: Path) -> Record:
+    """As ONNX Runtime writes it; the calls are the last ones. Sessions are profiled from their beginning."""
+    import onnxruntime
 
-    def __init__(self, place: Path) -> None:
-        import onnxruntime
+    sessions, made = list[Any](), onnxruntime.InferenceSession
 
-        self._place, self._sessions = place, list[Any]()
-        made = onnxruntime.InferenceSession
+    def profiled(path: Any, options: Any = None, *rest: Any, **more: Any) -> Any:
+        options = more.pop("sess_options", options) or onnxruntime.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(place.with_suffix(""))
+        session = made(path, options, *rest, **more)
+        sessions.append((session, options.intra_op_num_threads))
+        return session
 
-        def profiled(path: Any, options: Any = None, *rest: Any, **more: Any) -> Any:
-            options = more.pop("sess_options", options) or onnxruntime.SessionOptions()
-            options.enable_profiling = True
-            options.profile_file_prefix = str(place.with_suffix(""))
-            session = made(path, options, *rest, **more)
-            self._sessions.append((session, options.intra_op_num_threads))
-            return session
-
-        onnxruntime.InferenceSession = profiled
-
-    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
-        """Record so many calls, the last ones of the file; seconds of one, and what runs them."""
-        import onnxruntime
-
+    def record(model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
         seconds = seconds_of(lambda: model(*inputs), calls)
-        session, threads = self._sessions[-1]
-        shutil.move(session.end_profiling(), self._place)
+        session, threads = sessions[-1]
+        shutil.move(session.end_profiling(), place)
         return {
             "seconds": seconds,
             "threads": threads,
             "recorder": f"ONNX Runtime {onnxruntime.__version__}, enable_profiling",
         }
 
+    onnxruntime.InferenceSession = profiled
+    return record
 
-class OpenvinoRecorder:
-    """Made before the folder is loaded: models are compiled with counters or without.
 
-    Args:
-        place: the file that is written: the nodes that ran, with microseconds of all recorded calls.
-    """
+def openvino(place: Path) -> Record:
+    """The nodes that ran, with microseconds of all recorded calls; models are compiled with counters."""
+    import openvino
 
-    def __init__(self, place: Path) -> None:
-        import openvino
+    made, compiled_of = list[Any](), openvino.Core.compile_model
 
-        self._place, self._made = place, list[Any]()
-        compiled_of = openvino.Core.compile_model
+    def compile_model(core: Any, model: Any, device: Any = None, config: Any = None) -> Any:
+        compiled = compiled_of(core, model, device, {**(config or {}), "PERF_COUNT": "YES"})
+        return _Compiled(compiled, made)
 
-        def compile_model(core: Any, model: Any, device: Any = None, config: Any = None) -> Any:
-            compiled = compiled_of(core, model, device, {**(config or {}), "PERF_COUNT": "YES"})
-            return _Compiled(compiled, self._made)
-
-        openvino.Core.compile_model = compile_model
-
-    def record(self, model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
-        """Record so many calls; seconds of one, and what runs them."""
-        import openvino
-
-        compiled, request = self._made[-1]
+    def record(model: Callable[..., Any], inputs: Sequence[Any], calls: int) -> dict[str, Any]:
+        compiled, request = made[-1]
         seconds = 0.0
         spent, executed = Counter[str](), Counter[str]()
         for _ in range(calls):
@@ -141,12 +122,15 @@ class OpenvinoRecorder:
             for node in compiled.get_runtime_model().get_ordered_ops()
             if (name := node.get_friendly_name()) in executed
         ]
-        self._place.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
+        place.write_text(json.dumps({"nodes": nodes}), encoding="utf-8")
         return {
             "seconds": seconds / calls,
             "threads": int(compiled.get_property("INFERENCE_NUM_THREADS")),
             "recorder": f"OpenVINO {openvino.__version__.partition('-')[0]}, PERF_COUNT",
         }
+
+    openvino.Core.compile_model = compile_model
+    return record
 
 
 class _Compiled:
@@ -174,11 +158,8 @@ def _node(node: Any) -> dict[str, Any]:
     }
 
 
-RECORDERS: dict[str, Any] = {
-    "pytorch": PyTorchRecorder,
-    "onnx_runtime": OnnxRuntimeRecorder,
-    "openvino": OpenvinoRecorder,
-}
+RECORDERS = {"pytorch": pytorch, "onnx_runtime": onnx_runtime, "openvino": openvino}
+"""Each is called before the folder is loaded, with the file that it writes, and gives what records."""
 
 
 def main() -> None:
@@ -186,7 +167,7 @@ def main() -> None:
     arm = runpy.run_path(str(HERE.parent / "arm_process.py"))
     parent = arm["channel_to_parent"]()
     folder, recorded, kind, runtime, place, seconds = sys.argv[1:]
-    recorder = RECORDERS[runtime](Path(place))
+    record = RECORDERS[runtime](Path(place))
     model = arm["loaded"](Path(folder))
     inputs = arm["inputs_in"](Path(recorded), as_arrays=kind == "arrays")[0]
     seconds_of(lambda: model(*inputs), WARM_UP - 1)
@@ -194,7 +175,7 @@ def main() -> None:
     each = float(seconds) / 2 / call
     working = busy(lambda: model(*inputs), max(1, min(MOST_IN_BLOCK, int(each / BLOCKS))))
     calls = max(1, min(MOST, int(each)))
-    about = {"calls": calls, "busy": working, **recorder.record(model, inputs, calls)}
+    about = {"calls": calls, "busy": working, **record(model, inputs, calls)}
     parent.send(json.dumps(about).encode())
 
 

@@ -5,33 +5,38 @@ Nothing that happens here fails a session: what could not be recorded says why.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from laptime.analysis import node_work
 from laptime.analysis.bounds import Recorded, bounds
+from laptime.analysis.operator_formulas import Tensor
 from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import cpu_peak
 from laptime.process.peer import Peer
 from laptime.records.bounds import CallBounds, ModelBounds
-from laptime.records.overview import Ceilings
+from laptime.records.overview import Ceilings, Work
 from laptime.records.tuning import Measured
-from laptime.tuning.inference.arm import answer_of
+from laptime.trace import profile
+from laptime.trace.reading import reader
+from laptime.trace.tables import work
 from laptime.tuning.inference.changes import form_of
 from laptime.tuning.inference.evaluator import ModelEvaluator
-from laptime.tuning.inference.folders import built
+from laptime.tuning.inference.folders import answer_of, built
 from laptime.tuning.inference.recording import process
-from laptime.tuning.inference.recording.readers import READERS
 from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
@@ -117,10 +122,8 @@ def _seconds(evaluator: ModelEvaluator, call: float) -> float:
 
 def recorded(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
     """Some calls of a recipe's folder as its runtime's profiler has seen them.
-
-    Raises:
-        TrialFailed: it does not run, or nothing was recorded. LookupError, ValueError: what was recorded is
-            not what its reader knows.
+    Raises TrialFailed: it does not run, or nothing was recorded. LookupError, ValueError: what was recorded
+    is not what its reader knows.
     """
     folder, form = evaluator.folders.written(recipe), "as_is"
     if evaluator.folders.is_isolated(recipe):
@@ -129,28 +132,21 @@ def recorded(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
     if not runtime:
         raise TrialFailed("refused", f"nothing records what runs as {form}")
     evaluator.accounting.trials += 1
+    is_isolated = evaluator.folders.is_isolated(recipe)
+    python = evaluator.folders.python(recipe) or sys.executable
+    program = [python, "-I" if is_isolated else "-P", "-B", process.__file__]
+    kind = "arrays" if evaluator.folders.takes_arrays(recipe) else "tensors"
     with tempfile.TemporaryDirectory(dir=evaluator.folder) as place:
         path = Path(place) / "recorded.json"
-        about = _about(evaluator, recipe, folder, runtime, path)
+        words = [*program, str(folder), str(evaluator.calls), kind, runtime, str(path), str(SECONDS)]
+        with Peer.start(words, cwd=folder if is_isolated else None) as peer:
+            about = answer_of(peer, evaluator.request.timeout, "a recording")
         rows = READERS[runtime](path, about, is_compiled=form.startswith("packaged"))
     if not any(row.total_ns for row in rows):
         raise TrialFailed("refused", f"{about['recorder']} saw no operator")
     return Recorded(
         rows, about["calls"], about["seconds"], about["threads"], about["busy"], about["recorder"]
     )
-
-
-def _about(
-    evaluator: ModelEvaluator, recipe: Recipe, folder: Path, runtime: str, path: Path
-) -> dict[str, Any]:
-    """The answer of the program that records; see `process`."""
-    is_isolated = evaluator.folders.is_isolated(recipe)
-    python = evaluator.folders.python(recipe) or sys.executable
-    program = [python, "-I" if is_isolated else "-P", "-B", process.__file__]
-    kind = "arrays" if evaluator.folders.takes_arrays(recipe) else "tensors"
-    words = [*program, str(folder), str(evaluator.calls), kind, runtime, str(path), str(SECONDS)]
-    with Peer.start(words, cwd=folder if is_isolated else None) as peer:
-        return answer_of(peer, evaluator.request.timeout, "a recording")
 
 
 # All that usable cores can do: FLOP/s on paper, or of a product; bytes per second of a copy, as STREAM
@@ -167,11 +163,7 @@ def cores(usable: float) -> float:
 
 
 def of_cores(usable: float) -> Ceilings:
-    """The ceilings of so many cores of this machine.
-
-    Args:
-        usable: CPUs that may be used, by affinity and quota.
-    """
+    """The ceilings of so many cores of this machine. usable: CPUs that may be used, by affinity and quota."""
     peak = cpu_peak(cpu(), usable=usable)
     bandwidth = _copy(max(1, round(cores(usable))))
     copied = f"{show(bandwidth, 'B/s')} measured, a copy of {show(BYTES, 'B')}"
@@ -179,7 +171,8 @@ def of_cores(usable: float) -> Ceilings:
         return Ceilings(
             device=peak.name, flops=peak.flops, bandwidth=bandwidth, source=f"{peak.note}; {copied}"
         )
-    flops = _product()
+    left = np.ones((SIZE, SIZE), np.float32)
+    flops = 2 * SIZE**3 / _best(lambda: left @ left)
     multiplied = f"{show(flops, 'FLOP/s')} measured, a product of {SIZE} x {SIZE}"
     return Ceilings(
         device="cores that no table has",
@@ -197,11 +190,6 @@ def _copy(threads: int) -> float:
     return 2 * sum(each.nbytes for each in sources) / seconds
 
 
-def _product() -> float:
-    left = np.ones((SIZE, SIZE), np.float32)
-    return 2 * SIZE**3 / _best(lambda: left @ left)
-
-
 def _best(call: Callable[[], object]) -> float:
     """Seconds of the fastest of some calls: what disturbs one only makes it slower."""
     seconds = []
@@ -210,3 +198,139 @@ def _best(call: Callable[[], object]) -> float:
         call()
         seconds.append(time.perf_counter() - began)
     return min(seconds)
+
+
+# What a runtime's profiler recorded, as rows by operator and shapes: a reader for each of its recorders.
+#
+# ONNX Runtime: events of the category Node have the operator, and types and shapes of its inputs and outputs;
+# weights that were packed beforehand are missing there. An event of the category Session named model_run is a
+# call. OpenVINO: times are those of `get_profiling_info`, shapes and the precision of nodes those of
+# `get_runtime_model`. All tensors of a node are taken to be in its precision: at least so many bytes are
+# moved. PyTorch: rows are counted as those of any trace. A compiled model is kernels that torch.profiler does
+# not see, and a few operators that it calls: the rest of a call is `fused kernels` then, without FLOP.
+
+
+class Node(NamedTuple):
+    """One node: its inputs and outputs as far as they are known; calls and nanoseconds of all of them."""
+
+    op: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    calls: int
+    ns: int
+
+
+def rows_of(nodes: Sequence[Node]) -> list[Work]:
+    """A row by operator, types and shapes; one whose work the shapes do not show is not counted."""
+    groups = defaultdict[str, list[Node]](list)
+    for node in nodes:
+        groups[f"{node.op} {_shapes(node)}"].append(node)
+    return [_row(name, each) for name, each in groups.items()]
+
+
+def _shapes(node: Node) -> str:
+    return ", ".join(f"{each.dtype}{list(each.shape)}" for each in node.inputs)
+
+
+def _row(name: str, nodes: Sequence[Node]) -> Work:
+    first, ns, calls = nodes[0], sum(node.ns for node in nodes), sum(node.calls for node in nodes)
+    counted = [(node.calls, node_work.work(node.op, node.inputs, node.outputs)) for node in nodes]
+    known = [(number, each) for number, each in counted if each is not None]
+    is_counted = len(known) == len(counted)
+    flop = float(sum(number * each.flop for number, each in known))
+    return Work(
+        id=name,
+        kind=node_work.kind_of(first.op),
+        name=first.op,
+        shapes=_shapes(first),
+        calls=calls,
+        total_ns=ns,
+        uncounted_ns=0 if is_counted else ns,
+        flop={known[0][1].dtype: flop} if is_counted and flop else {},
+        bytes=float(sum(number * each.bytes for number, each in known)) if is_counted else None,
+    )
+
+
+_SIZES = {
+    **dict.fromkeys(("float", "int32", "uint32"), 4),
+    **dict.fromkeys(("double", "int64", "uint64"), 8),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("int8", "uint8", "bool"), 1),
+}
+_NAMES = {"float": "float32", "double": "float64"}
+_CONTAINERS = ("If", "Loop", "Scan")
+"""Nodes that run others, which are events of their own."""
+
+
+def of_onnx_runtime(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:
+    """Work of all recorded calls, which are the last ones of the file. place: the profile. about: see
+    `recording.process`. is_compiled: is not asked."""
+    events = json.loads(place.read_text(encoding="utf-8"))
+    runs = sorted(each["ts"] for each in events if each.get("name") == "model_run")
+    first = runs[-int(about["calls"])]
+    nodes = [each for each in events if each.get("cat") == "Node" and each["ts"] >= first]
+    return rows_of([_onnx_node(each) for each in nodes if each["args"]["op_name"] not in _CONTAINERS])
+
+
+def _onnx_node(event: Mapping[str, Any]) -> Node:
+    args = event["args"]
+    inputs, outputs = (_tensors(args.get(f"{side}_type_shape", [])) for side in ("input", "output"))
+    return Node(args["op_name"], inputs, outputs, 1, int(event["dur"]) * 1000)
+
+
+def _tensors(listed: list[dict[str, list[int]]]) -> list[Tensor]:
+    """`[{"float": [1, 3, 224, 224]}, ...]`; what is no tensor of numbers is left out."""
+    return [
+        Tensor(shape, _NAMES.get(kind, kind), _SIZES[kind])
+        for each in listed
+        for kind, shape in each.items()
+        if kind in _SIZES
+    ]
+
+
+_TYPES = {
+    **{"f64": ("float64", 8), "f32": ("float32", 4), "f16": ("float16", 2), "bf16": ("bfloat16", 2)},
+    **{"i64": ("int64", 8), "i32": ("int32", 4), "i8": ("int8", 1), "u8": ("uint8", 1)},
+    "boolean": ("bool", 1),
+}
+
+
+def of_openvino(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:
+    """Work of all recorded calls. place: the nodes. about: see `recording.process`. is_compiled: is not
+    asked."""
+    nodes = json.loads(place.read_text(encoding="utf-8"))["nodes"]
+    return rows_of([_openvino_node(each) for each in nodes])
+
+
+def _openvino_node(node: Mapping[str, Any]) -> Node:
+    kind = _TYPES.get(node["type"])
+    inputs, outputs = (
+        [Tensor(shape, *kind) for shape in node[side]] if kind else [] for side in ("inputs", "outputs")
+    )
+    return Node(node["op"], inputs, outputs, node["calls"], node["us"] * 1000)
+
+
+FUSED = "fused kernels"
+_COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+"""How names begin of ranges that a graph of torch.compile runs in."""
+
+
+def of_pytorch(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:
+    """Work of all recorded calls. place: the trace. about: see `recording.process`. is_compiled: the folder
+    has a compiled package."""
+    view = profile.view(reader.read(place, processes=1))
+    made = work.works(view)
+    if is_compiled or any(text.startswith(_COMPILED) for text in view.trace.texts):
+        made += _rest(made, float(about["seconds"]) * int(about["calls"]), int(about["calls"]))
+    return made
+
+
+def _rest(made: Iterable[Work], seconds: float, calls: int) -> list[Work]:
+    rest = round(seconds * 1e9) - sum(row.total_ns for row in made)
+    if rest <= 0:
+        return []
+    row = Work(id=FUSED, kind="fused", name=FUSED, calls=calls, total_ns=rest, uncounted_ns=rest)
+    return [row]
+
+
+READERS = {"pytorch": of_pytorch, "onnx_runtime": of_onnx_runtime, "openvino": of_openvino}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
 from laptime.tuning.inference.draft import Draft, Refused, first_words, link
-from laptime.tuning.inference.reference import instructions
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
+from laptime.tuning.inference.survey import instructions
 
 OPSET = 18
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
@@ -35,13 +36,12 @@ CHANGES = [
     # All levels of graph optimisation, float32.
     # Lies when: an operator has no fast kernel there.
     # Source: onnxruntime.ai/docs/performance.
-    ModelChange(
-        name="onnxruntime",
-        title="ONNX Runtime",
-        numerics="reassociated",
-        saves=0.75,
+    ModelChange.row(
+        "onnxruntime",
+        "ONNX Runtime",
+        0.75,
+        "cpu !onnx_file",
         prior=0.6,
-        needs=frozenset({"cpu", "!onnx_file"}),
         gives=_GIVES,
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
@@ -50,48 +50,45 @@ CHANGES = [
     ),
     # Calibrated on the first inputs.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
-    ModelChange(
-        name="onnxruntime_int8",
-        title="ONNX Runtime in int8",
-        numerics="precision",
-        saves=0.9,
+    ModelChange.row(
+        "onnxruntime_int8",
+        "ONNX Runtime in int8",
+        0.9,
+        "cpu",
+        rounds="int8",
+        gives=_GIVES,
         prior=0.7,
-        needs=frozenset({"cpu"}),
-        gives=_GIVES | {"half_precision"},
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
         builds=20.0,
         form="onnx_int8",
-        settings={"precision": "int8"},
     ),
     # Matrix products in int8; ranges of activations are taken from each call, so no input reaches beyond
     # them. Recommended for transformers.
     # Lies when: products are small; then finding the range costs more than int8 saves.
-    ModelChange(
-        name="onnxruntime_dynamic_int8",
-        title="ONNX Runtime, products in int8",
-        numerics="precision",
-        saves=0.85,
+    ModelChange.row(
+        "onnxruntime_dynamic_int8",
+        "ONNX Runtime, products in int8",
+        0.85,
+        "cpu",
+        rounds="int8",
+        gives=_GIVES,
         prior=0.3,
-        needs=frozenset({"cpu"}),
-        gives=_GIVES | {"half_precision"},
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
         builds=15.0,
         form="onnx_dynamic_int8",
-        settings={"precision": "int8"},
     ),
     # A lower level of graph optimisation than the default, the highest: without fusions of layouts, and
     # with the simplest rewrites alone.
     # Lies when: never by itself; a level that fuses less is faster only where a fused kernel is slow.
     # Source: onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.
-    ModelChange(
-        name="graph_optimization",
-        title="level of graph optimisation",
-        numerics="reassociated",
-        saves=0.3,
+    ModelChange.row(
+        "graph_optimization",
+        "level of graph optimisation",
+        0.3,
+        "on_onnxruntime !on_openvino",
         prior=0.05,
-        needs=frozenset({"on_onnxruntime", "!on_openvino"}),
         propose=lambda loop_profile: [{"value": "EXTENDED"}, {"value": "BASIC"}],
         settings_only=True,
         apply=lambda draft, options: draft.settings.update(level=f"ORT_ENABLE_{options['value']}"),
@@ -173,37 +170,25 @@ def _outside(file: Path) -> set[str]:
     return {entry.value for entry in entries if entry.key == "location"}
 
 
-def write_int8(draft: Draft, folder: Path) -> None:
-    """Writes model.onnx, weights and activations in int8.
-    Raises Refused: it cannot be exported or quantised.
-    """
-    write_onnx(draft, folder)
-    calibration = RecordedCalls.load(draft.calibration).calls[0].inputs
-    try:
-        _quantise(folder / "model.onnx", folder / "int8.onnx", calibration)
-    except Exception as error:
-        raise Refused(f"ONNX Runtime cannot quantise it: {first_words(error)}") from error
-    _take_quantised(folder)
-
-
-def write_dynamic_int8(draft: Draft, folder: Path) -> None:
-    """Writes model.onnx, weights of matrix products in int8, activations quantised in each call.
+def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> None:
+    """Writes model.onnx, weights and activations in int8, ranges taken from the calibration; or weights of
+    matrix products alone, ranges taken in each call.
     Raises Refused: it cannot be exported or quantised, or has no products with weights.
     """
     write_onnx(draft, folder)
+    inputs = RecordedCalls.load(draft.calibration).calls[0].inputs if calls_for_ranges else None
     try:
-        quantised = _quantise_products(folder / "model.onnx", folder / "int8.onnx")
+        is_quantised = _quantise(folder / "model.onnx", folder / "int8.onnx", inputs)
     except Exception as error:
         raise Refused(f"ONNX Runtime cannot quantise it: {first_words(error)}") from error
-    if not quantised:
+    if not is_quantised:
         raise Refused("it has no matrix products with weights to quantise")
-    _take_quantised(folder)
-
-
-def _take_quantised(folder: Path) -> None:
     for part in folder.glob("model.onnx*"):
         part.unlink()
     (folder / "int8.onnx").rename(folder / "model.onnx")
+
+
+write_dynamic_int8 = partial(write_int8, calls_for_ranges=False)
 
 
 def has_vnni() -> bool:
@@ -211,20 +196,30 @@ def has_vnni() -> bool:
     return bool({"avx512_vnni", "avx_vnni", "amx_int8"} & set(instructions()))
 
 
-def _prepared(source: Path) -> Path:
+def _quantise(source: Path, place: Path, inputs: list[Array] | None) -> bool:
+    """Whether there was anything to quantise. inputs: that ranges are taken from; None: from each call."""
+    import onnx
+    from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    prepared = source.with_name("prepared.onnx")
+    prepared, kinds = source.with_name("prepared.onnx"), quantization.QuantType
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-    return prepared
+    files = str(prepared), str(place)
+    how: dict[str, Any] = {"per_channel": True, "reduce_range": not has_vnni(), "weight_type": kinds.QInt8}
+    if inputs is None:
+        quantization.quantize_dynamic(*files, op_types_to_quantize=PRODUCTS, **how)
+    else:
+        how |= {"quant_format": quantization.QuantFormat.QDQ, "activation_type": kinds.QUInt8}
+        quantization.quantize_static(*files, _calibration(prepared, inputs), **how)
+    prepared.unlink()
+    nodes = () if inputs is not None else onnx.load(str(place), load_external_data=False).graph.node
+    return inputs is not None or any(node.op_type.startswith("Dynamic") for node in nodes)
 
 
-def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
+def _calibration(prepared: Path, inputs: list[Array]) -> Any:
     import onnxruntime
-    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.calibrate import CalibrationDataReader
 
-    prepared = _prepared(source)
     session = onnxruntime.InferenceSession(prepared, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
 
@@ -235,35 +230,7 @@ def _quantise(source: Path, place: Path, inputs: list[Array]) -> None:
         def get_next(self) -> Mapping[str, Any] | None:
             return next(self._calls, None)
 
-    quantize_static(
-        str(prepared),
-        str(place),
-        Calibration(),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        reduce_range=not has_vnni(),
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
-    prepared.unlink()
-
-
-def _quantise_products(source: Path, place: Path) -> bool:
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    prepared = _prepared(source)
-    quantize_dynamic(
-        str(prepared),
-        str(place),
-        op_types_to_quantize=PRODUCTS,
-        per_channel=True,
-        reduce_range=not has_vnni(),
-        weight_type=QuantType.QInt8,
-    )
-    prepared.unlink()
-    nodes = onnx.load(str(place), load_external_data=False).graph.node
-    return any(node.op_type.startswith("Dynamic") for node in nodes)
+    return Calibration()
 
 
 FORMS = {

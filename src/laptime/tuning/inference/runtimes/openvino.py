@@ -29,13 +29,12 @@ CHANGES = [
     # Lies when: the performance hint sees CPUs that a container's quota takes away.
     # Source: docs.openvino.ai, high-level performance hints; precision hint f32, as the default may be
     # bfloat16.
-    ModelChange(
-        name="openvino",
-        title="OpenVINO",
-        numerics="reassociated",
-        saves=0.75,
+    ModelChange.row(
+        "openvino",
+        "OpenVINO",
+        0.75,
+        "cpu",
         prior=0.6,
-        needs=frozenset({"cpu"}),
         gives=_GIVES,
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
@@ -45,38 +44,36 @@ CHANGES = [
     ),
     # Lies when: the CPU has no bfloat16 units.
     # Source: docs.openvino.ai, INFERENCE_PRECISION_HINT.
-    ModelChange(
-        name="openvino_bf16",
-        title="OpenVINO in bfloat16",
-        numerics="precision",
-        saves=0.9,
+    ModelChange.row(
+        "openvino_bf16",
+        "OpenVINO in bfloat16",
+        0.9,
+        "cpu bf16",
+        rounds="bfloat16",
+        gives=_GIVES,
         prior=0.7,
-        needs=frozenset({"cpu", "bf16"}),
-        gives=_GIVES | {"half_precision"},
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
         builds=12.0,
         artefact="openvino",
         form="openvino",
-        settings={"precision": "bfloat16"},
         properties={**_PROPERTIES, "INFERENCE_PRECISION_HINT": "bf16"},
     ),
     # Quantised by NNCF with the first inputs.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
     # Source: docs.openvino.ai, basic quantization flow.
-    ModelChange(
-        name="openvino_int8",
-        title="OpenVINO in int8",
-        numerics="precision",
-        saves=0.9,
+    ModelChange.row(
+        "openvino_int8",
+        "OpenVINO in int8",
+        0.9,
+        "cpu",
+        rounds="int8",
+        gives=_GIVES,
         prior=0.7,
-        needs=frozenset({"cpu"}),
-        gives=_GIVES | {"half_precision"},
         conflicts=OF_PYTORCH,
         packages=(*_PACKAGES, "nncf"),
         builds=20.0,
         form="openvino_int8",
-        settings={"precision": "int8"},
         properties=_PROPERTIES,
     ),
 ]

@@ -34,13 +34,13 @@ CHANGES = [
     # ONNX Runtime and OpenVINO plan their memory ahead, and have nothing to gain.
     # Lies when: another allocator is preloaded where the folder runs; then nothing changes.
     # Source: mallopt(3).
-    ModelChange(
-        name="allocator",
-        title="freed memory is kept for the next call",
+    ModelChange.row(
+        "allocator",
+        "freed memory is kept for the next call",
+        0.3,
+        "cpu glibc_malloc !other_runtime",
         numerics="exact",
-        saves=0.3,
         prior=0.2,
-        needs=frozenset({"cpu", "glibc_malloc", "!other_runtime"}),
         settings_only=True,
         settings={"malloc": [list(each) for each in KEPT.items()]},
         goals=("latency", "throughput", "cost"),
@@ -52,27 +52,26 @@ CHANGES = [
     # before it calls `load()`: PyTorch reads its variable once.
     # Source: madvise(2), MADV_COLLAPSE (Linux 6.1); under an older kernel its khugepaged does the same in
     # time.
-    ModelChange(
-        name="huge_pages",
-        title="huge pages under weights and buffers",
+    ModelChange.row(
+        "huge_pages",
+        "huge pages under weights and buffers",
+        0.2,
+        "cpu huge_pages_on_request",
         numerics="exact",
-        saves=0.2,
         prior=0.15,
-        needs=frozenset({"cpu", "huge_pages_on_request"}),
         settings_only=True,
         settings={"huge_pages": True, "environment": {VARIABLE: "1"}},
         goals=("latency", "throughput", "cost"),
     ),
     # Lies when: the machine that serves has other cores than the one that measured.
     # Source: oneDNN and OpenMP documentation: more threads than physical cores rarely help.
-    ModelChange(
-        name="threads",
-        title="threads in a call",
-        numerics="reassociated",
-        saves=0.6,
+    ModelChange.row(
+        "threads",
+        "threads in a call",
+        0.6,
+        "cpu",
         prior=0.2,
         risky=True,
-        needs=frozenset({"cpu"}),
         propose=_other_threads,
         settings_only=True,
         apply=_set_threads,
@@ -81,13 +80,12 @@ CHANGES = [
     # Lies when: activations, not weights, are denormal: only weights are looked at.
     # Source: torch.set_flush_denormal; ONNX Runtime, session.set_denormal_as_zero; OpenVINO,
     # ov::intel_cpu::denormals_optimization.
-    ModelChange(
-        name="flush_denormal",
-        title="denormal numbers count as zero",
-        numerics="reassociated",
-        saves=0.5,
+    ModelChange.row(
+        "flush_denormal",
+        "denormal numbers count as zero",
+        0.5,
+        "cpu denormals",
         prior=0.3,
-        needs=frozenset({"cpu", "denormals"}),
         settings_only=True,
         settings={"flush_denormal": True},
         properties={"CPU_DENORMALS_OPTIMIZATION": True},

@@ -23,7 +23,6 @@ LARGE = 1 << 18
 """Weights of a linear layer from which on they are narrowed: 1 MiB in float32; less lies in the caches."""
 PACKING = "tile_packed_to_4d"
 """Of int4 weights: that of PyTorch's own kernel."""
-_IN_PYTORCH = frozenset({"!other_runtime"})
 
 
 def _lay_out(draft: Draft, options: Options) -> None:
@@ -66,17 +65,13 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
             self.module = module.to(half)
 
         def forward(self, *given: torch.Tensor) -> Any:
-            output = self.module(*(_to(each, half) for each in given))
+            output = self.module(*(each.to(half) if each.is_floating_point() else each for each in given))
             made = [each.to(own) for each, own in zip(leaves(output), types, strict=True)]
             if isinstance(output, torch.Tensor):
                 return made[0]
             return dict(zip(output, made, strict=True)) if isinstance(output, dict) else tuple(made)
 
     draft.module = Cast(draft.module).eval()
-
-
-def _to(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def _narrow_to_int8(draft: Draft, options: Options) -> None:
@@ -123,39 +118,37 @@ CHANGES = [
     # microseconds an operator, so it shows in small models only.
     # Lies when: outputs are used in a computation with gradients later, which then raises.
     # Source: pytorch.org/docs, torch.autograd.grad_mode.inference_mode.
-    ModelChange(
-        name="inference_mode",
-        title="inference mode",
+    ModelChange.row(
+        "inference_mode",
+        "inference mode",
+        0.15,
+        "!other_runtime",
         numerics="exact",
-        saves=0.15,
         prior=0.1,
-        needs=_IN_PYTORCH,
         settings_only=True,
         settings={"inference_mode": True},
     ),
     # Weights and 4-d inputs in memory format channels_last (NHWC), which convolution kernels of CPUs prefer.
     # Lies when: operators in between give the layout up again, and every call pays for copies.
     # Source: pytorch.org/tutorials, channels last memory format.
-    ModelChange(
-        name="channels_last",
-        title="memory format channels_last",
-        numerics="reassociated",
-        saves=0.5,
+    ModelChange.row(
+        "channels_last",
+        "memory format channels_last",
+        0.5,
+        "!other_runtime conv",
         prior=0.3,
-        needs=_IN_PYTORCH | {"conv"},
         apply=_lay_out,
         settings={"channels_last": True},
     ),
     # Batch normalisations folded into the convolutions and linear layers before them.
     # Lies when: running statistics are not settled: folded weights then overflow or vanish.
     # Source: torch.fx.experimental.optimization.fuse; Jacob et al. 2018, section 3.2.
-    ModelChange(
-        name="fold_batch_norm",
-        title="batch norm folded into convolutions",
-        numerics="reassociated",
-        saves=0.4,
+    ModelChange.row(
+        "fold_batch_norm",
+        "batch norm folded into convolutions",
+        0.4,
+        "!other_runtime conv batchnorm",
         prior=0.3,
-        needs=_IN_PYTORCH | {"conv", "batchnorm"},
         apply=_fuse,
     ),
     # All kernels of a call launched at once: a CUDA graph, captured in the first call. Inputs are copied
@@ -163,24 +156,22 @@ CHANGES = [
     # without the graph.
     # Lies when: two threads call it at once: they share the graph's inputs.
     # Source: docs.pytorch.org/docs/stable/notes/cuda.html, CUDA graphs.
-    ModelChange(
-        name="cuda_graphs",
-        title="a CUDA graph of the whole call",
-        numerics="reassociated",
-        saves=0.7,
+    ModelChange.row(
+        "cuda_graphs",
+        "a CUDA graph of the whole call",
+        0.7,
+        "!other_runtime cuda !varying_shapes",
         prior=0.4,
-        needs=_IN_PYTORCH | {"cuda", "!varying_shapes"},
         apply=_capture,
     ),
     # Inductor ahead of time, weights frozen: operators fused, weights laid out for their kernels.
     # Lies when: shapes change in another dimension than the batch; such a call raises.
     # Source: pytorch.org/docs, AOTInductor; torch._inductor.config.freezing.
-    ModelChange(
-        name="compiled",
-        title="compiled by Inductor, frozen",
-        numerics="reassociated",
-        saves=0.7,
-        needs=_IN_PYTORCH | {"gcc"},
+    ModelChange.row(
+        "compiled",
+        "compiled by Inductor, frozen",
+        0.7,
+        "!other_runtime gcc",
         builds=60.0,
         holds=frozenset({"threads"}),
         form="packaged",
@@ -188,13 +179,12 @@ CHANGES = [
     # Inductor also times kernels of its own against the libraries'.
     # Lies when: the machine that serves has other caches than the one that compiled.
     # Source: torch._inductor.config.max_autotune; on CPUs torch/_inductor/codegen/cpp_gemm_template.py.
-    ModelChange(
-        name="compiled_max_autotune",
-        title="compiled by Inductor, frozen, kernels chosen by timing",
-        numerics="reassociated",
-        saves=0.72,
+    ModelChange.row(
+        "compiled_max_autotune",
+        "compiled by Inductor, frozen, kernels chosen by timing",
+        0.72,
+        "!other_runtime gcc",
         prior=0.4,
-        needs=_IN_PYTORCH | {"gcc"},
         gives=frozenset({"compiled"}),
         builds=150.0,
         holds=frozenset({"threads"}),
@@ -204,56 +194,51 @@ CHANGES = [
     # Quantised by torchao (PT2E, calibrated on the first inputs), then compiled ahead of time by Inductor.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
     # Source: pytorch.org/tutorials, PyTorch 2 export quantization with X86 backend through Inductor.
-    ModelChange(
-        name="compiled_int8",
-        title="int8 by torchao, compiled by Inductor",
-        numerics="precision",
-        saves=0.9,
-        needs=_IN_PYTORCH | {"gcc", "cpu"},
-        gives=frozenset({"compiled", "half_precision"}),
+    ModelChange.row(
+        "compiled_int8",
+        "int8 by torchao, compiled by Inductor",
+        0.9,
+        "!other_runtime gcc cpu",
+        rounds="int8",
+        gives=frozenset({"compiled"}),
         packages=("torchao",),
         builds=90.0,
         holds=frozenset({"threads"}),
         form="packaged_int8",
-        settings={"precision": "int8"},
     ),
     # Weights and activations in bfloat16; inputs and outputs stay float32.
     # Lies when: the CPU has no bfloat16 units and emulates them.
     # Source: oneDNN documentation, bfloat16 training and inference.
-    ModelChange(
-        name="bf16",
-        title="bfloat16",
-        numerics="precision",
-        saves=0.8,
-        needs=_IN_PYTORCH | {"bf16"},
-        gives=frozenset({"half_precision"}),
+    ModelChange.row(
+        "bf16",
+        "bfloat16",
+        0.8,
+        "!other_runtime bf16",
+        rounds="bfloat16",
         apply=lambda draft, options: in_half_precision(draft, "bfloat16"),
-        settings={"precision": "bfloat16"},
     ),
     # The same in float16.
     # Lies when: a value is beyond 65,504; the outputs tell.
     # Source: oneDNN documentation, float16 with AVX512-FP16 and AMX-FP16.
-    ModelChange(
-        name="fp16",
-        title="float16",
-        numerics="precision",
-        saves=0.8,
-        needs=_IN_PYTORCH | {"fp16"},
-        gives=frozenset({"half_precision"}),
+    ModelChange.row(
+        "fp16",
+        "float16",
+        0.8,
+        "!other_runtime fp16",
+        rounds="float16",
         apply=lambda draft, options: in_half_precision(draft, "float16"),
-        settings={"precision": "float16"},
     ),
     # Matrix products of float32 with 10 bits of mantissa, on tensor cores. PyTorch lets convolutions use
     # it by default, so only models with matrix products can gain. float16 has as many bits, and so its
     # limits.
     # Lies when: the model is bound by memory; or other code of the server counts on float32 products.
     # Source: NVIDIA A100 whitepaper; torch.set_float32_matmul_precision.
-    ModelChange(
-        name="tf32",
-        title="TF32 matrix products",
+    ModelChange.row(
+        "tf32",
+        "TF32 matrix products",
+        2 / 3,
+        "!other_runtime cuda tf32 linear !half_precision",
         numerics="precision",
-        saves=2 / 3,
-        needs=_IN_PYTORCH | {"cuda", "tf32", "linear", "!half_precision"},
         gives=frozenset({"tf32_on"}),
         apply=lambda draft, options: draft.settings.update({"precision": "float16", **draft.settings}),
         settings={"float32": "high"},
@@ -263,33 +248,29 @@ CHANGES = [
     # Lies when: calls have many items; such products are bound by arithmetic, and turning weights back
     # costs time.
     # Source: docs.pytorch.org/ao, Int8WeightOnlyConfig.
-    ModelChange(
-        name="weight_only_int8",
-        title="weights of linear layers in int8",
-        numerics="precision",
-        saves=0.7,
+    ModelChange.row(
+        "weight_only_int8",
+        "weights of linear layers in int8",
+        0.7,
+        "!other_runtime cuda linear",
+        rounds="int8",
         prior=0.3,
-        needs=_IN_PYTORCH | {"cuda", "linear"},
-        gives=frozenset({"half_precision"}),
         packages=("torchao",),
         apply=_narrow_to_int8,
-        settings={"precision": "int8"},
     ),
     # In int4, a scale for every 128 of them; activations in bfloat16, which the kernels take alone.
     # Outputs are held against the limits of int8: what errs by more is refused.
     # Lies when: as `weight_only_int8`.
     # Source: docs.pytorch.org/ao, Int4WeightOnlyConfig; the packing is that of PyTorch's own kernel.
-    ModelChange(
-        name="weight_only_int4",
-        title="weights of linear layers in int4",
-        numerics="precision",
-        saves=0.85,
+    ModelChange.row(
+        "weight_only_int4",
+        "weights of linear layers in int4",
+        0.85,
+        "!other_runtime cuda linear bf16",
+        rounds="int8",
         prior=0.3,
-        needs=_IN_PYTORCH | {"cuda", "linear", "bf16"},
-        gives=frozenset({"half_precision"}),
         packages=("torchao",),
         apply=_narrow_to_int4,
-        settings={"precision": "int8"},
     ),
 ]
 

@@ -17,13 +17,12 @@ _PACKAGES = ("tensorrt", "onnx", "onnxscript")
 CHANGES = [
     # Lies when: a call has more than four times the items of the measurement: the engine takes no more.
     # Source: docs.nvidia.com/deeplearning/tensorrt, Python API; strongly typed networks, BuilderFlag.TF32.
-    ModelChange(
-        name="tensorrt",
-        title="TensorRT",
-        numerics="reassociated",
-        saves=0.75,
+    ModelChange.row(
+        "tensorrt",
+        "TensorRT",
+        0.75,
+        "cuda !varying_shapes",
         prior=0.6,
-        needs=frozenset({"cuda", "!varying_shapes"}),
         gives=frozenset({"other_runtime"}),
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
@@ -34,21 +33,20 @@ CHANGES = [
     # Lies when: a value is beyond 65,504; the outputs tell.
     # Source: docs.nvidia.com/deeplearning/tensorrt, strongly typed networks: types are those of the ONNX
     # file.
-    ModelChange(
-        name="tensorrt_fp16",
-        title="TensorRT in float16",
-        numerics="precision",
-        saves=0.9,
+    ModelChange.row(
+        "tensorrt_fp16",
+        "TensorRT in float16",
+        0.9,
+        "cuda !varying_shapes fp16",
+        rounds="float16",
+        gives=frozenset({"other_runtime"}),
         prior=0.7,
-        needs=frozenset({"cuda", "!varying_shapes", "fp16"}),
-        gives=frozenset({"other_runtime", "half_precision"}),
         conflicts=OF_PYTORCH,
         packages=_PACKAGES,
         builds=90.0,
         as_exported=False,
         apply=lambda draft, options: in_half_precision(draft, "float16"),
         form="tensorrt",
-        settings={"precision": "float16"},
     ),
 ]
 
