@@ -21,12 +21,9 @@ from laptime.experiment.turns import Turns, fewest, logs, middle, scale, wanted
 from laptime.records.tuning import Speedup
 
 _T = TypeVar("_T")
-FEWEST = 4
-"""Pairs of fresh processes that a session keeps time for."""
-LEAST = 3
-"""The fewest that give an interval: if they do not fit, none is begun."""
-NARROW = 0.01
-"""Half-width of the interval, as a share, below which more pairs are of no use."""
+FEWEST = 4  # pairs of fresh processes that a session keeps time for
+LEAST = 3  # the fewest that give an interval: if they do not fit, none is begun
+NARROW = 0.01  # half-width of the interval, as a share, below which more pairs are of no use
 SURE = 5
 """Pairs from which a narrow interval ends the measurement: fewer are narrow by luck too often, and what
 stops by luck holds the truth too rarely."""
@@ -34,18 +31,12 @@ stops by luck holds the truth too rarely."""
 
 @dataclass(frozen=True)
 class Visited:
-    """One side in one fresh process.
+    """One side in one fresh process."""
 
-    Attributes:
-        figure: seconds per unit of work, or what else the goal looks at; less is better.
-        seconds: of its steps, calls or blocks. rate: samples, items or answers per second.
-        peak: bytes; None or 0: unknown.
-    """
-
-    figure: float
-    seconds: list[float]
-    rate: float
-    peak: int | None = None
+    figure: float  # seconds per unit of work, or what else the goal looks at; less is better
+    seconds: list[float]  # of its steps, calls or blocks
+    rate: float  # samples, items or answers per second
+    peak: int | None = None  # bytes; None or 0: unknown
 
 
 class Pair(NamedTuple):

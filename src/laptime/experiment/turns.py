@@ -23,8 +23,7 @@ better."""
 HURRIED = 2
 """Rounds of a pair whose time is short, if rounds are dear: three pairs of two say more than two of four."""
 
-OF_A_RACE = 3
-"""Rounds of a race after which both sides get new processes."""
+OF_A_RACE = 3  # rounds of a race after which both sides get new processes
 
 FAR, STEPS = 6.0, 20
 """Deviations from the middle from which a round has no weight; steps in which the middle is found."""
@@ -60,16 +59,12 @@ class Over(Exception):
 
 @dataclass(frozen=True)
 class Turns:
-    """The result of a pair that took turns.
+    """The result of a pair that took turns."""
 
-    Attributes:
-        rounds: seconds per unit of work, as it is and final, a pair of numbers a round.
-        start: seconds until both were warm. each: seconds of a round, on the average.
-    """
-
+    # seconds per unit of work, as it is and final, a pair of numbers a round
     rounds: list[tuple[float, float]]
-    start: float
-    each: float
+    start: float  # seconds until both were warm
+    each: float  # seconds of a round, on the average
 
 
 def logs(found: Sequence[tuple[float, float]]) -> list[float]:

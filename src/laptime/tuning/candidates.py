@@ -16,28 +16,21 @@ from laptime.tuning.search.ranking import detectable, expected
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
-LEAST = 0.02
-"""Share of a step that a suspect could save at least."""
-COMPILING = 60.0
-"""Seconds that torch.compile of a training step is expected to take before it was measured."""
+LEAST = 0.02  # share of a step that a suspect could save at least
+COMPILING = 60.0  # seconds that torch.compile of a training step is expected to take before it was measured
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The changes that the user allows.
+    """The changes that the user allows."""
 
-    Attributes:
-        allow: classes beyond the default ones. strict: only exact and reassociated.
-        only, skip: names. extra: files with further optimizations.
-        goal: throughput or memory.
-    """
-
-    allow: tuple[str, ...] = ()
-    strict: bool = False
+    allow: tuple[str, ...] = ()  # classes beyond the default ones
+    strict: bool = False  # only exact and reassociated
+    # only, skip: names
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
-    goal: str = "throughput"
+    extra: tuple[str, ...] = ()  # files with further optimizations
+    goal: str = "throughput"  # throughput or memory
 
     @property
     def classes(self) -> frozenset[str]:
@@ -51,19 +44,13 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Seconds that the parts of a trial take.
+    """Seconds that the parts of a trial take."""
 
-    Attributes:
-        start: from the start of a process to its first timed step.
-        block: the timed steps of one block. flip: the steps that do not count after a switch of arms.
-        compiling: torch.compile; a guess until it was measured. rounds: of a race, in a pair of processes.
-    """
-
-    start: float = 10.0
-    block: float = 2.0
-    flip: float = 0.0
-    compiling: float = COMPILING
-    rounds: int = OF_A_RACE
+    start: float = 10.0  # from the start of a process to its first timed step
+    block: float = 2.0  # the timed steps of one block
+    flip: float = 0.0  # the steps that do not count after a switch of arms
+    compiling: float = COMPILING  # torch.compile; a guess until it was measured
+    rounds: int = OF_A_RACE  # of a race, in a pair of processes
 
 
 def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> CandidateSet:

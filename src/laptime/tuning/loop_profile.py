@@ -98,8 +98,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "varying_shapes": ("shapes vary from step to step", "shapes are the same in every step"),
 }
 """By fact: what it says of a loop, and what its absence says. Reports use them as reasons."""
-FACTS = frozenset(FACT_SENTENCES)
-"""An optimization can also give a fact of its own name."""
+FACTS = frozenset(FACT_SENTENCES)  # an optimization can also give a fact of its own name
 
 
 def unmet_need(needs: frozenset[str], facts: frozenset[str]) -> str:
@@ -114,93 +113,63 @@ def unmet_need(needs: frozenset[str], facts: frozenset[str]) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """Where the user's source does something, found while it ran.
+    """Where the user's source does something, found while it ran."""
 
-    Attributes:
-        kind: loader, optimizer, model (the optimizer's line, where the model has a name too), forward,
-            backward, step (optimizer.step), zero_grad, fetch (the loop over the loader), parallel (DDP),
-            sync, hf_arguments (transformers.TrainingArguments), lightning_trainer.
-        file, line, function: the innermost frame in the user's own files (no site-packages, no standard
-            library).
-        end_line: last line of the call where it is known, else `line`.
-        expression: how the object is called there: `model`, `self.net`; "" when it has no name.
-        index: which one in order of creation, from 0.
-        detail: what was done: the operator of a synchronisation, the class of a module.
-        count: how often in a step.
-    """
-
+    # loader, optimizer, model (the optimizer's line, where the model has a name too), forward, backward, step
+    # (optimizer.step), zero_grad, fetch (the loop over the loader), parallel (DDP), sync, hf_arguments
+    # (transformers.TrainingArguments), lightning_trainer
     kind: str
+    # file, line, function: the innermost frame in the user's own files (no site-packages, no standard
+    # library)
     file: str
     line: int
     function: str = ""
-    end_line: int = 0
-    expression: str = ""
-    index: int = 0
-    detail: str = ""
-    count: float = 1.0
+    end_line: int = 0  # last line of the call where it is known, else `line`
+    expression: str = ""  # how the object is called there: `model`, `self.net`; "" when it has no name
+    index: int = 0  # which one in order of creation, from 0
+    detail: str = ""  # what was done: the operator of a synchronisation, the class of a module
+    count: float = 1.0  # how often in a step
 
 
 @dataclass(frozen=True)
 class LoopProfile:
-    """A script's loop, diagnosed.
+    """A script's loop, diagnosed."""
 
-    Attributes:
-        step: seconds of a whole step, median.
-        shares: seconds by part; add up to `step` (SHARES).
-        what_if: seconds of a step under each mode of the differential diagnosis: whole, cached, on_device,
-            forward, forward_backward, no_optimizer, half_batch, double_batch; missing where it could not be
-            done.
-        enqueue: seconds until the host has started everything; None on the CPU.
-        batch: samples of one step.
-        device: cpu, cuda:0 ...
-        cpus: usable ones: affinity and quota. threads: torch's intra-op threads.
-        shm, memory, device_memory: free bytes of /dev/shm, of RAM, of the device; None where unknown.
-        peak: peak bytes of the process (CPU) or of the device's allocator.
-        batch_bytes: of one batch as the loader gives it.
-        loader: constructor arguments of the training loader: num_workers, batch_size, pin_memory ...
-        loader_seconds: of one batch in a single process, no worker.
-        dataset_length: samples; None where unknown. sample_bytes: of one sample as the dataset gives it.
-        optimizer: class name, and the switches of its first group: fused, foreach, lr ...
-        parameters: elements; tensors: how many; state_bytes: of parameters, gradients and optimizer state.
-        padding: share of the batch that trailing padding takes; None where there are no padded sequences.
-        syncs: synchronising calls of a step, as sites.
-        sites: see Site.
-        facts: names, see FACT_SENTENCES.
-        noise: relative standard deviation of a round of the script against itself (A/A).
-        details: more that single optimizations ask for, by name.
-        notes: what could not be diagnosed, and why.
-        seconds: that finding all this took.
-    """
-
-    step: float = 0.0
-    shares: dict[str, float] = field(default_factory=dict)
+    step: float = 0.0  # seconds of a whole step, median
+    shares: dict[str, float] = field(default_factory=dict)  # seconds by part; add up to `step` (SHARES)
+    # seconds of a step under each mode of the differential diagnosis: whole, cached, on_device, forward,
+    # forward_backward, no_optimizer, half_batch, double_batch; missing where it could not be done
     what_if: dict[str, float] = field(default_factory=dict)
-    enqueue: float | None = None
-    batch: int = 1
-    device: str = "cpu"
-    cpus: int = 1
-    threads: int = 1
+    enqueue: float | None = None  # seconds until the host has started everything; None on the CPU
+    batch: int = 1  # samples of one step
+    device: str = "cpu"  # cpu, cuda:0 ...
+    cpus: int = 1  # usable ones: affinity and quota
+    threads: int = 1  # torch's intra-op threads
+    # shm, memory, device_memory: free bytes of /dev/shm, of RAM, of the device; None where unknown
     shm: int | None = None
     memory: int | None = None
     device_memory: int | None = None
-    peak: int | None = None
-    batch_bytes: int = 0
+    peak: int | None = None  # peak bytes of the process (CPU) or of the device's allocator
+    batch_bytes: int = 0  # of one batch as the loader gives it
+    # constructor arguments of the training loader: num_workers, batch_size, pin_memory ...
     loader: dict[str, Any] = field(default_factory=dict)
-    loader_seconds: float | None = None
-    dataset_length: int | None = None
-    sample_bytes: int | None = None
+    loader_seconds: float | None = None  # of one batch in a single process, no worker
+    dataset_length: int | None = None  # samples; None where unknown
+    sample_bytes: int | None = None  # of one sample as the dataset gives it
+    # class name, and the switches of its first group: fused, foreach, lr ...
     optimizer: dict[str, Any] = field(default_factory=dict)
-    parameters: int = 0
-    tensors: int = 0
-    state_bytes: int = 0
+    parameters: int = 0  # elements
+    tensors: int = 0  # how many
+    state_bytes: int = 0  # of parameters, gradients and optimizer state
+    # share of the batch that trailing padding takes; None where there are no padded sequences
     padding: float | None = None
-    syncs: tuple[Site, ...] = ()
-    sites: tuple[Site, ...] = ()
-    facts: frozenset[str] = frozenset()
-    noise: float = 0.0
-    details: dict[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    seconds: float = 0.0
+    syncs: tuple[Site, ...] = ()  # synchronising calls of a step, as sites
+    sites: tuple[Site, ...] = ()  # see Site
+    facts: frozenset[str] = frozenset()  # names, see FACT_SENTENCES
+    noise: float = 0.0  # relative standard deviation of a round of the script against itself (A/A)
+    details: dict[str, Any] = field(default_factory=dict)  # more that single optimizations ask for, by name
+    notes: tuple[str, ...] = ()  # what could not be diagnosed, and why
+    seconds: float = 0.0  # that finding all this took
 
     def share(self, *names: str) -> float:
         """Seconds of these parts together."""

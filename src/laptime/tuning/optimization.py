@@ -17,8 +17,7 @@ from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.tuning.loop_profile import LoopProfile as LoopProfile
 
-Options = dict[str, Any]
-"""Plain JSON values by name."""
+Options = dict[str, Any]  # plain JSON values by name
 
 NUMERICS = ("exact", "reassociated", "random", "precision", "algorithm")
 """Classes from harmless to far-reaching; see docs/tune.md."""

@@ -24,25 +24,18 @@ SCHEMA = "laptime.recipe/1"
 
 
 class RecipeFile(Struct, frozen=True, kw_only=True):
-    """A recipe and its origin.
-
-    Attributes:
-        program, arguments, module: the command that was tuned.
-        sha256: of the script then.
-        recipe: the kept changes. speedup: measured afresh; None if the file was written by hand.
-        environment: libraries and devices then.
-        run: id of the session.
-    """
+    """A recipe and its origin."""
 
     schema: str = SCHEMA
+    # program, arguments, module: the command that was tuned
     program: str = ""
     arguments: list[str] = []
     module: bool = False
-    sha256: str = ""
-    recipe: list[Applied] = []
-    speedup: Speedup | None = None
-    environment: dict[str, Any] = {}
-    run: str = ""
+    sha256: str = ""  # of the script then
+    recipe: list[Applied] = []  # the kept changes
+    speedup: Speedup | None = None  # measured afresh; None if the file was written by hand
+    environment: dict[str, Any] = {}  # libraries and devices then
+    run: str = ""  # id of the session
 
 
 def environment_of(environment: Environment) -> dict[str, Any]:

@@ -18,15 +18,12 @@ NEWEST = 4
 
 @dataclass
 class TimeAccounting:
-    """Seconds and processes that a session has used.
+    """Seconds and processes that a session has used."""
 
-    Attributes:
-        seconds: by activity: diagnose, race, gate, measure, record, patch, profile, and compile (scripts) or
-            build (models), which the others are without. trials: processes that were started.
-    """
-
+    # by activity: diagnose, race, gate, measure, record, patch, profile, and compile (scripts) or build
+    # (models), which the others are without
     seconds: dict[str, float] = field(default_factory=dict)
-    trials: int = 0
+    trials: int = 0  # processes that were started
     _apart: float = 0.0
     _is_inside: bool = False
 

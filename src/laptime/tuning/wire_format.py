@@ -17,8 +17,7 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-VERSION = 1
-"""Of all documents; both sides run the same laptime, so any other version is a mistake."""
+VERSION = 1  # of all documents; both sides run the same laptime, so any other version is a mistake
 _T = TypeVar("_T")
 _PLAIN: frozenset[type] = frozenset({bool, int, float, str, type(None)})
 _SEQUENCES: dict[Any, Callable[[list[Any]], Any]] = {list: list, tuple: tuple, frozenset: frozenset}

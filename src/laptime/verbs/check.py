@@ -63,17 +63,11 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What laptime.toml asks for. Its other tables belong to other commands.
+    """What laptime.toml asks for. Its other tables belong to other commands."""
 
-    Attributes:
-        budget: limits of single numbers.
-        against: the run that a check is against unless the line says otherwise.
-        tolerance: share by which a case may be slower than its baseline.
-    """
-
-    budget: list[Budget] = []
-    against: str = ""
-    tolerance: str = ""
+    budget: list[Budget] = []  # limits of single numbers
+    against: str = ""  # the run that a check is against unless the line says otherwise
+    tolerance: str = ""  # share by which a case may be slower than its baseline
 
 
 def read_rules(path: Path) -> Rules:
@@ -156,8 +150,7 @@ def failed(case: Case, metric: str) -> Verdict:
 # timed calls. A case that cannot be compared is undecided, never left out.
 
 
-INTERLEAVED = Spread(0.0, DF_APART)
-"""What lies between two sides of one run: it was measured side by side."""
+INTERLEAVED = Spread(0.0, DF_APART)  # what lies between two sides of one run: it was measured side by side
 
 Pair = tuple[Case, Case]
 

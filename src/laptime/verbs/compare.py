@@ -36,8 +36,7 @@ run delay or steal in either (docs/measurements.md).
 """
 
 
-DF_APART = 6.0
-"""Degrees of freedom of a difference between two runs, about: neither error is well known."""
+DF_APART = 6.0  # degrees of freedom of a difference between two runs, about: neither error is well known
 
 
 def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] = ()) -> list[Comparison]:

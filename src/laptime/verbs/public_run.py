@@ -25,8 +25,7 @@ from laptime.store.live_run import recorded
 if TYPE_CHECKING:
     import pandas as pd
 
-LINES = 5
-"""Of the text that stands for a run in a console."""
+LINES = 5  # of the text that stands for a run in a console
 
 
 class Run(records.Run, frozen=True, kw_only=True):

@@ -53,30 +53,21 @@ OVERHEAD = 6.0
 """Seconds to start, load and count one variant in one process, a guess until it was measured once."""
 
 
-FIRST_RUN = "suite/first_run"
-"""Kind of the finding that a benchmark had no baseline yet."""
+FIRST_RUN = "suite/first_run"  # kind of the finding that a benchmark had no baseline yet
 
 
 class PlannedBenchmark(NamedTuple):
-    """One benchmark of a suite, before it is measured.
+    """One benchmark of a suite, before it is measured."""
 
-    Attributes:
-        suite, benchmark: as written; request: to `bench`.
-        plan: how it is measured, or what makes it impossible.
-        baseline: the stored run that regressions are judged against; None when there is none.
-        done: the stored run that has its answer; None when it is still to be measured.
-        seconds: how long it took last time, or about how long it is planned to take.
-        is_known: it was measured before.
-    """
-
+    # suite, benchmark: as written
     suite: Suite
     benchmark: Benchmark
-    request: BenchRequest
-    plan: Plan | LaptimeError
-    baseline: Run | None
-    done: Run | None
-    seconds: float
-    is_known: bool
+    request: BenchRequest  # to `bench`
+    plan: Plan | LaptimeError  # how it is measured, or what makes it impossible
+    baseline: Run | None  # the stored run that regressions are judged against; None when there is none
+    done: Run | None  # the stored run that has its answer; None when it is still to be measured
+    seconds: float  # how long it took last time, or about how long it is planned to take
+    is_known: bool  # it was measured before
 
     @property
     def membership(self) -> Membership:

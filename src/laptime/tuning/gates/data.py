@@ -17,16 +17,11 @@ from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.trial.messages import LoaderPair, LoaderSamples
 
-FEWEST = 20
-"""Samples of each side from which on distributions are compared."""
-CRITICAL = 1.949
-"""Of the two-sample Kolmogorov-Smirnov statistic at 0.1 %: sqrt(-ln(0.001 / 2) / 2)."""
-SHIFT = 4.0
-"""Standard errors that the mean of the same samples may move by."""
-REPEATED = 0.01
-"""Share of samples that may be repeated in addition to the baseline's."""
-TOGETHER = 4
-"""Equal reads of two workers from which on their random numbers count as the same."""
+FEWEST = 20  # samples of each side from which on distributions are compared
+CRITICAL = 1.949  # of the two-sample Kolmogorov-Smirnov statistic at 0.1 %: sqrt(-ln(0.001 / 2) / 2)
+SHIFT = 4.0  # standard errors that the mean of the same samples may move by
+REPEATED = 0.01  # share of samples that may be repeated in addition to the baseline's
+TOGETHER = 4  # equal reads of two workers from which on their random numbers count as the same
 
 
 def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> list[GateCheck]:

@@ -15,13 +15,11 @@ from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
 from laptime.records.tuning import GateCheck
 from laptime.tuning.trial.messages import CapturedStep, NumericsComparison
 
-CLIPPED = 0.99
-"""Gradients count as clipped when their norm has become this share of what it was, or less."""
+CLIPPED = 0.99  # gradients count as clipped when their norm has become this share of what it was, or less
 LOOSENED = 1.02
 """Factor by which a norm may exceed the one that the baseline was clipped to: the gate's 2 % (tune.md, GATE
 1)."""
-_SAME = 1e-9
-"""Relative difference of learning rates that computing them in another order may make."""
+_SAME = 1e-9  # relative difference of learning rates that computing them in another order may make
 
 
 def checked(

@@ -40,18 +40,14 @@ from laptime.tuning.gates.rounding_noise import (
 )
 from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
-TOLERANCE = 1e-4
-"""Relative, of the first step: dynamo's default `tol`."""
-LATER = 10
-"""Factor on the tolerance, and k, of steps that follow others."""
+TOLERANCE = 1e-4  # relative, of the first step: dynamo's default `tol`
+LATER = 10  # factor on the tolerance, and k, of steps that follow others
 WITHOUT_REFERENCE = 1e-3
 """Relative RMSE to the baseline where there is no reference: dynamo's tolerance of training."""
-FLOOR = 3.0
-"""A candidate may differ this many times as much as the baseline does from itself."""
+FLOOR = 3.0  # a candidate may differ this many times as much as the baseline does from itself
 NORM = {"reassociated": 0.001, "precision": 0.02, "random": 0.02}
 COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
-LOSS = 0.02
-"""Relative difference of losses in lower precision: bf16 has 8 bits, 0.4 % an operation."""
+LOSS = 0.02  # relative difference of losses in lower precision: bf16 has 8 bits, 0.4 % an operation
 UPDATE_NORM, UPDATE_COSINE = 0.1, 0.85
 STATISTICS_UPDATE = 1.0
 """BatchNorm's running statistics may move twice or half as far in a step: rounding moves them, too, but where
@@ -63,10 +59,8 @@ GRADIENT_ERROR, SIMULATED_STATISTICS = 0.05, 0.01
 ALONG_ACROSS = 10.0
 """Part of a rounding error along a gradient, over the part across it. Measured: up to 8 in simulations, where
 what was rounded is a factor that all elements share (a sum of residuals near zero)."""
-MANY = 16
-"""Elements of a gradient from which on its length along its own direction is asked for, too."""
-STATISTICS = 0.05
-"""The same of BatchNorm's running statistics and other buffers without a simulation."""
+MANY = 16  # elements of a gradient from which on its length along its own direction is asked for, too
+STATISTICS = 0.05  # the same of BatchNorm's running statistics and other buffers without a simulation
 CHECKS = {
     "gradients": "gradients",
     "parameters": "parameters",

@@ -22,16 +22,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
-LAST_BITS_TIMES = 3.0
-"""As for a baseline that differs from itself (`numeric.FLOOR`)."""
+LAST_BITS_TIMES = 3.0  # as for a baseline that differs from itself (`numeric.FLOOR`)
 LAST_BITS_ERROR = 0.1
 """Most that is granted: relative error of a tensor. Measured: channels_last on a fresh ResNet-18 (8 images of
 64 x 64) changed the gradient of a BatchNorm's bias, of 32 values a channel, by 2.4 %; on a fresh RegNet (16
 images of 64 x 64, AdamW) a step of such a bias by 5.7 %."""
-LAST_BITS_NORM = 0.01
-"""Most that is granted: of the norm of all gradients."""
-LAST_BITS_COSINE = 0.999
-"""Least cosine of all gradients, whatever the simulation shows."""
+LAST_BITS_NORM = 0.01  # most that is granted: of the norm of all gradients
+LAST_BITS_COSINE = 0.999  # least cosine of all gradients, whatever the simulation shows
 PRECISION_TIMES = 2.0
 """Of the norm, and of the square of an error across a gradient: this many times what the simulation shows."""
 PRECISION_NORM, PRECISION_NORM_LOUD = 0.1, 0.3
@@ -42,8 +39,7 @@ PRECISION_ALONG = 0.5
 """Share of the error across a step's gradients that may lie along them. Measured: up to 0.28 of sound
 autocast and 0.37 of simulated rounding (ResNet-18, 8 images of 48 x 48, and others)."""
 _LEAST_COSINE = 1e-3
-PRECISION_USUAL_COSINE = 0.99
-"""Least cosine where rounding has turned the gradients by less."""
+PRECISION_USUAL_COSINE = 0.99  # least cosine where rounding has turned the gradients by less
 PRECISION_COSINE = 0.15
 """Least cosine, whatever the simulation shows: gradients that rounding turns by more cannot be compared.
 Measured: sound autocast turned those of a fresh ShuffleNet (16 images of 64 x 64) to 0.36 to 0.61, simulated

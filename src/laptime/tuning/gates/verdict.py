@@ -101,16 +101,11 @@ def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
 # Convergence
 
 
-SEEDS = 3
-"""Fewest pairs that can say anything."""
-STEPS = 20
-"""Fewest steps of a curve."""
-HORIZON = 500
-"""Steps below which it is a smoke test, and called so."""
-LAST = 0.1
-"""Share of a curve, at its end, whose mean is its final smoothed loss."""
-SHARE = 0.5
-"""Of the baseline's standard deviation over seeds: the default margin (tune.md, GATE 2)."""
+SEEDS = 3  # fewest pairs that can say anything
+STEPS = 20  # fewest steps of a curve
+HORIZON = 500  # steps below which it is a smoke test, and called so
+LAST = 0.1  # share of a curve, at its end, whose mean is its final smoothed loss
+SHARE = 0.5  # of the baseline's standard deviation over seeds: the default margin (tune.md, GATE 2)
 LEVEL = 0.95
 
 

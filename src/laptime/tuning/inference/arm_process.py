@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-LONG_CALL = 0.2
-"""Seconds of a call that lets caches and threads forget whatever ran before it."""
+LONG_CALL = 0.2  # seconds of a call that lets caches and threads forget whatever ran before it
 
 Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -142,8 +141,7 @@ def timed(
 CALLS, SECONDS, THREADS, SOME, LONGER = 300, 2.0, 4, 120, 2.5
 """Calls, and seconds that they take, besides those whose outputs are written; threads that make as many. So
 many may take longer: what is wrong from the hundredth call on shows beside other programs, too."""
-SAME = 1e-4
-"""RMS by which outputs for the same inputs may differ, over their own: a sum in another order."""
+SAME = 1e-4  # RMS by which outputs for the same inputs may differ, over their own: a sum in another order
 
 
 def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = THREADS) -> dict[str, Any]:

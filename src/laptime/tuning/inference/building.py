@@ -18,8 +18,7 @@ from laptime.tuning.optimization import Recipe
 
 SCHEMA = "laptime.model_recipe/1"
 RECIPE = "recipe.json"
-WRITTEN = ("tuned.py", "runtime.py", RECIPE)
-"""Files that every folder has for itself."""
+WRITTEN = ("tuned.py", "runtime.py", RECIPE)  # files that every folder has for itself
 TRACED = 2
 """Items in the inputs that a model is traced with at least: tracers take a size of 1 for a constant."""
 

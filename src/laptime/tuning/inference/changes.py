@@ -33,50 +33,34 @@ if TYPE_CHECKING:
 ROOM = "model_changes"
 DEFAULT = frozenset({"exact", "reassociated"})
 GOALS = ("latency", "throughput", "memory", "cost")
-BACK = 0.1
-"""What is left of the hope of a float32 runtime where fewer bits have won: int8 comes first."""
-
-NAMED = ("onnxruntime", "openvino", "nncf", "torchao", "tensorrt")
-"""Packages whose interpreter can be named."""
-EXPORTING = ("onnx", "onnxscript")
-"""Packages that PyTorch's export takes."""
-PROBE = 60.0
-"""Seconds that an interpreter may take to say what is installed there."""
+BACK = 0.1  # what is left of the hope of a float32 runtime where fewer bits have won: int8 comes first
+NAMED = ("onnxruntime", "openvino", "nncf", "torchao", "tensorrt")  # packages whose interpreter can be named
+EXPORTING = ("onnx", "onnxscript")  # packages that PyTorch's export takes
+PROBE = 60.0  # seconds that an interpreter may take to say what is installed there
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelChange(Declaration):
-    """A change to a model. `other_runtime` among the facts that it gives: PyTorch does not run it.
+    """A change to a model. `other_runtime` among the facts that it gives: PyTorch does not run it."""
 
-    Attributes:
-        saves: share of a call that it can save at most.
-        form: how the model is written then, a name of `FORMS`; "": as it would be without it.
-        settings, properties: of tuned.py, in recipe.json; properties are those of OpenVINO.
-        apply: whatever else it does to the draft, before form and settings; it may raise `draft.Refused`.
-        propose: options to try, the recommended one first.
-        packages: what has to be installed.
-        builds: seconds that writing the artefact takes, about.
-        settings_only: it only changes settings, and `apply` looks at `draft.settings` alone: folders share
-            the artefact.
-        artefact: the change whose artefact it runs with other settings; "": its own.
-        as_exported: its artefact is made of the module as it is. None: if it gives `other_runtime`.
-        holds: changes of settings that its artefact is written for.
-        goals: goals that it can serve.
-    """
-
-    saves: float
-    form: str = ""
+    saves: float  # share of a call that it can save at most
+    form: str = ""  # how the model is written then, a name of `FORMS`; "": as it would be without it
+    # settings, properties: of tuned.py, in recipe.json; properties are those of OpenVINO
     settings: Mapping[str, Any] | None = None
     properties: Mapping[str, Any] | None = None
+    # whatever else it does to the draft, before form and settings; it may raise `draft.Refused`
     apply: Callable[[Draft, Options], None] | None = None
+    # options to try, the recommended one first
     propose: Callable[[LoopProfile], list[Options]] = lambda loop_profile: [{}]
-    packages: tuple[str, ...] = ()
-    builds: float = 8.0
+    packages: tuple[str, ...] = ()  # what has to be installed
+    builds: float = 8.0  # seconds that writing the artefact takes, about
+    # it only changes settings, and `apply` looks at `draft.settings` alone: folders share the artefact
     settings_only: bool = False
-    artefact: str = ""
+    artefact: str = ""  # the change whose artefact it runs with other settings; "": its own
+    # its artefact is made of the module as it is. None: if it gives `other_runtime`
     as_exported: bool | None = None
-    holds: frozenset[str] = frozenset()
-    goals: tuple[str, ...] = GOALS
+    holds: frozenset[str] = frozenset()  # changes of settings that its artefact is written for
+    goals: tuple[str, ...] = GOALS  # goals that it can serve
 
     @property
     def is_as_exported(self) -> bool:
@@ -111,21 +95,13 @@ class ModelChange(Declaration):
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """How a draft is written into a folder, and run there.
+    """How a draft is written into a folder, and run there."""
 
-    Attributes:
-        write: writes the artefact, or raises `draft.Refused`.
-        tuned: the file of `handed_back/` that becomes its tuned.py. on_cuda: the same of a folder for a CUDA
-            device; "": it has none.
-        packages: that tuned.py imports.
-        profiler: whose profiler sees its calls, a name of `recording.readers`; "": none.
-    """
-
-    write: Callable[[Draft, Path], None]
-    tuned: str
-    on_cuda: str = ""
-    packages: tuple[str, ...] = ()
-    profiler: str = ""
+    write: Callable[[Draft, Path], None]  # writes the artefact, or raises `draft.Refused`
+    tuned: str  # the file of `handed_back/` that becomes its tuned.py
+    on_cuda: str = ""  # the same of a folder for a CUDA device; "": it has none
+    packages: tuple[str, ...] = ()  # that tuned.py imports
+    profiler: str = ""  # whose profiler sees its calls, a name of `recordings.READERS`; "": none
 
 
 def names() -> tuple[str, ...]:

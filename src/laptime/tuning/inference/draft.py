@@ -26,32 +26,23 @@ class Refused(Exception):
 
 @dataclass
 class Draft:
-    """A model between the target and the folder.
+    """A model between the target and the folder."""
 
-    Attributes:
-        module: takes its tensors by position; in eval mode.
-        inputs: tensors of one call, at least two items where the batch size may vary: what is traced.
-        varies: by input, whether its first dimension is the batch and may have any size.
-        lengths: by input, for each dimension the name of a size that may be another, else "".
-        outputs: None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64.
-        calibration: file of `RecordedCalls` whose inputs may be looked at.
-        form: how it is written: a name of `FORMS` of a runtime. settings: of `tuned.py`, in recipe.json.
-        device: where module and inputs lie, as torch names it: cpu, cuda:0.
-        file: of a target that is an ONNX file, which has no module; else None.
-        export: file of the target's ONNX export that folders of one session share, there or not yet; None
-            where a change has made another module of it.
-    """
-
-    module: Any
+    module: Any  # takes its tensors by position; in eval mode
+    # tensors of one call, at least two items where the batch size may vary: what is traced
     inputs: list[torch.Tensor]
-    varies: list[bool]
+    varies: list[bool]  # by input, whether its first dimension is the batch and may have any size
+    # None: one tensor; a list of names: a dict; []: a tuple. Their `types`: float32, int64
     outputs: list[str] | None
-    calibration: Path
-    form: str = "exported"
-    settings: dict[str, Any] = field(default_factory=dict)
-    device: str = "cpu"
-    file: Path | None = None
+    calibration: Path  # file of `RecordedCalls` whose inputs may be looked at
+    form: str = "exported"  # how it is written: a name of `FORMS` of a runtime
+    settings: dict[str, Any] = field(default_factory=dict)  # of `tuned.py`, in recipe.json
+    device: str = "cpu"  # where module and inputs lie, as torch names it: cpu, cuda:0
+    file: Path | None = None  # of a target that is an ONNX file, which has no module; else None
+    # file of the target's ONNX export that folders of one session share, there or not yet; None where a
+    # change has made another module of it
     export: Path | None = None
+    # by input, for each dimension the name of a size that may be another, else ""
     lengths: list[list[str]] = field(default_factory=list)
 
     def open_sizes(self, batch: Any, *, lengths: bool) -> list[dict[int, Any]]:

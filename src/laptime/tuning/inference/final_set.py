@@ -41,8 +41,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.verbs.bench.variants import room
 
-UNTIL = 0.8
-"""Share of the budget after which no further point is looked at."""
+UNTIL = 0.8  # share of the budget after which no further point is looked at
 
 
 def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
@@ -172,14 +171,12 @@ def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int = 0) -> bool:
         return False
 
 
-VISIT = 3.0
-"""Seconds of a visit, about. Its processes are new ones, which takes as long."""
+VISIT = 3.0  # seconds of a visit, about. Its processes are new ones, which takes as long
 KEPT_FOR, FOR_LIMITS = 2, FEWEST + 1
 """Visits of each setup that time is kept back for: after two it is known what is far better, and setups are
 closer to each other than to a runtime that no time was left for. A limit takes more.
 """
-CALLS, WITH_LIMITS = 3, 10
-"""Calls of a visit at least: of each instance; where a quantile of them is a limit."""
+CALLS, WITH_LIMITS = 3, 10  # calls of a visit at least: of each instance; where a quantile of them is a limit
 
 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:

@@ -40,52 +40,39 @@ if TYPE_CHECKING:
 
 
 class Serve(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the folder was measured: `instances` processes at once.
-
-    Attributes:
-        threads: of each; 0: the runtime's own choice. batch: items in a call; 0: of the session.
-        cpus: of each instance. start: how each is started, where they are pinned.
-    """
+    """How the folder was measured: `instances` processes at once."""
 
     instances: int = 1
-    threads: int = 0
-    batch: int = 0
-    cpus: list[list[int]] = []
-    start: list[str] = []
+    threads: int = 0  # of each; 0: the runtime's own choice
+    batch: int = 0  # items in a call; 0: of the session
+    cpus: list[list[int]] = []  # of each instance
+    start: list[str] = []  # how each is started, where they are pinned
 
 
 class FolderFile(Struct, frozen=True, kw_only=True):
-    """recipe.json.
-
-    Attributes:
-        target: that was tuned. inputs, metric: functions of the user's, "" for none. slo, max_memory: limits.
-        python: where its runtime is installed, see `Interpreters`; "": with laptime.
-        needs: packages that tuned.py imports, at the versions that were compared.
-        recipe: the kept changes. settings: of tuned.py. form: how it runs the model, device: where.
-        numerics: class of the recipe. goal, batch: of the session; run: its id.
-        serve: instances, threads and batch of the final set. speedup: measured afresh. environment: libraries
-            and devices then.
-    """
+    """recipe.json."""
 
     schema: str = SCHEMA
-    target: str = ""
-    python: str = ""
+    target: str = ""  # that was tuned
+    python: str = ""  # where its runtime is installed, see `Interpreters`; "": with laptime
+    # inputs, metric: functions of the user's, "" for none
     inputs: str = ""
     metric: str = ""
     slo: str = ""
     max_memory: int | None = None
-    recipe: list[Applied] = []
-    settings: dict[str, Any] = {}
-    form: str = "exported"
+    recipe: list[Applied] = []  # the kept changes
+    settings: dict[str, Any] = {}  # of tuned.py
+    form: str = "exported"  # how it runs the model
     device: str = "cpu"
-    numerics: str = "exact"
+    numerics: str = "exact"  # class of the recipe
+    # goal, batch: of the session
     goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
     batch: int = 1
-    serve: Serve = Serve()
-    speedup: Speedup | None = None
-    environment: dict[str, Any] = {}
-    run: str = ""
-    needs: list[str] = []
+    serve: Serve = Serve()  # instances, threads and batch of the final set
+    speedup: Speedup | None = None  # measured afresh
+    environment: dict[str, Any] = {}  # libraries and devices then
+    run: str = ""  # its id
+    needs: list[str] = []  # packages that tuned.py imports, at the versions that were compared
 
 
 def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:

@@ -222,12 +222,9 @@ def _calls(answer: dict[str, Any]) -> Iterator[GateCheck]:
             yield checked(name, BROKEN if wrong else KEPT, text)
 
 
-MARGIN = 0.01
-"""Share of the model's own mean that may be lost."""
-CONFIDENCE = 0.975
-"""Of each end of the interval."""
-_ENOUGH = 2
-"""Pairs from which on there is an interval."""
+MARGIN = 0.01  # share of the model's own mean that may be lost
+CONFIDENCE = 0.975  # of each end of the interval
+_ENOUGH = 2  # pairs from which on there is an interval
 
 
 def scores(*, function: str, outputs: str, counts: list[int], structure: list[str] | None) -> list[float]:

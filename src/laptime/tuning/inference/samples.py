@@ -20,21 +20,15 @@ from laptime.kit.errors import TargetError, UsageError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.targets import file
 
-MOST = 1000
-"""Samples that are drawn at most."""
+MOST = 1000  # samples that are drawn at most
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Inputs of one call.
+    """Inputs of one call."""
 
-    Attributes:
-        arrays: in the order in which the call takes them.
-        names: keywords of the arrays; () where they are given by position.
-    """
-
-    arrays: list[Array]
-    names: tuple[str, ...] = ()
+    arrays: list[Array]  # in the order in which the call takes them
+    names: tuple[str, ...] = ()  # keywords of the arrays; () where they are given by position
 
     def ordered(self, names: Sequence[str]) -> Sample:
         """With its keywords in another order; the same where there are none.

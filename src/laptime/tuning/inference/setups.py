@@ -29,19 +29,14 @@ from laptime.tuning.gates.invariants import checked, word
 from laptime.tuning.optimization import Change, Recipe
 from laptime.verbs.bench.variants import usable
 
-ALPHA = 0.05
-"""Chance that the best one leaves, over all setups and rounds."""
-ROUNDS = 100
-"""Visits of a setup at most."""
-FEWEST = 3
-"""Visits before one leaves for its figure."""
+ALPHA = 0.05  # chance that the best one leaves, over all setups and rounds
+ROUNDS = 100  # visits of a setup at most
+FEWEST = 3  # visits before one leaves for its figure
 FAR, FAR_NOISE = math.log(1.25), 6.0
 """Log of the figure, and standard deviations of a visit, by which one leaves after two visits: its best is
 so far behind the worst of another one."""
-RACED = 8
-"""Instances of a side of a race at most: both sides load at once."""
-ALIKE = 0.02
-"""Setups that are surely within this share of each other need no more rounds."""
+RACED = 8  # instances of a side of a race at most: both sides load at once
+ALIKE = 0.02  # setups that are surely within this share of each other need no more rounds
 
 
 @dataclass(frozen=True, order=True)
@@ -55,17 +50,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Visit:
-    """What a setup did for a second or so.
+    """What a setup did for a second or so."""
 
-    Attributes:
-        seconds: of each call, of all instances. rate: items per second, of all. peak: bytes, of all.
-        joules: an item; None where no meter gave a reading.
-    """
-
-    seconds: Sequence[float]
-    rate: float
-    peak: int
-    joules: float | None = None
+    seconds: Sequence[float]  # of each call, of all instances
+    rate: float  # items per second, of all
+    peak: int  # bytes, of all
+    joules: float | None = None  # an item; None where no meter gave a reading
 
 
 @dataclass
@@ -93,8 +83,7 @@ class Seen:
         return self._checked[1]
 
 
-Cost = Callable[[Setup], float]
-"""What an item per second is divided by: 1 for throughput, CPUs for cost."""
+Cost = Callable[[Setup], float]  # what an item per second is divided by: 1 for throughput, CPUs for cost
 
 
 def cost_of(goal: str, cpus: int) -> Cost:
@@ -247,12 +236,10 @@ def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """Attributes:
-    slo: seconds at a quantile of the calls; None: none. memory: bytes; None: no limit.
-    """
+    """What has to be kept."""
 
-    slo: Promise | None = None
-    memory: int | None = None
+    slo: Promise | None = None  # seconds at a quantile of the calls; None: none
+    memory: int | None = None  # bytes; None: no limit
 
     def __bool__(self) -> bool:
         return self.slo is not None or self.memory is not None

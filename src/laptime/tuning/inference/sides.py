@@ -30,21 +30,15 @@ from laptime.tuning.time_accounting import TimeAccounting
 
 @dataclass
 class Timing:
-    """All calls of a folder that were timed.
+    """All calls of a folder that were timed."""
 
-    Attributes:
-        seconds: of each call. peak: the largest of its processes, in bytes.
-        joules: of all covered devices, gross, in windows of `metered` calls together.
-    """
-
-    seconds: list[float] = field(default_factory=list)
-    peak: int = 0
-    joules: float = 0.0
+    seconds: list[float] = field(default_factory=list)  # of each call
+    peak: int = 0  # the largest of its processes, in bytes
+    joules: float = 0.0  # of all covered devices, gross, in windows of `metered` calls together
     metered: int = 0
 
 
-MOST_COMPARED = 3
-"""Calls that are compared at a batch size which is chosen."""
+MOST_COMPARED = 3  # calls that are compared at a batch size which is chosen
 
 
 StartArm = Callable[[Path, Path, Sequence[int]], Arm]
@@ -132,17 +126,12 @@ class Fleet:
 
 @dataclass
 class FleetSide:
-    """A setup that has its turn while it is called. For its methods see `experiment.turns.Side`.
+    """A setup that has its turn while it is called. For its methods see `experiment.turns.Side`."""
 
-    Attributes:
-        begin: starts its processes. seconds: of calls in a block, by the seconds of a call.
-        figure: what the goal looks at, of calls together. blocks: so far.
-    """
-
-    begin: Callable[[], Fleet]
-    seconds: Callable[[float], float]
-    figure: Callable[[Visit], float]
-    blocks: list[Visit] = field(default_factory=list)
+    begin: Callable[[], Fleet]  # starts its processes
+    seconds: Callable[[float], float]  # of calls in a block, by the seconds of a call
+    figure: Callable[[Visit], float]  # what the goal looks at, of calls together
+    blocks: list[Visit] = field(default_factory=list)  # so far
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def start(self) -> None:
@@ -169,8 +158,7 @@ class FleetSide:
         return Visited(self.figure(Visit(seconds, rate, peak)), seconds, rate, peak)
 
 
-Side = Arm | Fleet
-"""What is timed: one process, or several at once."""
+Side = Arm | Fleet  # what is timed: one process, or several at once
 
 
 class Sides:

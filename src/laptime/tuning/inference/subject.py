@@ -51,12 +51,9 @@ from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest
 from laptime.verbs.profile.reconcile import STEP
 
-HAND_BACK = 3.0
-"""Seconds that copying the folder and the end of the session take, about."""
-SECONDS = 1.5
-"""Timed calls in a process whose gain is measured, about."""
-LONGEST = 20.0
-"""Timed calls in such a process at most, if the quantile of an SLO asks for many."""
+HAND_BACK = 3.0  # seconds that copying the folder and the end of the session take, about
+SECONDS = 1.5  # timed calls in a process whose gain is measured, about
+LONGEST = 20.0  # timed calls in such a process at most, if the quantile of an SLO asks for many
 OPENING = "looking at the model"
 _OPTIONS = ("goal", "batch", "device", "python", "slo", "max_memory", "allow", "only", "skip", "certify")
 """What decides what the search does. Instances and batch sizes are chosen after it."""

@@ -185,33 +185,25 @@ _INSTRUCTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A target that takes arrays and gives arrays.
+    """A target that takes arrays and gives arrays."""
 
-    Attributes:
-        run: a call. inputs_of: inputs of a call of so many items.
-        batch: items in a call. any_batch: it takes other numbers, too; varies: by input, see `Draft`.
-        keywords: names of its inputs. outputs: see `Draft.outputs` and `types`; may raise `Refused`.
-        tables: by input, sizes of tables that its whole numbers may be places in, see `beyond`.
-        facts: of `tuning.loop_profile.FACT_SENTENCES`. threads: in a call; 0: the runtime's own choice.
-        words: its inputs in words. origin: where they come from. libraries: versions.
-        device: where it runs, as torch names it. devices: what is known of it.
-    """
-
-    run: Run
-    inputs_of: Callable[[int], list[Array]]
-    batch: int
-    any_batch: bool
-    varies: Sequence[bool]
-    keywords: Sequence[str]
+    run: Run  # a call
+    inputs_of: Callable[[int], list[Array]]  # inputs of a call of so many items
+    batch: int  # items in a call
+    any_batch: bool  # it takes other numbers, too
+    varies: Sequence[bool]  # by input, see `Draft`
+    keywords: Sequence[str]  # names of its inputs
+    # see `Draft.outputs` and `types`; may raise `Refused`
     outputs: Callable[[], tuple[list[str] | None, list[str]]]
+    # by input, sizes of tables that its whole numbers may be places in, see `beyond`
     tables: Sequence[Sequence[int]] = ()
-    facts: frozenset[str]
-    threads: int
-    words: str
-    origin: str
-    libraries: dict[str, str]
-    device: str = "cpu"
-    devices: Sequence[Device] = ()
+    facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
+    threads: int  # in a call; 0: the runtime's own choice
+    words: str  # its inputs in words
+    origin: str  # where they come from
+    libraries: dict[str, str]  # versions
+    device: str = "cpu"  # where it runs, as torch names it
+    devices: Sequence[Device] = ()  # what is known of it
 
 
 def facts_of_machine() -> frozenset[str]:

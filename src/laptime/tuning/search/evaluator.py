@@ -30,63 +30,41 @@ class TrialFailed(Exception):
 
 @dataclass(frozen=True)
 class Round:
-    """One paired round: both recipes ran side by side in time.
+    """One paired round: both recipes ran side by side in time."""
 
-    Attributes:
-        ratio: time per sample of the candidate over that of the incumbent (below 1 is faster).
-        memory: the same of their peaks; None where unknown.
-        process: number of the pair of fresh processes it comes from; rounds of one process are less
-            independent.
-    """
-
-    ratio: float
-    memory: float | None = None
+    ratio: float  # time per sample of the candidate over that of the incumbent (below 1 is faster)
+    memory: float | None = None  # the same of their peaks; None where unknown
+    # number of the pair of fresh processes it comes from; rounds of one process are less independent
     process: int = 0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something to try.
-
-    Attributes:
-        change: what. title: in words. numerics: its class.
-        bound: seconds of a step that it can save at most, in the present loop profile.
-        cost: seconds that one round of racing it takes, about; start: seconds before its first round.
-        prior: share of its bound that it is expected to reach, 0 to 1; ranks, decides nothing.
-        space: further options of the same optimization, ordered; a one-dimensional search goes through them.
-        gives, needs, conflicts: facts.
-        risky: it may make a step much slower, and hide what others gain that are raced with it.
-        order: by what earlier sessions have shown; negative: before all others, positive: behind them.
-        earlier: that in words.
-    """
+    """Something to try."""
 
     change: Change
-    title: str = ""
-    numerics: str = "exact"
-    bound: float = 0.0
-    cost: float = 1.0
-    start: float = 0.0
-    prior: float = 0.5
+    title: str = ""  # in words
+    numerics: str = "exact"  # its class
+    bound: float = 0.0  # seconds of a step that it can save at most, in the present loop profile
+    cost: float = 1.0  # seconds that one round of racing it takes, about
+    start: float = 0.0  # seconds before its first round
+    prior: float = 0.5  # share of its bound that it is expected to reach, 0 to 1; ranks, decides nothing
+    # further options of the same optimization, ordered; a one-dimensional search goes through them
     space: tuple[Change, ...] = ()
-    needs: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()  # facts, as the two that follow
     gives: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
-    risky: bool = False
-    order: float = 0.0
-    earlier: str = ""
+    risky: bool = False  # it may make a step much slower, and hide what others gain that are raced with it
+    order: float = 0.0  # by earlier sessions; negative: before all others, positive: behind them
+    earlier: str = ""  # what they have shown, in words
 
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """What the catalogue has for a loop profile.
+    """What the catalogue has for a loop profile."""
 
-    Attributes:
-        usable: in no order.
-        ruled_out: names with the reason why they are not tried.
-    """
-
-    usable: tuple[Candidate, ...] = ()
-    ruled_out: dict[str, str] = field(default_factory=dict)
+    usable: tuple[Candidate, ...] = ()  # in no order
+    ruled_out: dict[str, str] = field(default_factory=dict)  # names with the reason why they are not tried
 
 
 class Evaluator(Protocol):

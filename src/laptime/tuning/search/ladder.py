@@ -38,33 +38,26 @@ CONTROL_MOST = 0.1
 """Share of the budget that the fewest rounds of the control may take; the diagnosis tells the noise, too. A
 control that takes more waits until something faster is kept: its rounds are shorter then."""
 
-HIDES = 0.02
-"""Share of the step from which waiting for data can hide what a change does to the rest."""
+HIDES = 0.02  # share of the step from which waiting for data can hide what a change does to the rest
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        recipe: the final set.
-        ladder: rungs in the order of trying, the `not tried` ones last; each once, as it ended.
-        before, after: loop profiles of the script as it is and under the final set, as far as diagnosed.
-        noise: standard deviation of a round.
-        ruled_out: names of the catalogue that were no candidates, with the reason.
-        ended: complete; budget: something was not tried, or not left out, for lack of time.
-        why_ended: that in words. shortest: seconds of the shortest race that there was no time for; 0: none.
-    """
-
-    recipe: Recipe
+    recipe: Recipe  # the final set
+    # rungs in the order of trying, the `not tried` ones last; each once, as it ended
     ladder: list[Rung] = field(default_factory=list)
+    # before, after: loop profiles of the script as it is and under the final set, as far as diagnosed
     before: LoopProfile
     after: LoopProfile
-    noise: float
+    noise: float  # standard deviation of a round
+    # names of the catalogue that were no candidates, with the reason
     ruled_out: dict[str, str] = field(default_factory=dict)
+    # complete; budget: something was not tried, or not left out, for lack of time
     ended: Literal["complete", "budget"] = "complete"
-    why_ended: str = ""
-    shortest: float = 0.0
+    why_ended: str = ""  # that in words
+    shortest: float = 0.0  # seconds of the shortest race that there was no time for; 0: none
 
 
 class SearchInterrupted(KeyboardInterrupt):

@@ -35,53 +35,33 @@ LONGEST = (4, 6, 9, 12, 18)
 FAST_ALPHA = 0.05
 """One-sided chance of error of a race in fast mode; the margin and leave-one-out come on top of it."""
 
-CERTIFIED_ALPHA = 0.05
-"""One-sided chance of error of a whole session with --certify."""
-
-LEAST_ALPHA = 1e-6
-"""Of one look, however many races share what is left."""
-
-INTERVAL_ALPHA = 0.025
-"""Share of an ordinary 95 % interval's error on one side."""
+CERTIFIED_ALPHA = 0.05  # one-sided chance of error of a whole session with --certify
+LEAST_ALPHA = 1e-6  # of one look, however many races share what is left
+INTERVAL_ALPHA = 0.025  # share of an ordinary 95 % interval's error on one side
 
 HUGE = math.log(1.15)
 HOPELESS = math.log(1.25)
 ENORMOUS = math.log(1.5)
-BEYOND_NOISE = 3.0
-"""Both short cuts also ask for this many standard deviations of a round, in every round."""
-
-LOUD = 0.06
-"""Standard deviation of a round from which two dozen rounds are needed to see a few percent."""
-
-PEAK_NOISE = 0.005
-"""Standard deviation of the ratio of two peaks, which hardly scatter."""
-
-UNUSABLE = 3
-"""Rounds without a value (a peak that nobody knows) after which a race ends."""
-
-HOPE = 1.25
-"""Standard errors by which a race may still improve; with less hope of a word it is given up."""
+BEYOND_NOISE = 3.0  # both short cuts also ask for this many standard deviations of a round, in every round
+LOUD = 0.06  # standard deviation of a round from which two dozen rounds are needed to see a few percent
+PEAK_NOISE = 0.005  # standard deviation of the ratio of two peaks, which hardly scatter
+UNUSABLE = 3  # rounds without a value (a peak that nobody knows) after which a race ends
+HOPE = 1.25  # standard errors by which a race may still improve; with less hope of a word it is given up
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaceTerms:
-    """How a race is decided.
+    """How a race is decided."""
 
-    Attributes:
-        looks: numbers of rounds at which the rounds are looked at, rising; the last one ends the race.
-        alpha: one-sided chance of error of the whole race. margin: share below which nothing is claimed.
-        noise: standard deviation of a round of the script against itself; 0: unknown.
-        goal: throughput looks at time, memory at peaks.
-        is_hasty: a gain by half in both of the first two rounds is believed: rounds cost starts of servers.
-        spent: says after each round whether the time for it is used up.
-    """
-
+    # numbers of rounds at which the rounds are looked at, rising; the last one ends the race
     looks: tuple[int, ...] = LOOKS
-    alpha: float = FAST_ALPHA
-    margin: float = MARGIN
-    noise: float = 0.0
-    goal: str = "throughput"
+    alpha: float = FAST_ALPHA  # one-sided chance of error of the whole race
+    margin: float = MARGIN  # share below which nothing is claimed
+    noise: float = 0.0  # standard deviation of a round of the script against itself; 0: unknown
+    goal: str = "throughput"  # throughput looks at time, memory at peaks
+    # a gain by half in both of the first two rounds is believed: rounds cost starts of servers
     is_hasty: bool = False
+    # says after each round whether the time for it is used up
     spent: Callable[[], bool] = field(default=lambda: False)
 
     @property
@@ -92,27 +72,18 @@ class RaceTerms:
 
 @dataclass(frozen=True)
 class RaceResult:
-    """The result of a race.
+    """The result of a race."""
 
-    Attributes:
-        word: faster, slower, same, unclear; for the goal memory smaller and larger.
-        speedup, ci95: incumbent's time over the candidate's; None when there are fewer than two rounds.
-        rounds: how many. ratios: time, candidate over incumbent, one a round.
-        reason: why it ended so, with its numbers.
-        memory: ratio of peaks, candidate over incumbent; None where unknown.
-        effect: log ratio of what the goal looks at.
-        out_of_time: it ended before a look could decide it: no time, or no more rounds.
-    """
-
-    word: RungWord
+    word: RungWord  # faster, slower, same, unclear; for the goal memory smaller and larger
+    # speedup, ci95: incumbent's time over the candidate's; None when there are fewer than two rounds
     speedup: float | None
     ci95: tuple[float, float] | None
-    rounds: int
-    ratios: list[float]
-    reason: str
-    memory: float | None = None
-    effect: Effect | None = None
-    out_of_time: bool = False
+    rounds: int  # how many
+    ratios: list[float]  # time, candidate over incumbent, one a round
+    reason: str  # why it ended so, with its numbers
+    memory: float | None = None  # ratio of peaks, candidate over incumbent; None where unknown
+    effect: Effect | None = None  # log ratio of what the goal looks at
+    out_of_time: bool = False  # it ended before a look could decide it: no time, or no more rounds
 
 
 def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:

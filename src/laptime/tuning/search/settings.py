@@ -18,10 +18,8 @@ from laptime.analysis.paired import MARGIN
 from laptime.records.tuning import Rung
 from laptime.tuning.search.evaluator import Candidate
 
-EXPECTED = 0.2
-"""Standard deviation of the log speedup of a change of which nothing is known: most do little."""
-BETWEEN = 0.1
-"""Standard deviation, between scripts of one kind, of the log speedup of the same change."""
+EXPECTED = 0.2  # standard deviation of the log speedup of a change of which nothing is known: most do little
+BETWEEN = 0.1  # standard deviation, between scripts of one kind, of the log speedup of the same change
 _RACED = ("faster", "slower", "same", "unclear")
 _REFUSED = ("failed", "undecided")
 
@@ -125,43 +123,34 @@ def _shrunk(rungs: list[Rung]) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
-    """The settings of a search.
+    """The settings of a search."""
 
-    Attributes:
-        budget: seconds of the session. reserve: share of it for the final measurement, the patch and the gate
-            of the whole, by the incumbent's seconds a step: a faster one is measured sooner.
-        late_reserve: the share that gates and measures a single change. While nothing was kept, the
-            rest of `reserve` is spent on further changes when all other time is gone.
-        bare_reserve: the share that gates it and hands it back without a measured gain, which is what is left
-            to do where nothing was kept and that time is gone, too; None: such a session ends.
-        leave_out: share of the budget for leave-one-out, at most.
-        certify: error rates hold for the whole session, and every round has its own processes.
-        goal: throughput or memory. margin: share below which nothing is claimed.
-        looks: numbers of rounds at which races are looked at; None: from the time there is.
-        regrow: a rejected change is tried again when its share of the step has grown by this factor, or when
-            the bottleneck of that time is none now: its gain may have been hidden behind it.
-        climb: races along one line of options at most. unit: what is timed, in words; follows: what `reserve`
-            is for.
-        depend: changes are of use beside others that were none alone: all are tried again, and in pairs; a
-            clear gain ends a race after two rounds.
-        earlier_effects: what earlier sessions have shown, by name of the change; orders the candidates.
-    """
-
-    budget: float = 600.0
+    budget: float = 600.0  # seconds of the session
+    # Share of it for the final measurement, the patch and the gate of the whole, by the incumbent's seconds a
+    # step: a faster one is measured sooner.
     reserve: Callable[[float], float] = lambda step: 0.15
+    # The share that gates and measures a single change. While nothing was kept, the rest of `reserve` is
+    # spent on further changes when all other time is gone.
     late_reserve: Callable[[float], float] = lambda step: 0.05
+    # The share that gates it and hands it back without a measured gain, which is what is left to do where
+    # nothing was kept and that time is gone, too; None: such a session ends.
     bare_reserve: Callable[[float], float] | None = None
-    leave_out: float = 0.15
-    certify: bool = False
+    leave_out: float = 0.15  # share of the budget for leave-one-out, at most
+    certify: bool = False  # error rates hold for the whole session, and every round has its own processes
     goal: Literal["throughput", "memory"] = "throughput"
-    margin: float = MARGIN
-    looks: tuple[int, ...] | None = None
+    margin: float = MARGIN  # share below which nothing is claimed
+    looks: tuple[int, ...] | None = None  # rounds at which races are looked at; None: from the time there is
+    # A rejected change is tried again when its share of the step has grown by this factor, or when the
+    # bottleneck of that time is none now: its gain may have been hidden behind it.
     regrow: float = 1.5
-    climb: int = 6
+    climb: int = 6  # races along one line of options at most
+    # Changes are of use beside others that were none alone: all are tried again, and in pairs; a clear gain
+    # ends a race after two rounds.
     depend: bool = False
+    # What earlier sessions have shown, by name of the change; orders the candidates.
     earlier_effects: Mapping[str, EarlierEffect] = field(default_factory=dict)
-    unit: str = "step"
-    follows: str = "a gate and the final measurement"
+    unit: str = "step"  # what is timed, in words
+    follows: str = "a gate and the final measurement"  # what `reserve` is for
 
     def reserved(self, step: float, *, is_late: bool, is_bare: bool) -> float:
         """The share of the budget that is left alone now. step: the incumbent's seconds. is_late, is_bare:

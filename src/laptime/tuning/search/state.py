@@ -30,21 +30,16 @@ from laptime.tuning.search.race import (
 from laptime.tuning.search.ranking import LOST, WON
 from laptime.tuning.search.settings import SearchSettings
 
-LEAST_ROUNDS = 5
-"""Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
-
+LEAST_ROUNDS = 5  # rounds that leave-one-out takes for a change, about: most are decided at the first look
 CONTROLLED = TODAY.control_rounds
 """Rounds of the control below which it tells how much rounds scatter, and nothing more."""
 CONTROL_LOOKS = (6, 12, 24, 48)
 FEW_OF_CONTROL = 3
 """Its rounds where less than the first look fits: they tell how much rounds scatter, and live in one pair of
 processes. A fourth would take another one."""
-CONTROL_SHARE = 0.08
-"""Share of the budget for the control; it takes as many of its looks as fit."""
-COSTLY = 0.03
-"""Share of the budget from which a diagnosis is skipped when it cannot tell anything new."""
-OBVIOUS = 1.5
-"""Low end of a kept change's speedup from which no time is set aside to leave it out once more."""
+CONTROL_SHARE = 0.08  # share of the budget for the control; it takes as many of its looks as fit
+COSTLY = 0.03  # share of the budget from which a diagnosis is skipped when it cannot tell anything new
+OBVIOUS = 1.5  # low end of a kept change's speedup from which no time is set aside to leave it out once more
 WORTH = 12
 """Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
 
@@ -57,64 +52,42 @@ WIDEST = TODAY.widest_margin
 
 @dataclass
 class PastRace:
-    """The circumstances of a change's last race.
+    """The circumstances of a change's last race."""
 
-    Attributes:
-        share: of the step that it could save then. bound: the bottleneck of that time.
-        waiting: share of the step that was spent on data; other gains may have been hidden behind it.
-        rivals: kept changes that it would have replaced. final: it is not raced again.
-        unclear_after: rounds that it had at most and that left open whether it helps; 0: they did not.
-    """
-
-    share: float
-    bound: str
-    waiting: float
-    rivals: frozenset[str]
-    final: bool
-    unclear_after: int = 0
+    share: float  # of the step that it could save then
+    bound: str  # the bottleneck of that time
+    waiting: float  # share of the step that was spent on data; other gains may have been hidden behind it
+    rivals: frozenset[str]  # kept changes that it would have replaced
+    final: bool  # it is not raced again
+    unclear_after: int = 0  # rounds that it had at most and that left open whether it helps; 0: they did not
 
 
 @dataclass
 class SearchState:
-    """What a search knows while it runs.
-
-    Attributes:
-        evaluator, settings: as `ladder.search`. on_rung, on_race, on_diagnosis: its listeners.
-        recipe: the incumbent. adopted: candidates of its changes, by name.
-        script: the loop profile of the script as it is. loop_profile: under the incumbent.
-        candidates: of the newest diagnosis, by change. newest: the last candidate of each name.
-        ruled_out: names that are no candidates, with the reason.
-        rungs: in the order of trying. raced_before: by change.
-        noise: standard deviation of a round. margin: in use. races, expected: so far, and those that
-            --certify divides its error among.
-        undecided: which race ended before it could be decided, and why; "" if none did.
-        bundles: recipes that were raced, by their labels.
-        is_late: nothing was kept in its time, and part of the reserved time is spent on further changes.
-        is_bare: nor in that time: what is kept now is handed back without a measured gain.
-    """
+    """What a search knows while it runs. For the listeners see `ladder.search`."""
 
     evaluator: Evaluator
     settings: SearchSettings
     on_rung: Callable[[Rung], None] = lambda rung: None
     on_race: Callable[[Candidate], None] = lambda candidate: None
     on_diagnosis: Callable[[Recipe, LoopProfile], None] = lambda recipe, loop_profile: None
-    recipe: Recipe = field(default_factory=Recipe)
-    adopted: dict[str, Candidate] = field(default_factory=dict)
-    script: LoopProfile = field(default_factory=LoopProfile)
-    loop_profile: LoopProfile = field(default_factory=LoopProfile)
-    candidates: dict[Change, Candidate] = field(default_factory=dict)
-    newest: dict[str, Candidate] = field(default_factory=dict)
-    ruled_out: dict[str, str] = field(default_factory=dict)
-    rungs: list[Rung] = field(default_factory=list)
+    recipe: Recipe = field(default_factory=Recipe)  # the incumbent
+    adopted: dict[str, Candidate] = field(default_factory=dict)  # candidates of its changes, by name
+    script: LoopProfile = field(default_factory=LoopProfile)  # of the script as it is
+    loop_profile: LoopProfile = field(default_factory=LoopProfile)  # under the incumbent
+    candidates: dict[Change, Candidate] = field(default_factory=dict)  # of the newest diagnosis, by change
+    newest: dict[str, Candidate] = field(default_factory=dict)  # the last candidate of each name
+    ruled_out: dict[str, str] = field(default_factory=dict)  # names that are none, with the reason
+    rungs: list[Rung] = field(default_factory=list)  # in the order of trying
     raced_before: dict[Change, PastRace] = field(default_factory=dict)
-    noise: float = 0.0
-    margin: float = MARGIN
-    expected: int = 1
-    races: int = 0
-    undecided: str = ""
-    bundles: set[frozenset[str]] = field(default_factory=set)
-    is_late: bool = False
-    is_bare: bool = False
+    noise: float = 0.0  # standard deviation of a round
+    margin: float = MARGIN  # in use
+    expected: int = 1  # races that --certify divides its error among
+    races: int = 0  # so far
+    undecided: str = ""  # which race ended before it could be decided, and why; "" if none did
+    bundles: set[frozenset[str]] = field(default_factory=set)  # recipes that were raced, by their labels
+    is_late: bool = False  # nothing was kept in its time: reserved time is spent on further changes
+    is_bare: bool = False  # nor in that time: what is kept now is handed back without a measured gain
 
     def begin(self) -> None:
         """Diagnose the script as it is. Raises TrialFailed: it does not run."""

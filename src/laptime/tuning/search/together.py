@@ -34,10 +34,8 @@ from laptime.tuning.search.race import (
 from laptime.tuning.search.ranking import WON
 from laptime.tuning.search.state import HARMLESS, SearchState, is_control
 
-NAMED = 5
-"""Sets that are named of those for which no time was left."""
-HIDDEN = 0.5
-"""Factor on the prior of a rejected change: how likely its gain is only hidden."""
+NAMED = 5  # sets that are named of those for which no time was left
+HIDDEN = 0.5  # factor on the prior of a rejected change: how likely its gain is only hidden
 
 
 def race_together(state: SearchState, least: float, *, untried: bool = False) -> bool:

@@ -31,26 +31,19 @@ from laptime.tuning.server.request import Choice, ServerRequest, Value
 from laptime.tuning.server.visit import Visit, generators_fault, has_answers, visiting
 from laptime.tuning.time_accounting import TimeAccounting
 
-LEAST = 1.0
-"""Seconds of a block at least."""
-REQUESTS, WAVES = 24, 5
-"""Requests of a block at a rate; of users who wait, answers that each gets."""
-MOST = 1 / 100
-"""Share of the budget that a block takes at most, or as long as the server takes to start."""
-WARM_UP = 0.5
-"""Share of a block that is sent before the first one and does not count."""
-NOISE_BLOCKS = 4
-"""Blocks of each of two starts of the server as it is, which show its noise."""
-MANY = 2
-"""Rounds of one pair of starts, where a start takes longer than a block."""
+LEAST = 1.0  # seconds of a block at least
+REQUESTS, WAVES = 24, 5  # requests of a block at a rate; of users who wait, answers that each gets
+MOST = 1 / 100  # share of the budget that a block takes at most, or as long as the server takes to start
+WARM_UP = 0.5  # share of a block that is sent before the first one and does not count
+NOISE_BLOCKS = 4  # blocks of each of two starts of the server as it is, which show its noise
+MANY = 2  # rounds of one pair of starts, where a start takes longer than a block
 SAVES, PRIOR = 0.5, 0.5
 """Share of the figure that a flag is expected to save at most: nothing is known of what it does."""
 ORDER = 0.98
 """Of its prior, by which a choice is behind the one before it in the command: the user's order counts."""
 LIMITS = 0.05
 """Share of the budget that is spent at most on the question whether one recipe keeps the promise."""
-STARTS = 2
-"""Starts of the server as it is after which the same prompts are asked."""
+STARTS = 2  # starts of the server as it is after which the same prompts are asked
 CONTROL = Change("identity")
 GENERATOR = "the load generator was late in every block, so nothing is known: is the machine busy?"
 

@@ -36,17 +36,14 @@ from laptime.records.tuning import GATED, Gate, GateCheck
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.search.evaluator import TrialFailed
 
-PROMPTS = 8
-"""So many different ones are asked, of those that the load sends; so many at once."""
-ROUNDS, MOST_AT_ONCE = 3, 64
-"""How often so many are asked as the load has under way, and how many at most."""
+PROMPTS = 8  # so many different ones are asked, of those that the load sends; so many at once
+ROUNDS, MOST_AT_ONCE = 3, 64  # how often so many are asked as are under way, and how many at most
 _BETWEEN = re.compile(r"[\s,;|=<>()\[\]{}\"']+")
 LENGTHS = ("prompt tokens", "output tokens", "status", "length", "values", "error", "prompt answered")
 """Parts that are compared where texts may differ."""
 _MOST_NAMED = 4
 
-Output = dict[str, Any]
-"""Parts of one answer."""
+Output = dict[str, Any]  # parts of one answer
 
 
 def outputs(endpoint: Endpoint, at_once: int = PROMPTS) -> list[Output]:

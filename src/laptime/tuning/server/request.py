@@ -24,8 +24,7 @@ from laptime.tuning.options import Budget, Certify, DryRun, Resume
 from laptime.verbs.load.request import Headers, LoadRequest
 
 PORT = "{port}"
-LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"
-"""Where requests go unless the user says otherwise."""
+LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"  # where requests go unless the user says otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,23 +175,18 @@ EXAMPLE = "--server 'vllm serve M --port {port} --max-num-seqs {16,64,256}'"
 _OPERATORS = "|&;<>()"
 _EXPANSION = re.compile(r"\$[\w({]|`")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
-_MARK = "LAPTIME0PORT"
-"""Stands for the port while words are quoted: braces would be."""
+_MARK = "LAPTIME0PORT"  # stands for the port while words are quoted: braces would be
 
 Value = str | int | float
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What stands in braces.
+    """What stands in braces."""
 
-    Attributes:
-        name: of the flag or variable, without dashes. texts: as typed, the one of today first.
-        values: the same as they are shown: numbers, `on` and `off` of a flag that may be left out.
-    """
-
-    name: str
-    texts: tuple[str, ...]
+    name: str  # of the flag or variable, without dashes
+    texts: tuple[str, ...]  # as typed, the one of today first
+    # the same as they are shown: numbers, `on` and `off` of a flag that may be left out
     values: tuple[Value, ...]
 
     @property
@@ -201,21 +195,15 @@ class Choice:
         return not any(isinstance(value, str) for value in self.values)
 
 
-Word = tuple[str | Choice, ...]
-"""Its parts in order."""
+Word = tuple[str | Choice, ...]  # its parts in order
 
 
 @dataclass(frozen=True)
 class Template:
-    """The command.
+    """The command."""
 
-    Attributes:
-        words: the program and its arguments; variables of the environment before them.
-        choices: in order of the command.
-    """
-
-    words: tuple[Word, ...]
-    choices: tuple[Choice, ...]
+    words: tuple[Word, ...]  # the program and its arguments; variables of the environment before them
+    choices: tuple[Choice, ...]  # in order of the command
 
     @property
     def has_port(self) -> bool:

@@ -40,10 +40,8 @@ from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
 from laptime.tuning.session.verify import VerifyRequest, gain_since_then
 
-BLOCKS = 3
-"""Blocks of load of each start of a side whose gain is measured."""
-HAND_BACK = 1.0
-"""Seconds that the end of a session takes, about."""
+BLOCKS = 3  # blocks of load of each start of a side whose gain is measured
+HAND_BACK = 1.0  # seconds that the end of a session takes, about
 BLOCK = Metric(
     tag="tune/block",
     unit="s",

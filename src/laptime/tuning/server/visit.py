@@ -39,13 +39,10 @@ from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import closed_level, open_level
 from laptime.verbs.load.senders import Generator, sender_target
 
-LOOK = 0.05
-"""Seconds between two looks at a server that starts; later ones are up to LONGEST_LOOK apart."""
+LOOK = 0.05  # seconds between two looks at a server that starts; later ones are up to LONGEST_LOOK apart
 LONGEST_LOOK = 0.5
-GRACE = 10.0
-"""Seconds that a server has to end by itself, before its whole group is killed."""
-LOG = 32_000
-"""Bytes of what it has printed in which the reason of its end is looked for."""
+GRACE = 10.0  # seconds that a server has to end by itself, before its whole group is killed
+LOG = 32_000  # bytes of what it has printed in which the reason of its end is looked for
 _RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception): .*\S")
 
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -163,10 +160,8 @@ def free_port() -> int:
 # Load on it
 
 
-MOST_FAILED = 0.01
-"""Share of the requests of a block that may fail."""
-AGAIN = 2
-"""Times that a block is repeated whose generator was at fault."""
+MOST_FAILED = 0.01  # share of the requests of a block that may fail
+AGAIN = 2  # times that a block is repeated whose generator was at fault
 OURS = frozenset({"late", "stalled", "busy_sender", "self_test"})
 """Checks of a level that fail by the generator's fault."""
 STRIDE = 97

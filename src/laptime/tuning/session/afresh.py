@@ -19,8 +19,7 @@ from laptime.records.tuning import Measured
 
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most for more than the least: something is tried first."""
-CAUTION = 1.15
-"""Factor on what is kept back: a machine that others use is slower at times."""
+CAUTION = 1.15  # factor on what is kept back: a machine that others use is slower at times
 
 
 def speed(visits: Sequence[Visited]) -> Measured:
@@ -44,21 +43,14 @@ def speed(visits: Sequence[Visited]) -> Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class FinalCost:
-    """Seconds of what follows a search, if it ended now.
+    """Seconds of what follows a search, if it ended now."""
 
-    Attributes:
-        gate: of the final set. pair: as it is and the final set, each in a fresh process. hurried: of a pair
-            whose processes are forks; inf: there are none.
-        check: the recipe once more, beside a patched script. record: of profiles, or of what bounds a call.
-        hand_back: all files.
-    """
-
-    gate: float
-    pair: float
-    check: float = 0.0
-    record: float = 0.0
-    hand_back: float = 2.0
-    hurried: float = math.inf
+    gate: float  # of the final set
+    pair: float  # as it is and the final set, each in a fresh process
+    check: float = 0.0  # the recipe once more, beside a patched script
+    record: float = 0.0  # of profiles, or of what bounds a call
+    hand_back: float = 2.0  # all files
+    hurried: float = math.inf  # a pair whose processes are forks; inf: there are none
 
     @property
     def usual(self) -> float:

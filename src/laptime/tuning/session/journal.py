@@ -141,8 +141,7 @@ def _rung(line: bytes) -> Rung | None:
 
 
 _LOCK = "lock"
-_YOUNG = 60.0
-"""Age in seconds below which a folder may not be locked yet."""
+_YOUNG = 60.0  # age in seconds below which a folder may not be locked yet
 
 
 @contextmanager

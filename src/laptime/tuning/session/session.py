@@ -58,8 +58,7 @@ from laptime.tuning.session.afresh import CAUTION
 from laptime.tuning.session.journal import SessionJournal, is_over, work_folder
 from laptime.tuning.session.subject import Record, Subject, checks_of, quiet_check
 
-BETWEEN = 0.25
-"""Share of the budget at most for what is chosen between the search and the pairs."""
+BETWEEN = 0.25  # share of the budget at most for what is chosen between the search and the pairs
 
 
 def run_session(

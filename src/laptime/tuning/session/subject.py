@@ -35,8 +35,7 @@ from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.time_accounting import TimeAccounting
 
 _T = TypeVar("_T")
-MOST_OTHERS = 0.1
-"""Share of the CPUs that other programs may use during a session."""
+MOST_OTHERS = 0.1  # share of the CPUs that other programs may use during a session
 
 
 class Record:
@@ -134,16 +133,12 @@ class Subject(ABC):
         earlier: what earlier sessions have shown of changes; filled by `diagnosed`.
     """
 
-    PLAN: ClassVar[tuple[str, ...]]
-    """Fields of the request that are the run's plan."""
+    PLAN: ClassVar[tuple[str, ...]]  # fields of the request that are the run's plan
     METRIC: ClassVar[Metric]
     PROBE: ClassVar[str] = "wall"
-    UNIT: ClassVar[str] = "step"
-    """What is timed, in words."""
-    DEPEND: ClassVar[bool] = False
-    """See `SearchSettings.depend`."""
-    BEGINS: ClassVar[str]
-    """What is done first, in words."""
+    UNIT: ClassVar[str] = "step"  # what is timed, in words
+    DEPEND: ClassVar[bool] = False  # see `SearchSettings.depend`
+    BEGINS: ClassVar[str]  # what is done first, in words
     AFRESH: ClassVar[str] = "measuring the gain in new processes"
     MOST_PAIRS: ClassVar[int] = 9
     follows: str = "a gate and the final measurement"

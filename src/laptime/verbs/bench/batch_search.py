@@ -30,9 +30,7 @@ from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
 FAR = 0.25
 """The scout goes on while the next batch is predicted to need less than this share of the free memory."""
 
-RESOLUTION = 0.05
-"""Bisection ends when the interval is below this share of the batch."""
-
+RESOLUTION = 0.05  # bisection ends when the interval is below this share of the batch
 LONGEST_CALL = 20.0
 """Seconds of one call beyond which larger batches are not tried: they would only take longer."""
 
@@ -44,37 +42,24 @@ comes so near the best, and a search that takes longer than so many seconds ends
 
 
 class Attempt(NamedTuple):
-    """What one batch size did.
-
-    Attributes:
-        seconds: one call; inf when it does not fit.
-        memory: bytes that the call added to the process or the device; None when not told.
-        failure: None when it fits.
-        on_device: whether `memory` is the device's.
-    """
+    """What one batch size did."""
 
     batch: int
-    seconds: float
-    memory: float | None
-    failure: Failure | None
-    on_device: bool = False
+    seconds: float  # one call; inf when it does not fit
+    memory: float | None  # bytes that the call added to the process or the device; None when not told
+    failure: Failure | None  # None when it fits
+    on_device: bool = False  # whether `memory` is the device's
 
 
 class BatchSizes(NamedTuple):
-    """Result.
+    """Result."""
 
-    Attributes:
-        batches: sizes to measure, the largest that fits among them. seconds: to measure them.
-        findings: what was learned.
-        largest: the largest batch known to fit; is_limit: nothing much larger does.
-    """
-
-    batches: list[int]
-    findings: list[Finding]
-    largest: int
+    batches: list[int]  # sizes to measure, the largest that fits among them
+    findings: list[Finding]  # what was learned
+    largest: int  # the largest batch known to fit
     attempts: list[Attempt]
-    seconds: float
-    is_limit: bool
+    seconds: float  # to measure them
+    is_limit: bool  # nothing much larger does
 
 
 def search(
@@ -311,34 +296,24 @@ def _is_memory(failure: Failure) -> bool:
 # nothing sure about where throughput stops growing, so it does not decide; it tells what a size costs. If the
 # time does not suffice for all, the dearest are left out, and the finding says which.
 
-USUAL_SEARCH = 60.0
-"""Seconds that a search may take where nobody set a budget."""
-
+USUAL_SEARCH = 60.0  # seconds that a search may take where nobody set a budget
 SEARCH_SHARE = 0.5
 """Of a budget that was set: the rest is for measuring, with all that the search has not used."""
 
-ROUNDS = 6
-"""Of all sizes, at least: fewer say nothing about how they compare."""
-
+ROUNDS = 6  # of all sizes, at least: fewer say nothing about how they compare
 CALLS = 3
 """That a size takes in a round where calls are long: one to warm up, one alone, one of those back to back."""
 
-LONGEST = 60.0
-"""Seconds that long calls may extend the usual time to."""
+LONGEST = 60.0  # seconds that long calls may extend the usual time to
 
 
 class Curve(NamedTuple):
-    """Result.
+    """Result."""
 
-    Attributes:
-        batches: sizes to measure, ascending. left_out: what fits, too, but takes too long.
-        seconds: to measure them. needed: what all of them would take at least.
-    """
-
-    batches: list[int]
-    left_out: list[int]
-    seconds: float
-    needed: float
+    batches: list[int]  # sizes to measure, ascending
+    left_out: list[int]  # what fits, too, but takes too long
+    seconds: float  # to measure them
+    needed: float  # what all of them would take at least
 
 
 def search_seconds(budget: float | None) -> float:

@@ -27,8 +27,7 @@ from laptime.verbs.bench.variants import (
 )
 
 DTYPES = ("float32", "bfloat16", "float16")
-AS_IT_IS = "auto"
-"""The dtype that an object of this process has already."""
+AS_IT_IS = "auto"  # the dtype that an object of this process has already
 
 
 RECORDED = (
@@ -40,17 +39,11 @@ RECORDED = (
 
 
 class Preset(NamedTuple):
-    """The values that a preset sets.
+    """The values that a preset sets."""
 
-    Attributes:
-        precision: half-width of the interval asked for, as a share.
-        seconds: measuring time of one case in one process.
-        processes: fresh processes of a single variant; comparisons take at least `compared`.
-    """
-
-    precision: float
-    seconds: float
-    processes: int
+    precision: float  # half-width of the interval asked for, as a share
+    seconds: float  # measuring time of one case in one process
+    processes: int  # fresh processes of a single variant; comparisons take at least `compared`
     compared: int
 
 
@@ -61,8 +54,7 @@ PRESETS = {
 }
 
 
-PACED_SHARE = 0.5
-"""Share of the budget for paced calls beside other regimes: a queue needs long stretches."""
+PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a queue needs long stretches
 
 
 class Plan(NamedTuple):

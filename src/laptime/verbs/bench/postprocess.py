@@ -29,8 +29,7 @@ from laptime.store import cache
 
 FAULTS_PER_SECOND = 50_000
 
-HOST_SHARE = 0.2
-"""Share of a call from which host time is worth a word."""
+HOST_SHARE = 0.2  # share of a call from which host time is worth a word
 
 
 def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:

@@ -55,31 +55,21 @@ def open_together(workers: Sequence[CaseWorker]) -> None:
 # matrices. Each variant gets the fewest that an interval needs, then no more than its part of `SHARE` of the
 # time. Its samples go to all of its cases: the same device, dtype and threads.
 
-SHARE = 0.04
-"""Share of the measuring time that the peaks of all variants may take together."""
-
-MOST_TRIES = 8
-"""Blocks after which a variant has had its chances of `FEWEST` undisturbed ones."""
-
+SHARE = 0.04  # share of the measuring time that the peaks of all variants may take together
+MOST_TRIES = 8  # blocks after which a variant has had its chances of `FEWEST` undisturbed ones
 WARM = 0.1
 """Seconds of a call from which on nothing shows of the caches that a product has left cold before it."""
 
 
 @dataclass
 class _Account:
-    """What one variant's peak has taken.
+    """What one variant's peak has taken."""
 
-    Attributes:
-        tries: blocks so far. quiet: those of them that nothing disturbed.
-        spent: seconds of them in this generation. facts: what the worker tells of them.
-        is_over: a block came to nothing, so there are no more.
-    """
-
-    tries: int = 0
-    quiet: int = 0
-    spent: float = 0.0
-    is_over: bool = False
-    facts: Peak | None = None
+    tries: int = 0  # blocks so far
+    quiet: int = 0  # those of them that nothing disturbed
+    spent: float = 0.0  # seconds of them in this generation
+    is_over: bool = False  # a block came to nothing, so there are no more
+    facts: Peak | None = None  # what the worker tells of them
 
 
 class PeakRounds:
@@ -190,12 +180,10 @@ def _name(reference: Case, case: Case) -> str:
 # How far a benchmark is by wall time: loading, measuring and the passes behind it each take their share.
 
 
-LOADING = 3.0
-"""Seconds that one variant takes to load: a guess, until all have loaded once."""
+LOADING = 3.0  # seconds that one variant takes to load: a guess, until all have loaded once
 PASSES = 1.0
 """Seconds that the passes of one case (outputs, FLOPs, memory ...) take beside calls of the model."""
-CALLS = 10
-"""Calls of the model that they make."""
+CALLS = 10  # calls of the model that they make
 
 
 class WallProgress:

@@ -199,8 +199,7 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
 # `--same NAME,...`: one architecture in every installed framework that has it.
 
 
-OWN = ("torchvision", "keras")
-"""A framework's own collection of models comes first."""
+OWN = ("torchvision", "keras")  # a framework's own collection of models comes first
 
 _TIMEOUT = 180.0
 

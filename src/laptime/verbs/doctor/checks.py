@@ -16,8 +16,7 @@ from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment, absent, ok, warn
 
-NOTABLE_STEAL = 0.005
-"""Share of CPU time from which other guests of the hypervisor show in the numbers."""
+NOTABLE_STEAL = 0.005  # share of CPU time from which other guests of the hypervisor show in the numbers
 NOTABLE_LOAD = 0.1
 """CPUs that others may use before it is worth a warning: a desktop's background is a few hundredths."""
 LITTLE_MEMORY = 2 * 2**30
@@ -231,10 +230,8 @@ def frameworks(versions: Mapping[str, Mapping[str, str]]) -> Iterator[DoctorChec
 
 # Accelerators.
 
-BUSY = 0.02
-"""Share of time with a kernel running from which a GPU counts as busy."""
-SUSTAINED = 0.7
-"""Share of the highest clock that boards hold under load; the vendor's base clock is near it."""
+BUSY = 0.02  # share of time with a kernel running from which a GPU counts as busy
+SUSTAINED = 0.7  # share of the highest clock that boards hold under load; the vendor's base clock is near it
 
 
 def gpus(devices: Sequence[Gpu]) -> Iterator[DoctorCheck]:

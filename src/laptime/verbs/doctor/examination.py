@@ -197,25 +197,20 @@ def _second_half(emit: Listener) -> Listener:
 # Devices as torch sees them, and their measured peaks, which are stored until the machine changes.
 
 
-SECONDS = 4.0
-"""Time for the measured peaks of each device."""
+SECONDS = 4.0  # time for the measured peaks of each device
 
 _SURVEY = "laptime.backends.torch.peaks:survey"
 _TIMEOUT = 180.0
 
 
 class DevicePeaks(Struct, frozen=True, kw_only=True):
-    """What torch says about the devices; empty where it is not installed.
-
-    Attributes:
-        sync: seconds to wait for an idle device, by device.
-        rates: measured peaks; `rates_from` is the time they were measured, "" when they were not.
-    """
+    """What torch says about the devices; empty where it is not installed."""
 
     devices: list[Device] = []
     libraries: dict[str, str] = {}
     knobs: dict[str, Any] = {}
-    sync: dict[str, float] = {}
+    sync: dict[str, float] = {}  # seconds to wait for an idle device, by device
+    # measured peaks; `rates_from` is the time they were measured, "" when they were not
     rates: list[Rate] = []
     rates_from: str = ""
 

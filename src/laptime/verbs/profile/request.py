@@ -14,8 +14,7 @@ from laptime.records.plan import STEPS, BenchRequest, Module, Name, Origin, Save
 if TYPE_CHECKING:
     from laptime.launch.script import Program
 
-OF_TARGETS = ("batch", "dtype", "device")
-"""Options that a script, which makes its own batches, does not have."""
+OF_TARGETS = ("batch", "dtype", "device")  # options that a script, which makes its own batches, does not have
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,12 +41,9 @@ from laptime.tuning.inference.setups import Setup
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 
-SECONDS = 1.0
-"""Seconds of calls in a process, about: half of them recorded."""
-LONGER = 1.5
-"""Times the seconds until an arm is ready that a recording takes, beside its calls."""
-FEWEST = 8
-"""Calls of a process, however long they are: to warm up, to see busy cores, and recorded."""
+SECONDS = 1.0  # seconds of calls in a process, about: half of them recorded
+LONGER = 1.5  # times the seconds until an arm is ready that a recording takes, beside its calls
+FEWEST = 8  # calls of a process, however long they are: to warm up, to see busy cores, and recorded
 Sides = tuple[Measured | None, Measured | None]
 """What was measured afresh of the model as it is and of the final set."""
 
@@ -258,8 +255,7 @@ _SIZES = {
     **dict.fromkeys(("int8", "uint8", "bool"), 1),
 }
 _NAMES = {"float": "float32", "double": "float64"}
-_CONTAINERS = ("If", "Loop", "Scan")
-"""Nodes that run others, which are events of their own."""
+_CONTAINERS = ("If", "Loop", "Scan")  # nodes that run others, which are events of their own
 
 
 def of_onnx_runtime(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:

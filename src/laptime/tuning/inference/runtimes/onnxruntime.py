@@ -27,8 +27,7 @@ from laptime.tuning.inference.survey import instructions
 
 OPSET = 18
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
-PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]
-"""Operators that dynamic int8 quantises."""
+PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]  # operators that dynamic int8 quantises
 _GIVES = frozenset({"other_runtime", "on_onnxruntime"})
 _PACKAGES = ("onnxruntime", "onnx", "onnxscript")
 

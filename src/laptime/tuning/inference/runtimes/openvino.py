@@ -19,8 +19,7 @@ from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
 
 DROP = LIMITS["int8"].rms / 2
 """RMS error that operators are kept in float32 for: half of what may be, as other inputs do more."""
-MOST_KEPT = 20
-"""Operators that are kept in float32 at most: each is another measurement."""
+MOST_KEPT = 20  # operators that are kept in float32 at most: each is another measurement
 _GIVES = frozenset({"other_runtime", "on_openvino"})
 _PACKAGES = ("openvino", "onnx", "onnxscript")
 _PROPERTIES = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}  # one request at a time

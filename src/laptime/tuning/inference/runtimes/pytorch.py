@@ -21,8 +21,7 @@ OF_PYTORCH = frozenset(
 """Facts of changes to PyTorch's own running, which another runtime takes away."""
 LARGE = 1 << 18
 """Weights of a linear layer from which on they are narrowed: 1 MiB in float32; less lies in the caches."""
-PACKING = "tile_packed_to_4d"
-"""Of int4 weights: that of PyTorch's own kernel."""
+PACKING = "tile_packed_to_4d"  # of int4 weights: that of PyTorch's own kernel
 
 
 def _lay_out(draft: Draft, options: Options) -> None:

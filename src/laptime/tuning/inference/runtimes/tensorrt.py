@@ -10,8 +10,7 @@ from laptime.tuning.inference.draft import Draft, Refused, first_words
 from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
 
-MOST = 4
-"""Times the items of the measurement that a call may have."""
+MOST = 4  # times the items of the measurement that a call may have
 _PACKAGES = ("tensorrt", "onnx", "onnxscript")
 
 CHANGES = [
