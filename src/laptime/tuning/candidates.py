@@ -69,10 +69,7 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
         given_by_itself = own.given_facts if name in recipe.names else frozenset()
         facts = (with_facts.facts | (own.needs & givable - own.given_facts)) - given_by_itself
         why = _why_not(own, name, facts, choice)
-        if why:
-            ruled_out[name] = why
-            continue
-        candidate = _candidate(name, own, with_facts, recipe, choice, costs)
+        candidate = why or _candidate(name, own, with_facts, recipe, choice, costs)
         if isinstance(candidate, str):
             ruled_out[name] = candidate
         else:

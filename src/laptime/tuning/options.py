@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from laptime.kit import typed, units
@@ -24,13 +25,10 @@ Resume = Annotated[bool, Option("Continue the last session of the same script, m
 DryRun = Annotated[bool, Option("Only diagnose; list what would be tried and how long it would take.")]
 
 
-def only(room: str) -> Option:
-    """`--only`: the names of a room of the registry."""
-    help_text = "Try only these optimizations. Repeatable."
+def _names(help_text: str, room: str) -> Option:
+    """An option that takes names of a room of the registry."""
     return Option(help_text, "NAME,...", read=typed.names, repeatable=True, completes=room)
 
 
-def skip(room: str) -> Option:
-    """`--skip`, likewise."""
-    help_text = "Leave these optimizations out. Repeatable."
-    return Option(help_text, "NAME,...", read=typed.names, repeatable=True, completes=room)
+only = partial(_names, "Try only these optimizations. Repeatable.")
+skip = partial(_names, "Leave these optimizations out. Repeatable.")

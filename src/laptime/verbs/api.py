@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.kit.options import requested, takes
 from laptime.kit.registry import load as extension
 from laptime.launch.worker import InProcessWorker, Worker
@@ -153,9 +153,12 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
         )
     if models:
         run = bench([a, b], inputs, **options)
-        if not run.comparisons:
-            raise _not_compared(run)
-        return Comparisons(run.comparisons)
+        if run.comparisons:
+            return Comparisons(run.comparisons)
+        if failure := next((case.failure for case in run.cases if case.failure is not None), None):
+            raise UserCodeError(failure.what, why=failure.why, next=failure.next)
+        why = "too few rounds fit into the budget"
+        raise UsageError("the two models were not compared", why=why, next="a longer one: budget=60")
     if inputs is not None or options:
         raise UsageError(
             f"stored runs are compared as they are, without {next(iter(options), 'inputs')}",
@@ -164,14 +167,3 @@ def compare(a: Any, b: Any, inputs: Any = None, *, force: bool = False, **option
         )
     left, right = (open_run(side) if isinstance(side, str) else side for side in (a, b))
     return Comparisons(compare_runs(left, right, force, earlier=recent()))
-
-
-def _not_compared(run: Run) -> LaptimeError:
-    failure = next((case.failure for case in run.cases if case.failure is not None), None)
-    if failure is not None:
-        return UserCodeError(failure.what, why=failure.why, next=failure.next)
-    return UsageError(
-        "the two models were not compared",
-        why="too few rounds fit into the budget",
-        next="a longer one: budget=60",
-    )

@@ -41,20 +41,13 @@ UNMEASURED = ("failed", "skipped")
 
 
 class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One `[[budget]]` of laptime.toml.
+    """One `[[budget]]` of laptime.toml."""
 
-    Attributes:
-        case: pattern of case keys or targets, as file names are matched.
-        metric: tag of a statistic, or latency (the headline: the median), or throughput.
-        max, min: with a unit (`30 ms`), or a number in the metric's SI unit.
-        regression: share by which the metric may be worse than its baseline's in matching cases.
-    """
-
-    case: str = "*"
-    metric: str = "latency"
-    max: str | float | None = None
+    case: str = "*"  # pattern of case keys or targets, as file names are matched
+    metric: str = "latency"  # tag of a statistic, or latency (the headline: the median), or throughput
+    max: str | float | None = None  # with a unit (`30 ms`), or a number in the metric's SI unit
     min: str | float | None = None
-    regression: str | None = None
+    regression: str | None = None  # share by which it may be worse than its baseline's in matching cases
 
     def is_for(self, case: Case) -> bool:
         """Whether the pattern matches a case."""

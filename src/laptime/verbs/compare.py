@@ -120,12 +120,10 @@ def _compare(baseline: Case, candidate: Case, *, between: Spread) -> Comparison 
     for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
         if left is not None and right is not None and _has_level(left) and _has_level(right):
-            return _apart(baseline, candidate, left, right, between=between)
-    return None
-
-
-def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, between: Spread) -> Comparison:
-    """Cases of two runs: levels with their own errors, plus what lies between two runs."""
+            break
+    else:
+        return None
+    # Cases of two runs: levels with their own errors, plus what lies between two runs.
     (a, variance_a), (b, variance_b) = _level(left), _level(right)
     error = math.sqrt(variance_a + variance_b + 2 * between.deviation**2)
     measured = Effect(b - a, error, between.df, rounds=0, processes=len(set(left.process)) or 1)

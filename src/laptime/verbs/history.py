@@ -54,7 +54,9 @@ def history(
     newest: dict[tuple[str, _Conditions], RunLevels] = {}
     metrics: dict[str, None] = {}
     for run in reversed(_matching(pattern, last, root)):
-        conditions = _Conditions() if force else _conditions(run, by)
+        fingerprint = run.across_versions if by == "version" else run.conditions
+        conditions = _Conditions(fingerprint, "" if by == "machine" else run.machine)
+        conditions = _Conditions() if force else conditions
         for case in run.cases:
             if not _matches(pattern, case, run):
                 continue
@@ -90,11 +92,6 @@ def _matches(pattern: str, case: CaseLevels, run: RunLevels) -> bool:
     return pattern == "*" or any(
         text and (text == pattern or fnmatch.fnmatchcase(text, pattern)) for text in texts
     )
-
-
-def _conditions(run: RunLevels, by: By) -> _Conditions:
-    fingerprint = run.across_versions if by == "version" else run.conditions
-    return _Conditions(fingerprint, "" if by == "machine" else run.machine)
 
 
 def _level(case: CaseLevels, metric: str, metrics: dict[str, None]) -> Level | None:

@@ -113,9 +113,12 @@ def prepare(
         last = store.newest(wanted.name)
         against = f"{baseline or suite.baseline or suite.name}:{benchmark.name}"
         try:
-            how: Plan | LaptimeError = plan(wanted)
+            planned = plan(wanted)
+            processes = len(planned.variants) * max(1, len(planned.batches)) * planned.processes
+            how: Plan | LaptimeError = planned
+            expected = planned.budget + OVERHEAD * processes
         except LaptimeError as error:  # this one fails; the others are measured
-            how = error
+            how, expected = error, 0.0
         item = PlannedBenchmark(
             suite=suite,
             benchmark=benchmark,
@@ -123,17 +126,11 @@ def prepare(
             plan=how,
             baseline=store.newest(against, before=suite_id) if benchmark.regression is not None else None,
             done=None,
-            seconds=last.seconds if last else _expected(how),
+            seconds=last.seconds if last else expected,
             is_known=last is not None,
         )
         items.append(item._replace(done=_answer(item, stored.get(wanted.name))))
     return items
-
-
-def _expected(plan: Plan | LaptimeError) -> float:
-    if isinstance(plan, LaptimeError):
-        return 0.0
-    return plan.budget + OVERHEAD * len(plan.variants) * max(1, len(plan.batches)) * plan.processes
 
 
 def _answer(item: PlannedBenchmark, run: Run | None) -> Run | None:
@@ -297,21 +294,16 @@ def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
     verdicts = judged(item.benchmark, run)
     plain = [each for each in run.findings if not each.kind.startswith(("check/", FIRST_RUN))]
     if item.benchmark.regression is not None and item.baseline is None:
-        plain.append(_first_run(item, run))
+        # No baseline is no fault: a new job in CI begins green, and says why.
+        sentence = (
+            f"{item.benchmark.name}: no run was stored before, so no regression was looked for; "
+            "the next run is judged against this one"
+        )
+        cases = [case.key for case in run.cases]
+        plain.append(Finding(kind=FIRST_RUN, severity="info", sentence=sentence, cases=cases))
     elif item.benchmark.regression is not None:
         verdicts += regressions(item.benchmark, run, _against(item, run))
     return with_verdicts(structs.replace(run, findings=plain), verdicts)
-
-
-def _first_run(item: PlannedBenchmark, run: Run) -> Finding:
-    """No baseline is no fault: a new job in CI begins green, and says why."""
-    return Finding(
-        kind=FIRST_RUN,
-        severity="info",
-        sentence=f"{item.benchmark.name}: no run was stored before, so no regression was looked for; "
-        "the next run is judged against this one",
-        cases=[case.key for case in run.cases],
-    )
 
 
 def _against(item: PlannedBenchmark, run: Run) -> Any:

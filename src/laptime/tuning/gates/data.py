@@ -105,15 +105,13 @@ def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
 
 def _last_batch(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """The ragged end of an epoch is trained on as before."""
+    dropped = candidate.drop_last and not base.drop_last
     if candidate.complete and base.complete:
         new, old = sum(candidate.sizes), sum(base.sizes)
-        if new < old and candidate.drop_last and not base.drop_last:
-            text = f"the last batch is dropped: {new} samples an epoch, {old} before"
-            return checked("last_batch", BROKEN, text, new, old)
-        if new < old:
-            return checked("last_batch", BROKEN, f"{new} samples an epoch, {old} before", new, old)
-        return checked("last_batch", KEPT, f"{new} samples an epoch", new, old)
-    dropped = candidate.drop_last and not base.drop_last
+        if new >= old:
+            return checked("last_batch", KEPT, f"{new} samples an epoch", new, old)
+        lead = "the last batch is dropped: " if dropped else ""
+        return checked("last_batch", BROKEN, f"{lead}{new} samples an epoch, {old} before", new, old)
     if dropped and candidate.dataset and candidate.batch_size and candidate.dataset % candidate.batch_size:
         text = f"the last batch is dropped: {candidate.dataset % candidate.batch_size} samples of an epoch"
         return checked("last_batch", BROKEN, text, candidate.dataset % candidate.batch_size, 0)

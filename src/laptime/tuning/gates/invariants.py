@@ -40,17 +40,10 @@ def word(checks: Sequence[GateCheck]) -> Judgement:
 
 def checks(comparison: NumericsComparison, numerics: str) -> list[GateCheck]:
     """All invariants that hold for this class, in the order in which they explain each other."""
-    results = [_finite(comparison), _steps(comparison, numerics)]
-    if numerics == "algorithm":
-        return [*results, _rate_is_stated(comparison), _dtype(comparison), _clipping(comparison)]
-    return [
-        *results,
-        _effective_batch(comparison),
-        _learning_rate(comparison),
-        _settings(comparison),
-        _dtype(comparison),
-        _clipping(comparison),
-    ]
+    as_before = [_effective_batch, _learning_rate, _settings]
+    own = [_rate_is_stated] if numerics == "algorithm" else as_before
+    others = [check(comparison) for check in (*own, _dtype, _clipping)]
+    return [_finite(comparison), _steps(comparison, numerics), *others]
 
 
 def _pairs(comparison: NumericsComparison) -> list[tuple[CapturedStep, CapturedStep]]:
@@ -130,12 +123,13 @@ def _shapes_text(step: CapturedStep) -> str:
     return "; ".join(texts) or "no tensors"
 
 
+NO_RATE = "no step of an optimizer that has a learning rate was captured"
+
+
 def _learning_rate(comparison: NumericsComparison) -> GateCheck:
     pairs = _pairs(comparison)
     if not any(base.rates for _, base in pairs):
-        return checked(
-            "learning_rate", UNDECIDED, "no step of an optimizer that has a learning rate was captured"
-        )
+        return checked("learning_rate", UNDECIDED, NO_RATE)
     for number, (candidate, base) in enumerate(pairs, 1):
         for one, other in zip_longest(candidate.rates, base.rates):
             if one is None or other is None or not math.isclose(one, other, rel_tol=_SAME):
@@ -153,9 +147,7 @@ def _rate_text(rate: float | None) -> str:
 def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
     rates = [rate for step in comparison.candidate.steps for rate in step.rates]
     if not rates:
-        return checked(
-            "learning_rate", UNDECIDED, "no step of an optimizer that has a learning rate was captured"
-        )
+        return checked("learning_rate", UNDECIDED, NO_RATE)
     if any(rate is None or rate < 0 for rate in rates):
         return checked("learning_rate", BROKEN, "a learning rate is not a number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)

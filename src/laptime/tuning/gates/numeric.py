@@ -142,8 +142,8 @@ class _Tolerances:
             gradients = [row for each in perturbed for row in totals_of(each, "gradients")]
             self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
             self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
-        self._noise = rounding_noise.TensorNoise(rounded if self.is_loose else (), self._deviation)
-        self._stretch = rounding_noise.TensorNoise(rounded if self.is_loose else (), stretch)
+        self._noise = rounding_noise.largest(rounded if self.is_loose else (), self._deviation)
+        self._stretch = rounding_noise.largest(rounded if self.is_loose else (), stretch)
         self.update_cosine = UPDATE_COSINE
         if self.is_loose and rounded:
             gradients = [row for each in rounded for row in totals_of(each, "gradients")]
@@ -348,7 +348,7 @@ class _Tolerances:
         """
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
-        simulated = self._noise.of(row)
+        simulated = self._noise.get((row.group, row.name))
         if row.group in ("optimizer", "parameters"):
             limit = max(UPDATE_NORM, rounding_noise.TENSOR_NORM_TIMES * (simulated or 0.0))
             return self._deviation(row), limit
@@ -370,7 +370,7 @@ class _Tolerances:
         """
         if row.group != "gradients" or row.elements < MANY:
             return 0.0, 1.0
-        simulated = rounding_noise.TENSOR_NORM_TIMES * (self._stretch.of(row) or 0.0)
+        simulated = rounding_noise.TENSOR_NORM_TIMES * self._stretch.get((row.group, row.name), 0.0)
         return stretch(row), max(GRADIENT_ERROR, min(simulated, ALONG_ACROSS * across(row)))
 
     def _deviation(self, row: TensorComparison) -> float:

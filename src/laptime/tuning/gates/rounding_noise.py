@@ -11,7 +11,7 @@ errors do more than that, they cannot be told from harm.
 Lower precision: the baseline with its activations rounded to a smaller type. Sound bfloat16 turns gradients
 of a fresh ResNet-18 to cosines of 0.94 to 0.96 and changes their norm by 1.1 % (standard deviation of 24
 draws): fixed limits refuse one sound step in ten. Single tensors are judged by what the same simulation does
-to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`TensorNoise`). How far a tensor is
+to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`largest`). How far a tensor is
 off is measured on its row of a comparison.
 """
 
@@ -53,22 +53,15 @@ TENSOR_NORM_TIMES = 3.0
 """Of the norm of one tensor: a signed difference, so the largest of few draws may be near zero."""
 
 
-class TensorNoise:
-    """What simulated rounding does to each tensor: the largest of a measure over all steps and draws."""
-
-    def __init__(
-        self, simulations: Sequence[NumericsComparison], measure: Callable[[TensorComparison], float]
-    ) -> None:
-        self._largest: dict[tuple[str, str], float] = {}
-        for simulation in simulations:
-            for row in simulation.tensors:
-                key = row.group, row.name
-                if row.point:
-                    self._largest[key] = max(measure(row), self._largest.get(key, 0.0))
-
-    def of(self, row: TensorComparison) -> float | None:
-        """Of the tensor of this row; None where no simulation has it."""
-        return self._largest.get((row.group, row.name))
+def largest(
+    simulations: Sequence[NumericsComparison], measure: Callable[[TensorComparison], float]
+) -> dict[tuple[str, str], float]:
+    """What simulated rounding does to each tensor, by group and name: the largest of all steps and draws."""
+    found: dict[tuple[str, str], float] = {}
+    for row in (row for simulation in simulations for row in simulation.tensors if row.point):
+        key = row.group, row.name
+        found[key] = max(measure(row), found.get(key, 0.0))
+    return found
 
 
 def _turned(rows: Iterable[TensorComparison]) -> list[float]:

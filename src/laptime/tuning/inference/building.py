@@ -25,19 +25,14 @@ TRACED = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """What a draft begins with, as it was surveyed.
-
-    Attributes:
-        varies, outputs, device, lengths: see `Draft`. calibration: file of calls that builders may look at.
-        names: keywords of its tensors if the inputs are a sample of the user's, else None.
-    """
+    """What a draft begins with, as it was surveyed; see `Draft`."""
 
     target: str
     batch: int
     varies: list[bool]
     outputs: list[str] | None
     calibration: str
-    names: Sequence[str] | None
+    names: Sequence[str] | None  # keywords of its tensors if the inputs are a sample of the user's
     device: str = "cpu"
     lengths: list[list[str]] = field(default_factory=list)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,17 @@ def link(file: Path, place: Path) -> None:
         os.link(file, place)
     except OSError:
         shutil.copyfile(file, place)
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Whatever is raised inside is a refusal: what cannot be done, and why in one line."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        raise Refused(f"{what}: {first_words(error)}") from error
 
 
 def first_words(error: BaseException) -> str:

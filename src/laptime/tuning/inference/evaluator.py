@@ -61,13 +61,6 @@ class ModelEvaluator(Sides):
     Args:
         request: checked. folder: for all that is written.
 
-    Attributes:
-        gates, agreements: by recipe. loop_profile: of the model as it is.
-        ratios: time of a round, the second recipe's over the first's.
-        limits: that have to be kept.
-        ready: seconds until a side of a race is, about; ready_by: by raced recipe, beside the other side;
-            ready_as_is: of one process of the model as it is.
-
     Raises:
         UsageError: the model cannot be tuned. LaptimeError: it does not run.
     """
@@ -75,16 +68,18 @@ class ModelEvaluator(Sides):
     def __init__(self, request: ModelRequest, folder: Path) -> None:
         self.request, self.folder = request, folder
         self.accounting = TimeAccounting()
-        self.loop_profile: LoopProfile | None = None
+        self.loop_profile: LoopProfile | None = None  # of the model as it is
         self.gates: dict[Recipe, Gate] = {}
         self.agreements: dict[Recipe, Agreement] = {}
-        self.limits = request.limits
+        self.limits = request.limits  # that have to be kept
         self.timings: dict[Recipe, Timing] = defaultdict(Timing)
+        # Time of a round, the second recipe's over the first's.
         self.ratios: dict[tuple[Recipe, Recipe], list[float]] = defaultdict(list)
         self._began = time.perf_counter()
         self._batch_checks: dict[tuple[Recipe, int], GateCheck] = {}
+        # Seconds until a side of a race is ready, about, and one process of the model as it is.
         self.ready = self.ready_as_is = STARTED
-        self.ready_by: dict[Recipe, float] = {}
+        self.ready_by: dict[Recipe, float] = {}  # the same by raced recipe, beside the other side
         self.calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()

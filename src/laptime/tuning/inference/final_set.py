@@ -8,7 +8,7 @@ asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import mean, median
 
 import numpy as np
@@ -101,9 +101,7 @@ def _point(
     return Point(
         label=", ".join(map(str, recipe)) or "as it is",
         recipe=applied(recipe),
-        instances=setup.instances,
-        threads=setup.threads,
-        batch=setup.batch,
+        **asdict(setup),
         latency=by * median(seen.seconds),
         ci95=interval and (by * interval[0], by * interval[1]),
         bound=upper_end(limits.slo, seen.seconds) if limits.slo else None,

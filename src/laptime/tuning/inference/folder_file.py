@@ -14,6 +14,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable
+from dataclasses import asdict
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -112,9 +113,7 @@ def _serve(setup: Setup) -> Serve:
     cpus = [each for each in cpus_of(setup) if each]
     lists = [",".join(map(str, each)) for each in cpus]
     return Serve(
-        instances=setup.instances,
-        threads=setup.threads,
-        batch=setup.batch,
+        **asdict(setup),
         cpus=cpus,
         start=[f"taskset --cpu-list {each} python SERVER.py" for each in lists],
     )
@@ -214,19 +213,10 @@ def read(path: Path) -> FolderFile:
 
 def request_of(file: FolderFile, request: VerifyRequest) -> ModelRequest:
     """The options of the session that has handed the folder back, as far as they are asked again."""
+    kept = ("target", "goal", "device", "inputs", "metric", "slo", "max_memory")
     return ModelRequest(
-        target=file.target,
-        goal=file.goal,
+        **{name: getattr(file, name) for name in kept},
+        **request.of_session,
         batch=0 if file.inputs else file.batch,
-        device=file.device,
         python=request.python or file.python,
-        inputs=file.inputs,
-        metric=file.metric,
-        slo=file.slo,
-        max_memory=file.max_memory,
-        budget=request.budget,
-        timeout=request.timeout,
-        name=request.name,
-        save=request.save,
-        origins=request.origins,
     )

@@ -8,8 +8,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -40,33 +40,22 @@ class _Artefact(NamedTuple):
     refused: str
 
 
+@dataclass
 class Folders:
-    """Folders of the recipes of one model.
+    """Folders of the recipes of one model."""
 
-    Args:
-        home: where they are written. surveyed: see `survey.survey`.
-        calibration: file of `RecordedCalls` whose inputs builders may look at.
+    home: Path  # where they are written
+    request: ModelRequest
+    surveyed: dict[str, Any]  # see `survey.survey`
+    calibration: Path  # file of `RecordedCalls` whose inputs builders may look at
+    accounting: TimeAccounting
 
-    Attributes:
-        is_file: the target is an ONNX file: nothing of it is PyTorch's.
-        interpreters: that other packages live in.
-    """
-
-    def __init__(
-        self,
-        home: Path,
-        request: ModelRequest,
-        surveyed: dict[str, Any],
-        calibration: Path,
-        accounting: TimeAccounting,
-    ) -> None:
-        self._home, self._request, self._accounting = home, request, accounting
-        self.is_file = "onnx_file" in surveyed["facts"]
-        self.interpreters = request.interpreters
-        known = {
-            name: surveyed[name] for name in ("batch", "names", "varies", "outputs", "device", "lengths")
-        }
-        self._origin = Origin(target=request.target, calibration=str(calibration), **known)
+    def __post_init__(self) -> None:
+        self.is_file = "onnx_file" in self.surveyed["facts"]  # nothing of it is PyTorch's
+        self.interpreters = self.request.interpreters  # that other packages live in
+        names = ("batch", "names", "varies", "outputs", "device", "lengths")
+        known = {name: self.surveyed[name] for name in names}
+        self._origin = Origin(target=self.request.target, calibration=str(self.calibration), **known)
         self._folders: dict[Recipe, Path] = {}
         self._forms: dict[Recipe, str] = {}
         self._artefacts: dict[Recipe, _Artefact] = {}
@@ -93,7 +82,7 @@ class Folders:
 
     def outputs_of(self, recipe: Recipe) -> Path:
         """File of what a gated folder makes of the recorded inputs. Raises TrialFailed: see `written`."""
-        return self._home / f"{self.written(recipe).name}-outputs.npz"
+        return self.home / f"{self.written(recipe).name}-outputs.npz"
 
     def settings(self, recipe: Recipe) -> dict[str, Any]:
         """Settings of a folder's tuned.py. Raises TrialFailed: see `written`."""
@@ -106,8 +95,8 @@ class Folders:
         """
         recipe = built(recipe)
         if recipe not in self._folders:
-            folder = self._home / f"arm{len(self._folders)}"
-            with self._accounting.spent_apart_on("build"):
+            folder = self.home / f"arm{len(self._folders)}"
+            with self.accounting.spent_apart_on("build"):
                 self._write(recipe, folder)
             self._folders[recipe] = folder
         return self._folders[recipe]
@@ -127,8 +116,8 @@ class Folders:
     def _artefact(self, changes: Recipe) -> _Artefact:
         """What these changes write, in a process of its own, once."""
         if changes not in self._artefacts:
-            folder = self._home / f"artefact{len(self._artefacts)}"
-            python, export = self.python(changes), self._home / "export" / "model.onnx"
+            folder = self.home / f"artefact{len(self._artefacts)}"
+            python, export = self.python(changes), self.home / "export" / "model.onnx"
             origin = {"origin": asdict(self._origin), "export": str(export)}
             arguments = {**origin, "recipe": changes.to_json(), "folder": str(folder)}
             made = {"refused": "", "form": ""}
@@ -143,11 +132,11 @@ class Folders:
 
     def _called(self, name: str, arguments: dict[str, Any], python: str = "") -> dict[str, Any]:
         """What a function of `building` returns; that it ended is a refusal, too."""
-        self._accounting.trials += 1
+        self.accounting.trials += 1
         function = f"laptime.tuning.inference.building:{name}"
         try:
             made: dict[str, Any] = fresh_call.call(
-                function, arguments, timeout=self._request.timeout, python=python
+                function, arguments, timeout=self.request.timeout, python=python
             )
         except LaptimeError as error:
             return {"refused": f"{error.what}: {error.why}", "form": ""}
@@ -172,48 +161,35 @@ def answer_of(peer: Peer, timeout: float, what: str) -> dict[str, Any]:
     return answer
 
 
-class Arm:
-    """One folder in one process, which has begun to load when this returns; close it.
+@dataclass(kw_only=True, eq=False)
+class Arm(AbstractContextManager["Arm"]):
+    """One folder in one process, which has begun to load when it is made; close it.
 
     Several load at the same time: start all of them, then `wait` for each before anything is timed. Whatever
     needs it loaded raises TrialFailed: it does not load, a call fails, or its process ends.
-
-    Args:
-        folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
-        isolated: `python -I`, so that nothing of this installation's surroundings helps it.
-        arrays: it is called with arrays, and needs no torch; else with tensors.
-        python: its interpreter; "": laptime's own.
-        cpus: on which it runs; none: on all. device: on which its inputs lie, and which its calls wait for.
-        timeout: seconds that any answer may take.
-
-    Attributes:
-        peak: bytes of the process, at most so far; on a GPU those that it has of the device.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        calls: Path,
-        *,
-        isolated: bool,
-        timeout: float,
-        arrays: bool = False,
-        python: str = "",
-        cpus: Sequence[int] = (),
-        device: str = "cpu",
-    ) -> None:
-        self._timeout, self.peak = timeout, 0
+    folder: Path = field(kw_only=False)  # with tuned.py
+    calls: Path = field(kw_only=False)  # file of `RecordedCalls`; their inputs are used
+    isolated: bool  # `python -I`, so that nothing of this installation's surroundings helps it
+    timeout: float  # seconds that any answer may take
+    arrays: bool = False  # it is called with arrays, and needs no torch; else with tensors
+    python: str = ""  # its interpreter; "": laptime's own
+    cpus: Sequence[int] = ()  # on which it runs; none: on all
+    device: str = "cpu"  # on which its inputs lie, and which its calls wait for
+    peak: int = 0  # bytes of the process, at most so far; on a GPU those that it has of the device
+
+    def __post_init__(self) -> None:
         # AOTInductor unpacks its package there, and a process that is killed does not clean up.
         self._scratch = tempfile.TemporaryDirectory(prefix="laptime-arm-", ignore_cleanup_errors=True)
-        program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
-        program += ["arrays" if arrays else "tensors", device]
-        place = folder if isolated else None  # the model as it is may be named by a relative path
+        program = ["-I" if self.isolated else "-P", "-B", arm_process.__file__]
+        program += [str(self.folder), str(self.calls), "arrays" if self.arrays else "tensors", self.device]
         self._began, self._loading, self._warming = time.monotonic(), 0.0, 0.0
         self._first: list[float] = []
         self._peer = Peer.start(
-            [python or sys.executable, *program],
-            cpus=cpus,
-            cwd=place,
+            [self.python or sys.executable, *program],
+            cpus=self.cpus,
+            cwd=self.folder if self.isolated else None,  # the model as it is may be named by a relative path
             env={**os.environ, "TMPDIR": self._scratch.name},
         )
 
@@ -275,18 +251,15 @@ class Arm:
     def _tell(self, command: dict[str, Any]) -> None:
         self.wait()
         with suppress(Gone):  # `_answer` says why
-            self._peer.send(json.dumps(command).encode(), self._timeout)
+            self._peer.send(json.dumps(command).encode(), self.timeout)
 
     def _answer(self, what: str) -> dict[str, Any]:
-        return answer_of(self._peer, self._timeout, what)
+        return answer_of(self._peer, self.timeout, what)
 
     def close(self) -> None:
         """End the process."""
         self._peer.close()
         self._scratch.cleanup()
-
-    def __enter__(self) -> Arm:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
@@ -254,35 +254,28 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
     return found
 
 
+@dataclass
 class UserMetric:
     """The user's metric of folders beside that of the model as it is.
-
-    Args:
-        function: `FILE.py:FUNCTION`, or "" for none. recorded: the first calls are those of the samples.
-        surveyed: see `survey.survey`. folder: for files. call: runs a function in a process of its own.
-
-    Raises:
-        LaptimeError: it raised, or gave no scores, for the outputs of the model as it is.
+    Raises LaptimeError: it raised, or gave no scores, for the outputs of the model as it is.
     """
 
-    def __init__(
-        self,
-        function: str,
-        recorded: RecordedCalls,
-        surveyed: dict[str, Any],
-        folder: Path,
-        call: Callable[[str, dict[str, Any]], Any],
-    ) -> None:
-        self._function, self._call = function, call
-        self._samples, self._structure = surveyed["samples"], surveyed["outputs"]
-        if function:
-            outputs = folder / "reference-outputs.npz"
-            self._reference = self._scores(outputs, stored(recorded.calls[: self._samples], outputs))
+    function: str  # `FILE.py:FUNCTION`, or "" for none
+    recorded: RecordedCalls  # the first calls are those of the samples
+    surveyed: dict[str, Any]  # see `survey.survey`
+    folder: Path  # for files
+    call: Callable[[str, dict[str, Any]], Any]  # runs a function in a process of its own
+
+    def __post_init__(self) -> None:
+        self._samples = self.surveyed["samples"]
+        if self.function:
+            outputs = self.folder / "reference-outputs.npz"
+            self._reference = self._scores(outputs, stored(self.recorded.calls[: self._samples], outputs))
 
     def checks(self, outputs: Path, counts: list[int | str]) -> list[GateCheck]:
         """Whether a folder is as good; none without a metric. outputs, counts: see `arm_process.outputs`."""
         held = counts[: self._samples]
-        if not self._function:
+        if not self.function:
             return []
         if not all(isinstance(count, int) for count in held):
             return [checked("metric", UNDECIDED, "a call of a sample failed")]
@@ -292,9 +285,9 @@ class UserMetric:
             return [checked("metric", BROKEN, f"{error.what}: {error.why}")]
 
     def _scores(self, outputs: Path, counts: Sequence[int | str]) -> list[float]:
-        arguments = {"function": self._function, "outputs": str(outputs), "counts": list(counts)}
-        arguments["structure"] = self._structure
-        made: list[float] = self._call("laptime.tuning.inference.sameness:scores", arguments)
+        arguments = {"function": self.function, "outputs": str(outputs), "counts": list(counts)}
+        arguments["structure"] = self.surveyed["outputs"]
+        made: list[float] = self.call("laptime.tuning.inference.sameness:scores", arguments)
         return made
 
 

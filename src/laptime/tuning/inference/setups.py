@@ -169,11 +169,6 @@ def chosen(
     return _best(seen, limits, cost), seen
 
 
-def _figure(setup: Setup, seen: Seen, cost: Cost) -> float:
-    """Log of the cost of an item: less is better."""
-    return math.log(cost(setup)) - fmean(map(math.log, seen.rates))
-
-
 def _effect(setup: Setup, seen: Seen, cost: Cost, noise: float) -> Effect:
     logs = [math.log(cost(setup) / rate) for rate in seen.rates]
     return from_few_rounds(logs, range(len(logs)), noise)
@@ -222,7 +217,8 @@ def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
     words = {setup: word(each.checks(limits)) for setup, each in ran.items()}
     for wanted in (KEPT, UNDECIDED):
         if some := [setup for setup in ran if words[setup] == wanted]:
-            return min(some, key=lambda setup: _figure(setup, ran[setup], cost))
+            logs = {setup: fmean(map(math.log, ran[setup].rates)) for setup in some}
+            return min(some, key=lambda setup: math.log(cost(setup)) - logs[setup])  # cost of an item
     return min(ran, key=lambda setup: distance(ran[setup].checks(limits)), default=None)
 
 
@@ -275,19 +271,16 @@ def _slo(slo: Promise, seconds: Floats) -> GateCheck:
     q, limit = QUANTILES[slo.quantile], show(slo.limit, "s")
     ends = shifting_level.interval(seconds, q)
     if ends is None:
-        return checked("slo", UNDECIDED, _too_few(slo.quantile, seconds, q), None, slo.limit)
+        needed, timed = samples_needed(q), len(seconds)
+        text = f"{slo.quantile} needs {needed} independent calls, {timed} were timed"
+        if timed >= needed:
+            text += f", which are worth {effective_size(seconds, q):.0f}"
+        return checked("slo", UNDECIDED, text, None, slo.limit)
     found = Quantity.of(quantile(seconds, q), ends, len(seconds), "s")
     outcome = found.judged(slo.limit)
     said = {KEPT: f"within {limit}", BROKEN: f"above {limit}", UNDECIDED: f"{limit} lies in between"}
     text = f"{slo.quantile} of {len(seconds):,} calls {found.estimate}, {said[outcome]}"
     return checked("slo", outcome, text, found.high, slo.limit)
-
-
-def _too_few(name: str, seconds: Floats, q: float) -> str:
-    """How many calls an interval would take, and what those that were timed are worth."""
-    needed, timed = samples_needed(q), len(seconds)
-    told = f"{name} needs {needed} independent calls, {timed} were timed"
-    return f"{told}, which are worth {effective_size(seconds, q):.0f}" if timed >= needed else told
 
 
 def _memory(limit: int, peak: int) -> GateCheck:

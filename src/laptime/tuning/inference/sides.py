@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ StartArm = Callable[[Path, Path, Sequence[int]], Arm]
 """Starts a folder that is called with recorded inputs, on some CPUs; on all where none are named."""
 
 
-class Fleet:
+class Fleet(AbstractContextManager["Fleet"]):
     """The processes of a setup, which have begun to load when this returns; close it.
 
     Args:
@@ -117,9 +117,6 @@ class Fleet:
         """End all of them."""
         self._stack.close()
 
-    def __enter__(self) -> Fleet:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -162,26 +159,18 @@ Side = Arm | Fleet  # what is timed: one process, or several at once
 
 
 class Sides:
-    """Starts processes of recipes, and keeps what was timed of them.
-
-    Attributes:
-        folders: of the recipes. surveyed: see `survey.survey`. recorded: what the model as it is makes of
-            the inputs. calls: their file.
-        raced: setup of each side of a race.
-        timings: by recipe, of whatever was timed on the way.
-        meters: of the energy of what the model runs on: CPUs and memory, or the device.
-    """
+    """Starts processes of recipes, and keeps what was timed of them."""
 
     request: ModelRequest
     folder: Path
-    folders: Folders
-    surveyed: dict[str, Any]
-    recorded: RecordedCalls
-    calls: Path
-    timings: dict[Recipe, Timing]
+    folders: Folders  # of the recipes
+    surveyed: dict[str, Any]  # see `survey.survey`
+    recorded: RecordedCalls  # what the model as it is makes of the inputs
+    calls: Path  # their file
+    timings: dict[Recipe, Timing]  # of whatever was timed on the way
     accounting: TimeAccounting
-    meters: Sequence[energy.Meter] = ()
-    raced = Setup()
+    meters: Sequence[energy.Meter] = ()  # of what the model runs on: CPUs and memory, or the device
+    raced = Setup()  # of each side of a race
 
     @property
     def batch(self) -> int:

@@ -220,10 +220,8 @@ class ModelSubject(Subject):
             pair=evaluator.ready_alone(Recipe()) + self._timed_seconds(as_it_is) + final,
             record=seconds_to_record(evaluator),
             hand_back=HAND_BACK,
+            between=seconds_to_deploy(evaluator, recipe) if self.request.has_setups else 0.0,
         )
-
-    def seconds_between(self, recipe: Recipe) -> float:
-        return seconds_to_deploy(self.evaluator, recipe) if self.request.has_setups else 0.0
 
     def trying(self, candidate: Candidate, kept: str) -> str:
         would = f"; Ctrl-C ends with a folder of {kept}" if kept and self.request.export else ""

@@ -93,19 +93,15 @@ def survey(
         outputs, types = reference.outputs()
     except Refused as refused:
         return {"refused": str(refused)}
+    as_they_are = ("batch", "varies", "threads", "inputs", "libraries", "device")
     return {
+        **{name: getattr(reference, name) for name in as_they_are},
         "refused": recorded.undetermined,
-        "batch": reference.batch,
-        "varies": list(reference.varies),
         "outputs": outputs,
         "types": types,
         "lengths": lengths,
         "facts": sorted(reference.facts | {"varying_shapes"} if len(shapes) > 1 else reference.facts),
-        "threads": reference.threads,
-        "inputs": reference.words,
         "origin": f"from {samples}" if samples else reference.origin,
-        "libraries": reference.libraries,
-        "device": reference.device,
         "devices": msgspec.to_builtins(list(reference.devices)),
         "instructions": instructions(),
         "names": list(first.ordered(reference.keywords).names) if first is not None else None,
@@ -191,7 +187,7 @@ class Reference:
     inputs_of: Callable[[int], list[Array]]  # inputs of a call of so many items
     batch: int  # items in a call
     any_batch: bool  # it takes other numbers, too
-    varies: Sequence[bool]  # by input, see `Draft`
+    varies: list[bool]  # by input, see `Draft`
     keywords: Sequence[str]  # names of its inputs
     # see `Draft.outputs` and `types`; may raise `Refused`
     outputs: Callable[[], tuple[list[str] | None, list[str]]]
@@ -199,7 +195,7 @@ class Reference:
     tables: Sequence[Sequence[int]] = ()
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
     threads: int  # in a call; 0: the runtime's own choice
-    words: str  # its inputs in words
+    inputs: str  # in words
     origin: str  # where they come from
     libraries: dict[str, str]  # versions
     device: str = "cpu"  # where it runs, as torch names it
@@ -294,7 +290,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         facts=(facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module))
         | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
-        words=told["shapes"],
+        inputs=told["shapes"],
         origin=told["origin"],
         libraries=model.libraries(),
         device=str(where),
@@ -354,7 +350,7 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         outputs=lambda: (None if len(names) == 1 else names, types_of(model.outputs(first))),
         facts=facts_of_machine() | FACTS,
         threads=0,
-        words=", ".join(shapes),
+        inputs=", ".join(shapes),
         origin="random: floats from N(0, 1), whole numbers 0 and 1",
         libraries=model.libraries(),
     )

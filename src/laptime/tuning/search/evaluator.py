@@ -12,20 +12,16 @@ from typing import Protocol
 from laptime.records.tuning import Gate
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.time_accounting import TimeAccounting
 
 
 class TrialFailed(Exception):
-    """A recipe crashed, hung, ran out of memory, recompiled for ever or could not be applied.
-
-    Attributes:
-        kind: crashed, hung, memory, recompiles, refused, no_steps, budget.
-        why: one line for the ladder.
-    """
+    """A recipe crashed, hung, ran out of memory, recompiled for ever or could not be applied."""
 
     def __init__(self, kind: str, why: str) -> None:
         super().__init__(why)
-        self.kind = kind
-        self.why = why
+        self.kind = kind  # crashed, hung, memory, recompiles, refused, no_steps, budget
+        self.why = why  # one line for the ladder
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,12 @@ class CandidateSet:
 class Evaluator(Protocol):
     """The machine, the script, the catalogue."""
 
+    @property
+    def accounting(self) -> TimeAccounting:
+        """Seconds and processes that the session has used."""
+
     def elapsed(self) -> float:
-        """Seconds that the session has used."""
+        """Seconds that it has used."""
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The loop under this recipe. Raises TrialFailed: it does not run."""

@@ -153,15 +153,10 @@ LOST = ("slower", "larger", "failed")
 
 
 class Climb:
-    """Options to race, one after the other; the word of each is recorded before the next is asked for.
-
-    Attributes:
-        line: options in order. limit: races at most.
-    """
+    """Options to race, one after the other; the word of each is recorded before the next is asked for."""
 
     def __init__(self, line: tuple[Change, ...], start: Change, limit: int = 6) -> None:
-        self.line = line
-        self.limit = limit
+        self.line, self.limit = line, limit  # options in order; races at most
         self._start = line.index(start)
         self._words: dict[int, str] = {}
 

@@ -56,7 +56,7 @@ def _raced(state: SearchState, members: list[Candidate], target: Recipe, among: 
     bundle = replace(
         members[0],
         cost=max(member.cost for member in members),
-        start=_start(members),
+        start=max(member.start for member in members),
         numerics=farthest(member.numerics for member in members),
     )
     terms = state.terms(bundle, state.try_until, among or None, among)
@@ -137,7 +137,7 @@ def promise(state: SearchState, least: float) -> float:
     members, target = _members(state, least, untried=False)
     if len(members) < 2 or target.labels in state.bundles or _no_time(state, members):
         return 0.0
-    seconds = _start(members) + LOOKS[0] * max(member.cost for member in members)
+    seconds = max(member.start for member in members) + LOOKS[0] * max(member.cost for member in members)
     return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)
 
 
@@ -180,11 +180,6 @@ def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> lis
     return [one for one in candidates if one in raced or one.start <= longest]
 
 
-def _start(members: list[Candidate]) -> float:
-    """Seconds until all of them together can be raced: they start in one process."""
-    return max(member.start for member in members)
-
-
 def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate]:
     """Candidates that were raced and not decided for good, and the option beyond each kept one of a line."""
     beyond = []
@@ -209,7 +204,7 @@ def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate
 
 
 def _no_time(state: SearchState, members: list[Candidate]) -> bool:
-    first = _start(members) + 4 * max(member.cost for member in members)
+    first = max(member.start for member in members) + 4 * max(member.cost for member in members)
     return state.evaluator.elapsed() + first > state.try_until
 
 

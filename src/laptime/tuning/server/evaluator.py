@@ -53,20 +53,15 @@ class ServerEvaluator:
 
     Args:
         request: checked. folder: for what servers print.
-
-    Attributes:
-        cases: all blocks of a recipe, in order of time. answers: to the same prompts, by recipe and start.
-        ready: seconds until its server answers, by recipe.
-        unusable: what the generator did wrong in each block that says nothing of the server.
     """
 
     def __init__(self, request: ServerRequest, folder: Path) -> None:
         self.request, self.folder, self.template = request, folder, request.template
         self.accounting = TimeAccounting()
-        self.cases: dict[Recipe, list[Case]] = defaultdict(list)
-        self.answers: dict[Recipe, list[list[outputs.Output]]] = defaultdict(list)
-        self.ready: dict[Recipe, list[float]] = defaultdict(list)
-        self.unusable: list[Check] = []
+        self.cases: dict[Recipe, list[Case]] = defaultdict(list)  # all blocks, in order of time
+        self.answers: dict[Recipe, list[list[outputs.Output]]] = defaultdict(list)  # by start
+        self.ready: dict[Recipe, list[float]] = defaultdict(list)  # seconds until its server answers
+        self.unusable: list[Check] = []  # what the generator did wrong in blocks that say nothing of it
         self.began = SystemClock.now()
         self.block = LEAST
         self._number = 0

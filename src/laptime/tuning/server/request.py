@@ -114,11 +114,7 @@ class ServerRequest:
             target=url,
             rates=[self.rate] if self.rate else [],
             concurrency=[self.concurrency] if self.concurrency else [],
-            bodies=self.bodies,
-            headers=self.headers,
-            prompt=self.prompt,
-            output=self.output,
-            slo=self.slo,
+            **{name: getattr(self, name) for name in ("bodies", "headers", "prompt", "output", "slo")},
             seed=seed,
         )
 

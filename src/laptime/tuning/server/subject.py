@@ -122,13 +122,16 @@ class ServerSubject(Subject):
 
     def tuning_fields(self) -> dict[str, Any]:
         request, template = self.request, self.evaluator.template
+        load = f"{request.rate:g} requests/s" if request.rate else count(request.concurrency, "user")
+        if request.load(request.at(1)).is_language_model:
+            load = f"{load}, {request.prompt} tokens in and {request.output} out"
         return {
             "server": TunedServer(
                 before=template.line({}),
                 choices={choice.name: list(choice.values) for choice in template.choices},
                 template=request.command,
                 url=redaction.address(request.url),
-                load=_load(request),
+                load=load,
                 body=request.body,
                 sent=sent(request),
                 headers=[name for name, _ in request.headers],
@@ -197,15 +200,12 @@ class ServerSubject(Subject):
             fields["figure"] = "output tokens per second"
         if record.search is not None or len(recipe):
             fields["command"] = evaluator.template.line(values_of(recipe))
-            fields["ready"] = self._ready(recipe)
+            sides = {"baseline": Recipe(), **({"final": recipe} if len(recipe) else {})}
+            starts = {name: evaluator.ready[side] for name, side in sides.items()}
+            fields["ready"] = {name: median(seconds) for name, seconds in starts.items() if seconds}
         if record.tuning.gate.word != "none" and evaluator.answers[recipe]:
             fields["compared"] = len(evaluator.answers[recipe][0])
         record.set_part("server", **fields)
-
-    def _ready(self, recipe: Recipe) -> dict[str, float]:
-        sides = {"baseline": Recipe(), **({"final": recipe} if len(recipe) else {})}
-        starts = {name: self.evaluator.ready[side] for name, side in sides.items()}
-        return {name: median(seconds) for name, seconds in starts.items() if seconds}
 
     def environment(self) -> Environment:
         return machine.environment()
@@ -222,12 +222,6 @@ class ServerSubject(Subject):
         blocks = f"{len(lost)} of {len(lost) + usable} blocks"
         sentence = f"{blocks} say nothing of the server: {lost[-1].sentence}"
         return [Check(name="generator", outcome="warn", sentence=sentence, next=lost[-1].next)]
-
-
-def _load(request: ServerRequest) -> str:
-    load = request.load(request.at(1))
-    text = f"{request.rate:g} requests/s" if request.rate else count(request.concurrency, "user")
-    return f"{text}, {request.prompt} tokens in and {request.output} out" if load.is_language_model else text
 
 
 def sent(request: ServerRequest) -> str:
@@ -270,11 +264,7 @@ def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
         bodies=typed.bodies(server.body) if server.body else [],
         body=server.body,
         headers=request.headers,
-        budget=request.budget,
-        timeout=request.timeout,
-        name=request.name,
-        save=request.save,
-        origins=request.origins,
+        **request.of_session,
         allow=["precision"] if differs else [],
         **asked,
     )

@@ -15,8 +15,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from msgspec import structs
 
@@ -48,54 +48,43 @@ _RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception): .*\S")
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+@dataclass
 class LiveServer:
     """Up from `with` on, gone after it.
-
-    Args:
-        words: the program and its arguments. variables: added to the environment.
-        probe: address that answers once the server is ready. log: file for what it prints.
-        timeout: seconds until it has to be ready.
-
-    Attributes:
-        probe: as given. seconds: from its start until it was ready.
-
-    Raises:
-        TrialFailed: it does not start, ends before it is ready, or is not ready in time.
+    Raises TrialFailed: it does not start, ends before it is ready, or is not ready in time.
     """
 
-    def __init__(
-        self, words: Sequence[str], variables: Mapping[str, str], probe: str, log: Path, timeout: float
-    ) -> None:
-        self._words, self._variables, self.probe = words, variables, probe
-        self._log, self._timeout = log, timeout
-        self._process: Process | None = None
-        self.seconds = 0.0
+    words: Sequence[str]  # the program and its arguments
+    variables: Mapping[str, str]  # added to the environment
+    probe: str  # address that answers once the server is ready
+    log: Path  # for what it prints
+    timeout: float  # seconds until it has to be ready
+    seconds: float = 0.0  # from its start until it was ready
+    _process: Process | None = None
 
     def __enter__(self) -> LiveServer:
         if answers(self.probe):
             raise TrialFailed("refused", f"something else answers at {self.probe} already: use {{port}}")
-        with self._log.open("wb") as output, deferred_signals() as release:
+        with self.log.open("wb") as output, deferred_signals() as release:
             try:
                 self._process = Process(
-                    list(self._words),
+                    list(self.words),
                     marked=True,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **self._variables},
+                    env={**os.environ, **self.variables},
                 )
                 release()
                 self._wait(self._process)
             except OSError as error:
-                raise TrialFailed("refused", f"{self._words[0]}: {error.strerror or error}") from None
+                raise TrialFailed("refused", f"{self.words[0]}: {error.strerror or error}") from None
             except BaseException:
                 self.end()
                 raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def end(self) -> None:
@@ -109,7 +98,7 @@ class LiveServer:
         status = self._process.poll()
         if status is None:
             return ""
-        said = last_words(tail(self._log, LOG))
+        said = last_words(tail(self.log, LOG))
         return f"the server {ending(status)}" + (f": {said}" if said else "")
 
     def _wait(self, process: Process) -> None:
@@ -117,10 +106,10 @@ class LiveServer:
         while not answers(self.probe):
             if process.ends_within(look):
                 raise TrialFailed("crashed", self.died())
-            if process.seconds > self._timeout:
-                said = last_words(tail(self._log, LOG))
+            if process.seconds > self.timeout:
+                said = last_words(tail(self.log, LOG))
                 last = f"; its last words: {said}" if said else ""
-                why = f"{self.probe} did not answer within {show(self._timeout, 's')}{last}"
+                why = f"{self.probe} did not answer within {show(self.timeout, 's')}{last}"
                 raise TrialFailed("hung", why)
             look = min(LONGEST_LOOK, 1.2 * look)
         if said := self.died():
@@ -170,17 +159,13 @@ prompt would else be what is measured."""
 
 
 class Visit:
-    """A server that is up and can be loaded; see `visiting`.
-
-    Attributes:
-        ready: seconds from its start until it answered.
-    """
+    """A server that is up and can be loaded; see `visiting`."""
 
     def __init__(self, request: ServerRequest, server: LiveServer, senders: Senders, endpoint: Endpoint):
         self._request, self._server, self._senders, self._endpoint = request, server, senders, endpoint
         load = request.load(endpoint.url)
         self._generator = Generator(senders, None, load.output if endpoint.stream else 0)
-        self.ready = server.seconds
+        self.ready = server.seconds  # from its start until it answered
 
     def outputs(self) -> list[Output]:
         """What it answers to the same prompts, one after another and as many at once as the load has.

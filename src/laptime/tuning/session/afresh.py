@@ -51,6 +51,7 @@ class FinalCost:
     record: float = 0.0  # of profiles, or of what bounds a call
     hand_back: float = 2.0  # all files
     hurried: float = math.inf  # a pair whose processes are forks; inf: there are none
+    between: float = 0.0  # what is chosen before it, if there is time
 
     @property
     def usual(self) -> float:

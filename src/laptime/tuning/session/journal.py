@@ -40,20 +40,16 @@ class SessionJournal:
     Args:
         terms: what has to be the same for a session to go on; JSON can hold it. of: the same in words.
 
-    Attributes:
-        path: where they are; None when nothing is to be kept.
-        rungs: what the session that is resumed has decided, in order.
-        complaint: why it cannot be written, "" while it can.
-
     Raises:
         UsageError: there is no session to resume, or it still runs.
     """
 
     def __init__(self, terms: Any, of: str, *, resume: bool, save: bool) -> None:
-        self.complaint = ""
+        self.complaint = ""  # why it cannot be written, "" while it can
         self._lines: list[bytes] = []
         self._file: IO[bytes] | None = None
         key = hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:16]
+        # Where decisions are; None when nothing is to be kept.
         self.path: Path | None = folder.home() / "tuning" / f"{key}.jsonl" if save else None
         if self.path is not None and resume and not self.path.is_file():
             raise UsageError(
@@ -63,6 +59,7 @@ class SessionJournal:
             )
         if self.path is not None:
             self._open(self.path, of, resume=resume)
+        # What the session that is resumed has decided, in order.
         self.rungs = [rung for line in self._lines if (rung := _rung(line)) is not None]
 
     def __call__(self, event: Event) -> None:

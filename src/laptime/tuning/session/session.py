@@ -191,16 +191,15 @@ class Session(Record):
         request, subject = self.request, self.subject
         budget: float = request.budget
 
-        def between() -> float:
-            return min(BETWEEN, subject.seconds_between(self.kept) / budget)
+        def reserve(step: float) -> float:
+            cost = subject.cost(self.kept, step)
+            return min(1.0, cost.kept_back(budget) / budget) + min(BETWEEN, cost.between / budget)
 
         return SearchSettings(
             budget=budget,
             certify=request.certify,
             goal="memory" if request.goal == "memory" else "throughput",
-            reserve=lambda step: (
-                min(1.0, subject.cost(self.kept, step).kept_back(budget) / budget) + between()
-            ),
+            reserve=reserve,
             late_reserve=lambda step: CAUTION * subject.cost(self.kept, step).least / budget,
             bare_reserve=lambda step: subject.cost(self.kept, step).bare / budget,
             earlier_effects=subject.earlier,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from msgspec import structs
 
@@ -32,25 +32,19 @@ from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.settings import EarlierEffect
 from laptime.tuning.session.afresh import FinalCost
 from laptime.tuning.session.journal import SessionJournal
-from laptime.tuning.time_accounting import TimeAccounting
 
 _T = TypeVar("_T")
 MOST_OTHERS = 0.1  # share of the CPUs that other programs may use during a session
 
 
 class Record:
-    """What a session knows so far.
-
-    Attributes:
-        live: its run. request: what is asked. elapsed: seconds since it began.
-        tuning: the record. search: what it came to; None before it ended. status: complete, interrupted.
-    """
+    """What a session knows so far: its run, what is asked, seconds since it began, and the record."""
 
     def __init__(self, live: LiveRun, request: Any, elapsed: Callable[[], float], **fields: Any) -> None:
         """`fields`: of the tuning that begins."""
         self.live, self.request, self.elapsed = live, request, elapsed
         self.status: Literal["complete", "interrupted"] = "complete"
-        self.search: SearchResult | None = None
+        self.search: SearchResult | None = None  # None before it ended
         mode: Literal["certify", "fast"] = "certify" if request.certify else "fast"
         self.tuning = Tuning(
             goal=request.goal, mode=mode, budget=request.budget, ended="interrupted", **fields
@@ -114,24 +108,8 @@ def _measured_check(tuning: Tuning) -> Check:
 # What is tuned
 
 
-class Accounted(Evaluator, Protocol):
-    """An evaluator that knows what it has spent."""
-
-    @property
-    def accounting(self) -> TimeAccounting:
-        """Seconds and processes."""
-
-
 class Subject(ABC):
-    """What is tuned. A session calls the methods in the order in which they stand here.
-
-    Attributes:
-        request: has budget, certify, goal, dry_run, name and origins. evaluator: of the search.
-        subjects, more: fields of the run. axes: of its cases.
-        apart: why the sides of a pair run one after the other; "" if they take turns.
-        forked: pairs whose processes were forks.
-        earlier: what earlier sessions have shown of changes; filled by `diagnosed`.
-    """
+    """What is tuned. A session calls the methods in the order in which they stand here."""
 
     PLAN: ClassVar[tuple[str, ...]]  # fields of the request that are the run's plan
     METRIC: ClassVar[Metric]
@@ -142,13 +120,13 @@ class Subject(ABC):
     AFRESH: ClassVar[str] = "measuring the gain in new processes"
     MOST_PAIRS: ClassVar[int] = 9
     follows: str = "a gate and the final measurement"
-    evaluator: Accounted
-    apart: str = ""
-    forked: int = 0
+    evaluator: Evaluator
+    apart: str = ""  # why the sides of a pair run one after the other; "" if they take turns
+    forked: int = 0  # pairs whose processes were forks
 
     def __init__(self, request: Any) -> None:
-        self.request = request
-        self.earlier: dict[str, EarlierEffect] = {}
+        self.request = request  # has budget, certify, goal, dry_run, name and origins
+        self.earlier: dict[str, EarlierEffect] = {}  # what earlier sessions have shown, see `diagnosed`
 
     def recall(self, journal: SessionJournal) -> None:
         """Take what the session that is resumed has kept beside its decisions."""
@@ -185,10 +163,6 @@ class Subject(ABC):
     @abstractmethod
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
         """What follows the search, if it ended with this set now; `step`: its seconds, as far as known."""
-
-    def seconds_between(self, recipe: Recipe) -> float:
-        """Seconds between the search and what `cost` is of."""
-        return 0.0
 
     def decided(self, rung: Rung) -> Rung:
         """A rung with what only the subject knows of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from laptime.kit import typed
 from laptime.kit.options import Option
@@ -51,6 +51,11 @@ class VerifyRequest:
     name: Name = ""
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def of_session(self) -> dict[str, Any]:
+        """What the session is asked, whatever was tuned."""
+        return {name: getattr(self, name) for name in ("budget", "timeout", "name", "save", "origins")}
 
 
 def holds(run: Run) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -46,51 +47,34 @@ def _process(variant: Variant, cpus: Sequence[int] = ()) -> WorkerProcess:
     return WorkerProcess(name=variant.target, python=python, environ=environ, cpus=cpus)
 
 
+@dataclass(kw_only=True, eq=False)
 class CaseWorker:
-    """A variant's worker process (one after another) and its cases.
+    """A variant's worker process (one after another) and its cases."""
 
-    Attributes:
-        variant: what is loaded.
-        batches: batch sizes that its worker runs.
-        keys: case key by batch size; empty until the first load.
-        failed: failure by batch size; a case in it is not measured further.
-        loaded: the worker's answer to its first load.
-        estimate: seconds of one call as far as known, by batch size.
-        asynchronous: batch sizes whose calls return before their results are there.
-        inputs: what a call gets, by batch size, as far as the backend tells.
-    """
+    variant: Variant = field(kw_only=False)
+    asked: Sequence[int] | None = field(kw_only=False)  # batch sizes; None: that of the inputs
+    emit: Emit
+    timeout: float
+    open_session: OpenSession
+    keys: dict[int, str] = field(default_factory=dict)  # case key by batch size; empty until the first load
+    failed: dict[int, Failure] = field(default_factory=dict)  # by batch size; it is not measured further
+    loaded: Loaded | None = None  # the worker's answer to its first load
+    inputs: dict[int, dict[str, Any]] = field(default_factory=dict)  # of a call, as the backend tells
+    estimate: dict[int, float] = field(default_factory=dict)  # seconds of one call, as far as known
+    asynchronous: set[int] = field(default_factory=set)  # sizes whose calls return before results are there
+    _session: Worker | None = None
+    _opened: Loaded | Failure | None = None
+    _is_abandoned: bool = False
+    _process: int = -1
+    _prepared: set[int] = field(default_factory=set)
+    _counted: set[tuple[int, str, str | None]] = field(default_factory=set)
 
-    def __init__(
-        self,
-        variant: Variant,
-        batches: Sequence[int] | None,
-        *,
-        emit: Emit,
-        timeout: float,
-        open_session: OpenSession,
-    ) -> None:
-        self.variant = variant
-        self.batches = [1] if batches is None else list(batches)
-        self.keys: dict[int, str] = {}
-        self.failed: dict[int, Failure] = {}
-        self.loaded: Loaded | None = None
-        self.inputs: dict[int, dict[str, Any]] = {}
-        self._is_asked = batches is not None
-        self.estimate: dict[int, float] = {}
-        self.asynchronous: set[int] = set()
-        self._emit = emit
-        self._timeout = timeout
-        self._open = open_session
-        self._session: Worker | None = None
-        self._opened: Loaded | Failure | None = None
-        self._is_abandoned = False
-        self._process = -1
-        self._prepared: set[int] = set()
-        self._counted: set[tuple[int, str, str | None]] = set()
+    def __post_init__(self) -> None:
+        self.batches = [1] if self.asked is None else list(self.asked)
 
     def start(self) -> None:
         self.close()
-        self._session = self._open(self.variant)
+        self._session = self.open_session(self.variant)
         self._process += 1
         self._prepared = set()
 
@@ -122,7 +106,7 @@ class CaseWorker:
         assert opened is not None
         first_time = self.loaded is None
         self.loaded = opened
-        if first_time and not self._is_asked:
+        if first_time and self.asked is None:
             self.batches = [opened.batch or 1]
         for batch in self.batches:
             self._add_case(batch, opened)
@@ -182,8 +166,10 @@ class CaseWorker:
                         if regime != Regime.PACED:  # there it holds the waiting in line, too
                             self.estimate[batch] = sorted(series.samples)[n // 2]
                         if resumed and regime.times_calls:
-                            placed = _with_label(placed, Label.RESUMED)
-                    self._emit(Measured(self.keys[batch], placed))
+                            label = placed.label or [0] * n
+                            label = [int(label[0] | Label.RESUMED), *label[1:]]
+                            placed = msgspec.structs.replace(placed, label=label)
+                    self.emit(Measured(self.keys[batch], placed))
 
     def _placed(self, series: Series, round: int, epoch: float) -> Series:
         """Samples with the process and round that they come from; times from the start of the run."""
@@ -210,7 +196,7 @@ class CaseWorker:
         if not self._revive(batch):
             return case
         try:
-            messages = self._ask(Pass(kind=kind, batch=batch, **more))
+            messages = self._ask(Pass(kind=kind, batch=batch, seconds=0.0, **more))
         except CommandFailed as error:
             failure = msgspec.structs.replace(error.failure, traceback="")
             told = msgspec.structs.replace(case.details, **{f"{kind}_failed": failure})
@@ -290,7 +276,7 @@ class CaseWorker:
 
     def _prepare(self, batch: int) -> None:
         try:
-            messages = self._ask(Prepare(batch=batch, asked=self._is_asked))
+            messages = self._ask(Prepare(batch=batch, asked=self.asked is not None))
         except CommandFailed as error:
             self._fail(batch, error.failure)
             return
@@ -307,14 +293,14 @@ class CaseWorker:
 
     def _ask(self, command: Load | Prepare | Block | Pass, *, extra: float = 0.0) -> list[Message]:
         assert self._session is not None
-        return self._session.ask(command, timeout=self._timeout + extra)
+        return self._session.ask(command, timeout=self.timeout + extra)
 
     def _add_case(self, batch: int, loaded: Loaded | None) -> None:
         if batch in self.keys:
             return
         device = loaded.devices[0].name if loaded and loaded.devices else self.variant.device
         held = loaded.facts.get("dtypes", {}) if loaded else {}
-        is_known = self._is_asked or loaded is None or loaded.batch is not None
+        is_known = self.asked is not None or loaded is None or loaded.batch is not None
         axes = axes_of(self.variant, batch if is_known else None, device=device, held=held)
         key = case_key(self.variant.target, axes)
         self.keys[batch] = key
@@ -323,14 +309,14 @@ class CaseWorker:
             in_process=self.is_here,
             shared_process=max(1, len(self.batches)),
         )
-        self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
+        self.emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
 
     def _single(self, batch: int, metric: Metric, value: float, note: str = "") -> None:
         """A number that is recorded once, from the first process: later ones find warm caches."""
         mark = (batch, metric.tag, None)
         if mark not in self._counted:
             self._counted.add(mark)
-            self._emit(
+            self.emit(
                 Measured(self.keys[batch], Series(metric=metric, samples=[value], probe="wall", note=note))
             )
 
@@ -339,8 +325,3 @@ class CaseWorker:
             return
         self._add_case(batch, self.loaded)
         self.failed[batch] = failure
-
-
-def _with_label(series: Series, first: Label) -> Series:
-    label = series.label or [0] * len(series.samples)
-    return msgspec.structs.replace(series, label=[int(label[0] | first), *label[1:]])

@@ -58,27 +58,19 @@ PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a
 
 
 class Plan(NamedTuple):
-    """What will be done.
+    """What will be done."""
 
-    Attributes:
-        settings: effective values with their origin, for the record.
-        variants: one worker process each (times `processes`).
-        notes: what was asked for and is left out.
-        batches: batch sizes; empty while a search is still to find them. Where none was asked for it is [1],
-            and each worker takes the batch that its inputs have.
-        precision, budget (s, all cases together), processes: as effective.
-        paced_share: share of the budget for paced calls, 0 without a rate, 1 where only they are asked for.
-    """
-
-    settings: dict[str, Setting]
-    variants: list[Variant]
-    notes: list[Finding]
+    settings: dict[str, Setting]  # effective values with their origin, for the record
+    variants: list[Variant]  # one worker process each (times `processes`)
+    notes: list[Finding]  # what was asked for and is left out
     subjects: list[Subject]
+    # Empty while a search is still to find them. Where none was asked for it is [1], and each worker takes
+    # the batch that its inputs have.
     batches: list[int]
-    precision: float
-    budget: float
+    precision: float  # as effective, like the two that follow
+    budget: float  # seconds, all cases together
     processes: int
-    paced_share: float
+    paced_share: float  # of the budget; 0 without a rate, 1 where only paced calls are asked for
 
 
 def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
@@ -106,6 +98,8 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     processes = 1 if in_memory else most_processes
     budget = request.budget or preset.seconds * len(variants) * max(1, len(batches)) * processes
     precision = request.precision or preset.precision
+    asked = set(request.regimes) or {Regime.PACED, Regime.ISOLATED}
+    paced = 0.0 if Regime.PACED not in asked else 1.0 if asked == {Regime.PACED} else PACED_SHARE
     return Plan(
         settings=_settings(request, precision=precision, budget=budget, processes=processes),
         variants=_without_twins(variants),
@@ -116,14 +110,8 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         precision=precision,
         budget=budget,
         processes=processes,
-        paced_share=_paced_share(request),
+        paced_share=paced if request.rate else 0.0,
     )
-
-
-def _paced_share(request: BenchRequest) -> float:
-    if not request.rate or (request.regimes and Regime.PACED not in request.regimes):
-        return 0.0
-    return 1.0 if set(request.regimes) == {Regime.PACED} else PACED_SHARE
 
 
 def _variants(request: BenchRequest, pairs: list[tuple[Recipe, str]]) -> list[Variant]:

@@ -248,7 +248,9 @@ def _said(
                 f"{text}: no knee is shown",
                 f"--batch {again} --preset strict   measures these alone",
             )
-        between = f"one of {_list(sizes)}" if len(sizes) > 1 else f"{sizes[0]} or a larger one"
+        between = f"{sizes[0]} or a larger one"
+        if len(sizes) > 1:
+            between = f"one of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
         text = f"the smallest batch within {KNEE:.0%} of the best throughput is {between}: unclear which"
         return None, text, f"--batch {again} --preset strict   measures these alone"
     text = f"batch {found.batch} is the smallest within {KNEE:.0%} of the best throughput"
@@ -261,10 +263,6 @@ def _said(
             f"; batch {top} is the largest that fits" if top == largest else "; larger ones were not measured"
         )
     return found.batch, text, ""
-
-
-def _list(sizes: list[int]) -> str:
-    return f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
 
 
 # The ruler's best since the machine was booted: a run may lie within a slow hour as a whole. A scripted

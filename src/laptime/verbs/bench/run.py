@@ -12,6 +12,7 @@ then: labels, checks, comparisons, findings
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import count
 
 import msgspec
@@ -87,39 +88,32 @@ def bench(
         UsageError: the request is impossible; nothing was measured.
     """
     planned = plan(request, in_memory=in_memory)
-    return _Bench(request, planned, emit, open_session, clock, in_memory=in_memory).run()
+    return _Bench(request, planned, LiveRun("bench", emit), open_session, clock, in_memory).run()
 
 
+@dataclass(eq=False)
 class _Bench:
-    def __init__(
-        self,
-        request: BenchRequest,
-        planned: Plan,
-        emit: Listener,
-        open_session: OpenSession,
-        clock: Clock,
-        *,
-        in_memory: bool,
-    ) -> None:
-        self._request = request
-        self._plan = planned
-        self._live = LiveRun("bench", emit)
-        self._open = open_session
+    _request: BenchRequest
+    _plan: Plan
+    _live: LiveRun
+    _open: OpenSession
+    _clock: Clock
+    _in_memory: bool
+    _round: int = 0
+    _is_doubted: bool = False  # whether one process shows every speed of the calls
+    _largest: int | None = None  # batch that fits, when the search has found its limit
+    _last: tuple[CaseWorker, int] | None = None
+
+    def __post_init__(self) -> None:
+        request, planned, variants = self._request, self._plan, len(self._plan.variants)
         self._workers: list[CaseWorker] = []
-        self._in_memory = in_memory
         self._batches = list(planned.batches)
         self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
-        self._is_comparison = len(planned.variants) > 1
+        self._is_comparison = variants > 1
         self._is_budget_given = request.budget is not None
         self._is_brief = request.budget is not None and request.budget < BRIEF
-        self._clock, self._now, self._started = clock, clock.now, clock.now()
-        self._round = 0
-        self._is_doubted = False  # whether one process shows every speed of the calls
-        self._largest: int | None = None  # batch that fits, when the search has found its limit
-        self._wall = WallProgress(
-            self._live, clock.now, variants=len(planned.variants), processes=planned.processes
-        )
-        self._last: tuple[CaseWorker, int] | None = None
+        self._now, self._started = self._clock.now, self._clock.now()
+        self._wall = WallProgress(self._live, self._now, variants=variants, processes=planned.processes)
 
     def run(self) -> Run:
         environment, planned = machine.environment(), self._plan

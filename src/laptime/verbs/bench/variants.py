@@ -59,20 +59,16 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
     for recipe, backend in pairs:
         if recipe.kind != "object":  # the process that made it has what it needs
             check_backend(backend, elsewhere)
-        for package in _packages(recipe, backend) if backend not in elsewhere else ():
+        # What the target needs, and what another framework needs to get it.
+        is_exported = backend != recipe.backend and not recipe.file and recipe.kind != "object"
+        exporters = getattr(load("backends", backend), "EXPORTS_WITH", ()) if is_exported else ()
+        for package in (*recipe.packages, *exporters) if backend not in elsewhere else ():
             if find_spec(package) is None:
                 raise Unavailable(
                     f"{package} is not installed",
                     why=f"the target {recipe.target} needs it",
                     next=f"{install(recipe.backend, backend)}   or --python {backend}=PATH",
                 )
-
-
-def _packages(recipe: Recipe, backend: str) -> tuple[str, ...]:
-    """What a target needs, and what another framework needs to get it."""
-    is_exported = backend != recipe.backend and not recipe.file and recipe.kind != "object"
-    exporters: tuple[str, ...] = getattr(load("backends", backend), "EXPORTS_WITH", ())
-    return (*recipe.packages, *exporters) if is_exported else recipe.packages
 
 
 def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:

@@ -63,7 +63,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(emit))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
     environment = overview.environment.extended(libraries=peaks.libraries, knobs=peaks.knobs)
-    visible = [gpu for gpu in overview.gpus if gpu.device]
+    visible, version = [gpu for gpu in overview.gpus if gpu.device], peaks.libraries.get("torch", "")
     listed = {gpu.device for gpu in visible}
     lines = [
         *checks.cpus(environment),
@@ -72,7 +72,8 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         checks.others(overview.running, environment),
         *checks.stolen(before, after, seconds, environment),
         *checks.timing(overview.timers, wall.clock_source(), after, cost),
-        *_device_lines(overview, peaks, visible),
+        *checks.gpus(overview.gpus),
+        *checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version),
         *checks.energy(meters, absent),
         *checks.frameworks(_versions()),
         *trouble,
@@ -96,12 +97,6 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         noise=noise,
         steal=checks.steal_share(before, after, seconds, environment),
     )
-
-
-def _device_lines(overview: _Overview, peaks: DevicePeaks, visible: list[Gpu]) -> list[DoctorCheck]:
-    version = peaks.libraries.get("torch", "")
-    frameworks = checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
-    return [*checks.gpus(overview.gpus), *frameworks]
 
 
 def _look() -> _Overview:

@@ -55,7 +55,15 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
         UserCodeError: it failed before a step was measured.
     """
     live = LiveRun("profile", emit)
-    program = _program(request)
+    asked = {key: getattr(request, key) for key in OF_TARGETS}
+    program = resolve(
+        request.program,
+        request.arguments,
+        is_module=request.module,
+        python=request.python,
+        target_loop=[f"--{key}={value}" for key, value in asked.items() if value is not None],
+    )
+    request.check(program)
     with tempfile.TemporaryDirectory(prefix="laptime-profile-") as folder:
         outcome = execute(
             program,
@@ -66,20 +74,6 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
         if not any(process.source for process in outcome.observed):
             raise failure_of(program, outcome) or no_step(program, outcome)
         return analysed(live, request, program, outcome, Path(folder))
-
-
-def _program(request: ProfileRequest) -> Program:
-    asked = {key: getattr(request, key) for key in OF_TARGETS}
-    target_loop = [f"--{key}={value}" for key, value in asked.items() if value is not None]
-    program = resolve(
-        request.program,
-        request.arguments,
-        is_module=request.module,
-        python=request.python,
-        target_loop=target_loop,
-    )
-    request.check(program)
-    return program
 
 
 def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: Outcome, folder: Path) -> Run:

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.kit.errors import UsageError
+from laptime.probes import machine
 from laptime.records.event import Event, FindingAdded
 from laptime.records.tuning import Gate, GateWord, TunedModel
 from laptime.store.live_run import LiveRun
@@ -26,7 +27,7 @@ def session(tmp_path: Path, word: GateWord) -> tuple[ModelSubject, Record, list[
     events: list[Event] = []
     subject = ModelSubject(model)
     record = Record(LiveRun("tune", events.append), model.request, model.elapsed, model=TunedModel())
-    record.start(subject.PLAN, [], subject.run_fields())
+    record.live.start(environment=machine.environment(), tuning=record.tuning, **subject.run_fields())
     record.set(gate=Gate(word=word))
     events.clear()
     return subject, record, events

@@ -21,7 +21,7 @@ from laptime.backends.torch.tensors import tensors
 from laptime.kit.errors import UserCodeError
 from laptime.measure.recorded_calls import Array, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words, link
+from laptime.tuning.inference.draft import Draft, Refused, link, refusing
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
 from laptime.tuning.inference.survey import instructions
 
@@ -176,10 +176,8 @@ def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> 
     """
     write_onnx(draft, folder)
     inputs = RecordedCalls.load(draft.calibration).calls[0].inputs if calls_for_ranges else None
-    try:
+    with refusing("ONNX Runtime cannot quantise it"):
         is_quantised = _quantise(folder / "model.onnx", folder / "int8.onnx", inputs)
-    except Exception as error:
-        raise Refused(f"ONNX Runtime cannot quantise it: {first_words(error)}") from error
     if not is_quantised:
         raise Refused("it has no matrix products with weights to quantise")
     for part in folder.glob("model.onnx*"):

@@ -13,7 +13,7 @@ from typing import Any
 from laptime.analysis.agreement import LIMITS, Call, judged, measured
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words
+from laptime.tuning.inference.draft import Draft, refusing
 from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
 
@@ -85,15 +85,13 @@ def write(draft: Draft, folder: Path) -> None:
     import openvino
 
     write_onnx(draft, folder)
-    try:
+    with refusing("OpenVINO cannot read it"):
         model = openvino.convert_model(folder / "model.onnx")
         openvino.save_model(model, folder / "model.xml", compress_to_fp16=False)
         shapes = [each.partial_shape for each in model.inputs]
         draft.settings["takes"] = [
             [None if size.is_dynamic else size.get_length() for size in each] for each in shapes
         ]
-    except Exception as error:
-        raise Refused(f"OpenVINO cannot read it: {first_words(error)}") from error
     for path in folder.glob("model.onnx*"):
         path.unlink()
 
@@ -110,11 +108,9 @@ def write_int8(draft: Draft, folder: Path) -> None:
 
     write(draft, folder)
     recorded = RecordedCalls.load(draft.calibration).calls[0]
-    try:
+    with refusing("NNCF cannot quantise it"):
         model = openvino.Core().read_model(folder / "model.xml")
         openvino.save_model(_quantised(model, recorded), folder / "int8.xml", compress_to_fp16=False)
-    except Exception as error:
-        raise Refused(f"NNCF cannot quantise it: {first_words(error)}") from error
     for suffix in (".xml", ".bin"):
         (folder / f"int8{suffix}").replace(folder / f"model{suffix}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.measure.recorded_calls import RecordedCalls
 from laptime.tuning.inference.arm_process import leaves
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words
+from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing
 from laptime.tuning.optimization import Options
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def _lay_out(draft: Draft, options: Options) -> None:
 def _fuse(draft: Draft, options: Options) -> None:
     from torch.fx.experimental.optimization import fuse
 
-    try:
+    with refusing("torch.fx cannot trace it"):
         draft.module = fuse(draft.module)
-    except Exception as error:
-        raise Refused(f"torch.fx cannot trace it: {first_words(error)}") from error
 
 
 def _capture(draft: Draft, options: Options) -> None:
@@ -99,11 +97,9 @@ def _quantise(draft: Draft, config: Any) -> None:
 
     if not any(map(_is_large, draft.module.modules())):
         raise Refused(f"it has no linear layer of {LARGE} weights or more")
-    try:
+    with refusing("torchao cannot quantise it"):
         quantize_(draft.module, config, filter_fn=lambda module, name: _is_large(module))
         unwrap_tensor_subclass(draft.module)
-    except Exception as error:
-        raise Refused(f"torchao cannot quantise it: {first_words(error)}") from error
 
 
 def _is_large(module: Any) -> bool:
@@ -346,13 +342,11 @@ def write_packaged_int8(draft: Draft, folder: Path) -> None:
     graph = graph_of(draft).module()
     quantizer = x86.X86InductorQuantizer()
     quantizer.set_global(x86.get_default_x86_inductor_quantization_config())
-    try:
+    with refusing("torchao cannot quantise it"):
         prepared = prepare_pt2e(graph, quantizer)
         with torch.no_grad():
             prepared(*map(torch.from_numpy, RecordedCalls.load(draft.calibration).calls[0].inputs))
         draft.module = convert_pt2e(prepared)
-    except Exception as error:
-        raise Refused(f"torchao cannot quantise it: {first_words(error)}") from error
     write_packaged(draft, folder)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words
+from laptime.tuning.inference.draft import Draft, Refused, refusing
 from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
 
@@ -59,12 +59,8 @@ def write(draft: Draft, folder: Path) -> None:
         Refused: it cannot be exported, or TensorRT cannot build it.
     """
     write_onnx(draft, folder)
-    try:
+    with refusing("TensorRT cannot build it"):
         engine = _engine(draft, folder / "model.onnx")
-    except Refused:
-        raise
-    except Exception as error:
-        raise Refused(f"TensorRT cannot build it: {first_words(error)}") from error
     for part in folder.glob("model.onnx*"):
         part.unlink()
     (folder / "model.engine").write_bytes(engine)
