@@ -1,6 +1,5 @@
 """What changes of the loader share: the calls that they touch, the wait that they save, the edit."""
 
-from math import ceil
 from typing import Any
 
 from laptime.tuning.loop_profile import LoopProfile
@@ -27,25 +26,6 @@ def batch_size(loop_profile: LoopProfile) -> int:
 def prefetch(loop_profile: LoopProfile) -> int:
     """Batches that each worker holds ready."""
     return int(loop_profile.loader.get("prefetch_factor") or PREFETCH)
-
-
-def rest(loop_profile: LoopProfile) -> float:
-    """Seconds of a step without the wait for its batch."""
-    return max(0.0, loop_profile.step - loop_profile.share("data"))
-
-
-def wait(loop_profile: LoopProfile, number: int) -> float:
-    """Seconds of a step that still wait for a batch when so many workers share the work undisturbed."""
-    if loop_profile.loader_seconds is None:
-        return 0.0
-    return max(0.0, loop_profile.loader_seconds / max(number, 1) - rest(loop_profile))
-
-
-def enough(loop_profile: LoopProfile) -> int:
-    """Workers that make batches as fast as the rest of a step uses them up."""
-    if not loop_profile.loader_seconds:
-        return 1
-    return max(1, ceil(loop_profile.loader_seconds / max(rest(loop_profile), 1e-6)))
 
 
 def fits(loop_profile: LoopProfile, number: int, batches: int) -> bool:

@@ -65,7 +65,11 @@ def edit(script: Any, options: Options) -> None:
     """Two arguments: of the training loader and of the optimizer."""
     if not script.has_site("loader"):
         raise CannotEdit("the loader is made by a library: set the batch size and the learning rate there")
-    _edit_rate(script, _factor(str(options["lr"]), float(options["times"])))
+    by, rate = _factor(str(options["lr"]), float(options["times"])), script.argument("optimizer", "lr")
+    if rate is None:
+        raise CannotEdit(f"the optimizer is given no lr: multiply its default by {by:.6g}")
+    template = "{}" if SIMPLE.fullmatch(rate) else "({})"
+    script.wrap_argument("optimizer", "lr", f"{template} * {by:.6g}")  # `lr=0.1` becomes `lr=0.1 * 2`
     script.set_arguments("loader", batch_size=str(int(options["value"])))
 
 
@@ -126,15 +130,6 @@ def _scale_rate(call: Any, by: float) -> None:
     if isinstance(groups, (list, tuple)) and all(isinstance(group, dict) for group in groups):
         rates = [{"lr": group["lr"] * by} if "lr" in group else {} for group in groups]
         call.arguments["params"] = [{**group, **own} for group, own in zip(groups, rates, strict=True)]
-
-
-def _edit_rate(script: Any, by: float) -> None:
-    """The same in the source: `lr=0.1` becomes `lr=0.1 * 2`."""
-    rate = script.argument("optimizer", "lr")
-    if rate is None:
-        raise CannotEdit(f"the optimizer is given no lr: multiply its default by {by:.6g}")
-    template = "{}" if SIMPLE.fullmatch(rate) else "({})"
-    script.wrap_argument("optimizer", "lr", f"{template} * {by:.6g}")
 
 
 OPTIMIZATION = Optimization(

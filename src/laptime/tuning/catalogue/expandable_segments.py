@@ -57,11 +57,6 @@ def apply(loop: Any, options: Options) -> None:
     loop.set_environment(VARIABLE, SETTING)
 
 
-def edit(script: Any, options: Options) -> None:
-    """One line at the start, before CUDA starts."""
-    script.at_start(f'os.environ.setdefault("{VARIABLE}", "{SETTING}")', "import os")
-
-
 OPTIMIZATION = Optimization(
     title="allocator with expandable segments",
     numerics="exact",
@@ -74,5 +69,8 @@ OPTIMIZATION = Optimization(
     look=look,
     example={"retries": 3, "lost": 0.3},
     apply=apply,
-    edit=edit,
+    # One line at the start, before CUDA starts.
+    edit=lambda script, options: script.at_start(
+        f'os.environ.setdefault("{VARIABLE}", "{SETTING}")', "import os"
+    ),
 )

@@ -9,6 +9,7 @@ Lies when: the step computes on the same cores: then workers take from it what t
 its own random numbers, so augmentation differs (class `random`) unless samples are seeded by their index.
 """
 
+from math import ceil
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
@@ -29,13 +30,15 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     """1 to what the machine holds, the number that the step needs first; not what the script has already."""
     present = _loader.workers(loop_profile)
     values = [value for value in _steps(_cap(loop_profile)) if value != present]
-    wanted = min(_loader.enough(loop_profile), _cap(loop_profile))
+    enough = ceil((loop_profile.loader_seconds or 0.0) / max(_rest(loop_profile), 1e-6))
+    wanted = min(max(1, enough), _cap(loop_profile))
     return [{"value": value} for value in sorted(values, key=lambda value: (abs(value - wanted), value))]
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches, less what so many workers still leave of it."""
-    left = _loader.wait(loop_profile, int(options["value"]))
+    batch = (loop_profile.loader_seconds or 0.0) / max(int(options["value"]), 1)
+    left = max(0.0, batch - _rest(loop_profile))
     return _bounds.within(loop_profile, loop_profile.share("data") - left)
 
 
@@ -57,6 +60,11 @@ def apply(loop: Any, options: Options) -> None:
             call.arguments["num_workers"] = number
 
     loop.loader(rewrite)
+
+
+def _rest(loop_profile: LoopProfile) -> float:
+    """Seconds of a step without the wait for its batch."""
+    return max(0.0, loop_profile.step - loop_profile.share("data"))
 
 
 def _cap(loop_profile: LoopProfile) -> int:

@@ -98,13 +98,6 @@ def at(tree: Tree, site: Site) -> cst.Call | None:
     return exact[-1] if site.kind == "forward" and exact else None
 
 
-def _by_partial(tree: Tree, call: cst.Call, site: Site, full_names: dict[str, str]) -> bool:
-    """Whether this is the call of a partial of an optimizer's class."""
-    made = partial_of(tree, call)
-    name = resolved(dotted(made.args[0].value), full_names) if made else ""
-    return made is not None and (_is_optimizer(made, name, full_names) or _is(name, site.detail, {}))
-
-
 def _called(tree: Tree, call: cst.Call, kind: str) -> str:
     """The object whose method is called, or what is called."""
     is_method = kind in METHODS and isinstance(call.func, cst.Attribute)
@@ -126,8 +119,10 @@ def _fits(
         return True
     name = resolved(dotted(call.func), full_names)
     if site.kind in ("optimizer", "model"):
-        by_name = _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
-        return by_name or _by_partial(tree, call, site, full_names)
+        made = partial_of(tree, call)  # of an optimizer's class
+        known = resolved(dotted(made.args[0].value), full_names) if made else ""
+        by_partial = made and (_is_optimizer(made, known, full_names) or _is(known, site.detail, {}))
+        return bool(by_partial) or _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
     default = CLASSES.get(site.kind, site.detail)
     return _is(name, site.detail or default, derived) or _is(name, default, derived)
 
@@ -162,14 +157,7 @@ def partial_of(tree: Tree, call: cst.Call) -> cst.Call | None:
         assigns = [each for each in tree.nodes if isinstance(each, cst.Assign | cst.AnnAssign)]
         made = [each.value for each in assigns if tree.flat(call.func) in bound(tree, each)]
     only = made[0] if len(made) == 1 else None
-    return only if isinstance(only, cst.Call) and _binds_keywords_alone(only) else None
-
-
-def has_keyword(made: cst.Call, name: str) -> bool:
-    """Whether a partial gives this argument, or may give it in a mapping."""
-    return any(arg.star == "**" or (arg.keyword and arg.keyword.value == name) for arg in made.args)
-
-
-def _binds_keywords_alone(call: cst.Call) -> bool:
-    by_place = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
-    return last_name(call) == "partial" and len(by_place) == 1 and not by_place[0].star
+    if not isinstance(only, cst.Call) or last_name(only) != "partial":
+        return None
+    by_place = [arg for arg in only.args if arg.keyword is None and arg.star != "**"]
+    return only if len(by_place) == 1 and not by_place[0].star else None

@@ -18,7 +18,7 @@ import libcst as cst
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import arguments, batches, forward, models, statements, top_level
 from laptime.tuning.patch import sites as log_statements
-from laptime.tuning.patch.calls import has_keyword, partial_of
+from laptime.tuning.patch.calls import partial_of
 from laptime.tuning.patch.files import File
 from laptime.tuning.patch.sites import LocatedSites, Place, noun
 from laptime.tuning.patch.text import Mark
@@ -257,7 +257,8 @@ class Editor:
 
     def _refuse_spread(self, place: Place, name: str) -> None:
         made = partial_of(place.file.tree, place.call())
-        if made is not None and has_keyword(made, name):
+        given = made.args if made is not None else ()
+        if any(arg.star == "**" or (arg.keyword and arg.keyword.value == name) for arg in given):
             raise CannotEdit(
                 f"{noun(place.site.kind)} at {place.where} may get {name} from a functools.partial"
             )

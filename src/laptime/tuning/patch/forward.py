@@ -47,7 +47,9 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
             continue
         text = _header(sources, header, device_named(file.tree, scope, before=region.first))
         region = _inside_contexts(sources, file, scope, region)
-        if _has(file.tree, region.first, text):
+        tree = file.tree
+        withs = [tree.text[tree.start(each) : tree.start(each.body)] for each in _withs(tree, region.first)]
+        if any(flat(each).startswith(flat(text)) for each in withs):
             return []
         if region.call is not None:
             return [(file, _split(file, region.call, text))]
@@ -145,7 +147,9 @@ def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]
 
     def runs_forward(call: cst.Call) -> bool:
         direct = tree.paren(call) in marks or tree.flat(call.func) in expressions
-        return (direct or _leads(tree, call, names, others)) and not _is_without_gradients(tree, call)
+        headers = [tree.flat(item.item) for outer in _withs(tree, call) for item in outer.items]
+        is_frozen = any("no_grad" in header or "inference_mode" in header for header in headers)
+        return (direct or _leads(tree, call, names, others)) and not is_frozen
 
     return sorted(filter(runs_forward, _calls_in(tree, scope)), key=tree.start)
 
@@ -183,12 +187,6 @@ def _withs(tree: Tree, node: cst.CSTNode) -> Iterator[cst.With]:
     function = (cst.FunctionDef, cst.Lambda)
     within = takewhile(lambda outer: not isinstance(outer, function), (node, *tree.ancestors(node)))
     return (outer for outer in within if isinstance(outer, cst.With))
-
-
-def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
-    """Whether the very header is around a statement already."""
-    headers = (tree.text[tree.start(outer) : tree.start(outer.body)] for outer in _withs(tree, node))
-    return any(flat(each).startswith(flat(header)) for each in headers)
 
 
 def _split(file: File, call: cst.Call, header: str) -> Mark:
@@ -241,12 +239,6 @@ def _leads(tree: Tree, call: cst.Call, names: set[str], others: set[int]) -> boo
     if isinstance(call.func, cst.Attribute) and name in ("step", "backward", "zero_grad"):
         return isinstance(call.func.value, cst.Name) and call.func.value.value == "self"
     return True
-
-
-def _is_without_gradients(tree: Tree, node: cst.CSTNode) -> bool:
-    """Whether gradients are switched off around a node."""
-    headers = (" ".join(tree.flat(item.item) for item in outer.items) for outer in _withs(tree, node))
-    return any("no_grad" in header or "inference_mode" in header for header in headers)
 
 
 def _plain(function: str) -> str:

@@ -53,22 +53,15 @@ def is_present(tree: Tree, block: Iterable[cst.CSTNode], code: str) -> bool:
     return any(present[at : at + len(wanted)] == wanted for at in range(len(present)))
 
 
-def suite(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The statements of the block, or of the one line behind a colon, that a node's statement stands in."""
-    small = tree.small(node)
-    parent = None if small is None else tree.parent(small)
-    if isinstance(parent, cst.SimpleStatementSuite):
-        return list(parent.body)
-    return tree.block(tree.statement(node))
-
-
 def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
     """Code behind the statement of a node; None where it stands there already."""
     tree = file.tree
-    if is_present(tree, suite(tree, node), code):
-        return None
     small, statement = tree.small(node), tree.statement(node)
     line = None if small is None else tree.parent(small)
+    # The statements behind a colon, or of the block.
+    block = line.body if isinstance(line, cst.SimpleStatementSuite) else tree.block(statement)
+    if is_present(tree, block, code):
+        return None
     has_more = isinstance(line, cst.SimpleStatementLine) and line.body[-1] is not small
     if small is not None and (has_more or isinstance(line, cst.SimpleStatementSuite)):
         mark = file.mark(file.line_start(tree.first_line(statement)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from laptime.kit import registry
 from laptime.kit.errors import Hung, LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
@@ -148,12 +148,6 @@ def choice_of(request: TuneRequest) -> Choice:
         extra=tuple(request.extra),
         goal=request.goal,
     )
-
-
-def resume_terms(request: TuneRequest) -> dict[str, Any]:
-    """The options that have to be the same for a session to go on."""
-    names = ("allow", "strict", "only", "skip", "extra", "goal", "certify", "step_by")
-    return {name: getattr(request, name) for name in names}
 
 
 def trial_limit(budget: float) -> float:

@@ -35,7 +35,6 @@ from laptime.tuning.script.request import (
     choice_of,
     program_of,
     refusal,
-    resume_terms,
     several_ranks,
     trial_limit,
 )
@@ -53,6 +52,9 @@ from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.run import environment
 
+RESUME_TERMS = ("allow", "strict", "only", "skip", "extra", "goal", "certify", "step_by")
+"""Options that have to be the same for a session to go on."""
+
 
 def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
     """Make the script faster, and say by how much.
@@ -67,7 +69,8 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
         UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
     """
     program, choice = program_of(request), choice_of(request)
-    terms = [program.words, program.subject.sha256, program.python, resume_terms(request)]
+    same = {name: getattr(request, name) for name in RESUME_TERMS}
+    terms = [program.words, program.subject.sha256, program.python, same]
     of, save = "this script, its arguments and these options", request.save and not request.dry_run
     journal = SessionJournal(terms, of, resume=request.resume, save=save)
 

@@ -150,18 +150,13 @@ def of_call(call: ConstructorCall) -> None:
     kind = kind_of(call)
     call.site = place(kind, index=call.index, detail=call.kind, frame=frame)
     if kind == "optimizer":
-        call.names = modules_in(frame)
+        import torch
 
-
-def modules_in(frame: FrameType) -> dict[str, Any]:
-    """Weak references to the modules that a frame has a name for."""
-    import torch
-
-    first: dict[int, tuple[str, Any]] = {}
-    for name, value in _visible(frame):
-        if isinstance(value, torch.nn.Module):
-            first.setdefault(id(value), (name, weakref.ref(value)))
-    return dict(first.values())
+        first: dict[int, tuple[str, Any]] = {}
+        for name, value in _visible(frame):
+            if isinstance(value, torch.nn.Module):
+                first.setdefault(id(value), (name, weakref.ref(value)))
+        call.names = dict(first.values())
 
 
 def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:

@@ -201,7 +201,9 @@ class NumericsCapture(TrialMode):
             self._fed, self._feeds, self._initial = inputs["batches"], True, inputs["state"]
         elif path:
             self._makes_capture = True
-            self._initial = captured_inputs.state_of(*self._named_tensors(), optimizers)
+            groups = tensor_summary.groups(*self._named_tensors(), optimizers)
+            for group, tensors in groups.items():
+                self._initial[group] = {name: each.detach().cpu().clone() for name, each in tensors.items()}
         if self._plan.rounds:
             self._undo.append(model_variants.rounded(models, self._plan.rounds, self._plan.draw))
         if self._plan.double:

@@ -97,15 +97,6 @@ def read(path: str) -> dict[str, Any]:
     return content
 
 
-def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]) -> dict[str, Any]:
-    """Copies of all values, by name."""
-    groups = tensor_summary.groups(parameters, buffers, optimizers)
-    return {
-        group: {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-        for group, tensors in groups.items()
-    }
-
-
 def forget_histories(optimizers: list[Any]) -> None:
     """Let optimizers begin anew that keep lists of earlier steps, as LBFGS does."""
     for optimizer in optimizers:
