@@ -48,8 +48,8 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
         text = _header(sources, header, device_named(file.tree, scope, before=region.first))
         region = _inside_contexts(sources, file, scope, region)
         tree = file.tree
-        withs = [tree.text[tree.start(each) : tree.start(each.body)] for each in _withs(tree, region.first)]
-        if any(flat(each).startswith(flat(text)) for each in withs):
+        headers = [tree.text[tree.start(each) : tree.start(each.body)] for each in _withs(tree, region.first)]
+        if any(flat(each).startswith(flat(text)) for each in headers):
             return []
         if region.call is not None:
             return [(file, _split(file, region.call, text))]
