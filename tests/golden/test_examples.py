@@ -11,7 +11,7 @@ import pytest
 
 import laptime.testing
 from fixtures import diagnosed, profiles, runs, tunings
-from laptime.store import schema
+from laptime.store import encoding
 from laptime.testing import conformance
 
 FOLDER = Path(laptime.testing.__file__).parent / "examples"
@@ -42,10 +42,10 @@ def test_the_examples_that_ship_are_those_of_the_fixtures(name: str) -> None:
     made, path = MAKERS[name](), FOLDER / f"{name}.json.gz"
     if os.environ.get("LAPTIME_GOLDEN") == "write":
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress(schema.encode(made), mtime=0))
+        path.write_bytes(gzip.compress(encoding.encode(made), mtime=0))
         conformance._decoded.cache_clear()
     shipped = conformance.profiles() if name == "diagnosed" else conformance.runs([name])
     assert list(shipped) == list(made)
     for each, record in made.items():
-        as_stored = schema.decode(schema.encode(record), type(record))  # 1 of a float field is 1.0 then
-        assert schema.encode(shipped[each]) == schema.encode(as_stored), each
+        as_stored = encoding.decode(encoding.encode(record), type(record))  # 1 of a float field is 1.0 then
+        assert encoding.encode(shipped[each]) == encoding.encode(as_stored), each

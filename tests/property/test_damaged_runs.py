@@ -21,7 +21,8 @@ from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files, index, lookup
-from laptime.store.schema import encode, read_run, spelled
+from laptime.store.encoding import encode, spelled
+from laptime.store.schema import read_run
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import history, recent
 

@@ -25,7 +25,7 @@ from laptime.process.program import unwound_by_sigterm
 from laptime.records.event import EnvironmentChanged, Listener
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.store.schema import decode, encode
+from laptime.store.encoding import decode, encode
 from laptime.verbs.load.request import LoadRequest
 
 

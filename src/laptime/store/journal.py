@@ -39,7 +39,8 @@ from laptime.records.event import (
 )
 from laptime.records.run import Run
 from laptime.store import folder
-from laptime.store.schema import CURRENT, DAMAGE, Opening, current, damaged, decode, encode, version_of
+from laptime.store.encoding import DAMAGE, decode, encode
+from laptime.store.schema import CURRENT, Opening, current, damaged, version_of
 
 _MEASURED = (Measured, RequestsEnded, CaseChanged, ProfileMade, Diagnosed)
 COMPRESS_ABOVE = 1_000_000  # bytes of JSON from which a finished run is stored gzipped

@@ -1,14 +1,12 @@
-"""Records as JSON, and run files of every version so far: what an older run lacks is made (`current`)."""
+"""Run files of every version so far: what an older run lacks is made (`current`)."""
 
 from __future__ import annotations
 
 import codecs
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -21,10 +19,7 @@ from laptime.records.load import Level
 from laptime.records.requests import Answer, Requests
 from laptime.records.run import SCHEMA, Run
 from laptime.records.series import SHORTEST
-
-Record = TypeVar("Record")
-DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding a damaged file raises."""
+from laptime.store.encoding import DAMAGE, decode
 
 _NAME, _, _version = SCHEMA.rpartition("/")
 CURRENT = int(_version)
@@ -106,34 +101,6 @@ def version_of(head: Head, path: Path) -> int:
 def damaged(path: Path, error: Exception | str) -> UsageError:
     why = str(error) or type(error).__name__
     return UsageError(f"{path} is damaged", why=why, next="laptime list   (the other runs are whole)")
-
-
-# JSON has no infinities and no NaN, and msgspec writes them as null, which a float field does not read. An
-# interval that is open to one side is a legitimate result: they are written as texts, which are read back.
-
-
-def encode(record: msgspec.Struct) -> bytes:
-    """One line of JSON. Numbers that JSON lacks show up as null; without one the slow way is spared."""
-    data = msgspec.json.encode(record)
-    return data if b"null" not in data else msgspec.json.encode(spelled(msgspec.to_builtins(record)))
-
-
-def decode(data: bytes, kind: type[Record]) -> Record:
-    """The record in a JSON text; unknown fields are ignored. Raises what is in DAMAGE: it is none."""
-    return msgspec.json.decode(data, type=kind, strict=False)
-
-
-def spelled(value: Any, spell: Callable[[float], str] = str) -> Any:
-    """The same plain data with infinities and NaN in letters."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else spell(value)
-    if isinstance(value, dict):
-        return {str(name): spelled(item, spell) for name, item in value.items()}
-    if not isinstance(value, list | tuple):
-        return value
-    with suppress(TypeError, OverflowError):  # thousands of numbers: all are finite if their sum is
-        return value if math.isfinite(sum(value)) else [spelled(item, spell) for item in value]
-    return [spelled(item, spell) for item in value]
 
 
 # Load before version 2: series that were joined by the times at which requests were due, made rows once.

@@ -36,7 +36,7 @@ from laptime.records.details import Details
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.records.series import Metric, Regime
-from laptime.store import schema
+from laptime.store import encoding
 from laptime.targets import Recipe, parse
 
 KINDS = ("bench", "profile", "tune", "other")
@@ -56,7 +56,7 @@ def profiles() -> dict[str, Profile]:
 @cache
 def _decoded(name: str, record: Any) -> dict[str, Any]:
     packed = files("laptime.testing").joinpath("examples", f"{name}.json.gz").read_bytes()
-    examples: dict[str, Any] = schema.decode(gzip.decompress(packed), dict[str, record])
+    examples: dict[str, Any] = encoding.decode(gzip.decompress(packed), dict[str, record])
     return examples
 
 

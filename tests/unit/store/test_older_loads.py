@@ -15,7 +15,7 @@ from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Measured, RunStarted
 from laptime.records.run import SCHEMA, Run
 from laptime.store import files
-from laptime.store.schema import encode
+from laptime.store.encoding import encode
 
 ID = "20260801-142501-337-9f3a1c"
 

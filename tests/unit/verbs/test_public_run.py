@@ -11,7 +11,6 @@ import laptime
 from fixtures.runs import case, compared, run, timings
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.run import Run
-from laptime.store import schema
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def one() -> laptime.Run:
 
 def test_it_is_the_record_with_its_numbers_at_hand(one: laptime.Run) -> None:
     assert isinstance(one, Run)
-    assert schema.decode(schema.encode(one), Run) == run(case(timings(0.01)))
+    assert encoding.decode(encoding.encode(one), Run) == run(case(timings(0.01)))
     assert one.latency.value == pytest.approx(0.01, rel=0.01)
     assert one.throughput.value == pytest.approx(100, rel=0.01)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from laptime.records.environment import Environment
-from laptime.store.schema import spelled
+from laptime.store.encoding import spelled
 
 WALL_TIME = "wall_time"
 REPORT_VARIABLE = "TEST_REPORT_FILE_PREFIX"

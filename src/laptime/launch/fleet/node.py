@@ -34,8 +34,8 @@ from laptime.records.event import (
     ignore,
 )
 from laptime.records.run import Run
+from laptime.store.encoding import decode, encode
 from laptime.store.folder import new_id
-from laptime.store.schema import decode, encode
 
 BEAT = 2.0
 """Seconds between two signs of life of a node."""

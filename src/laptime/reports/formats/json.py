@@ -12,7 +12,7 @@ from laptime.records.run import Run
 from laptime.reports.document import Document
 from laptime.reports.documents import document
 from laptime.reports.json_parts import plain, written
-from laptime.store.schema import encode
+from laptime.store.encoding import encode
 
 NAME = "json"
 SUFFIXES: tuple[str, ...] = (".json",)

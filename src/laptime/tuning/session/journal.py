@@ -29,7 +29,7 @@ from laptime.records.event import Event, RungDecided
 from laptime.records.run import Run
 from laptime.records.tuning import Rung
 from laptime.store import folder
-from laptime.store.schema import DAMAGE, decode, encode
+from laptime.store.encoding import DAMAGE, decode, encode
 
 Document = TypeVar("Document", bound=Struct)
 
