@@ -12,7 +12,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunStarted
 from laptime.records.run import Run
-from laptime.store import files, folder, lookup, schema
+from laptime.store import encoding, files, folder, lookup
 from laptime.store.journal import Journal
 
 Make = Callable[..., Run]
@@ -262,7 +262,7 @@ def test_link_is_followed_not_replaced(tmp_path: Path) -> None:
 
 def test_long_columns_of_numbers_are_not_walked_one_by_one() -> None:
     column, broken = [0.5] * 100, [0.5, math.inf, 0.5]
-    told = schema.spelled({"whole": column, "broken": broken, "texts": ["x", None], "huge": [10**400]})
+    told = encoding.spelled({"whole": column, "broken": broken, "texts": ["x", None], "huge": [10**400]})
     assert told["whole"] is column
     assert told["broken"] == [0.5, "inf", 0.5]
     assert told["texts"] == ["x", None]

@@ -11,6 +11,7 @@ import laptime
 from fixtures.runs import case, compared, run, timings
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.run import Run
+from laptime.store import encoding
 
 
 @pytest.fixture
