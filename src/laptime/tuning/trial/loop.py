@@ -88,7 +88,7 @@ class Loop:
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute now, such as a switch of torch's; it is put back in the end."""
-        self._remember_undo(replaced(owner, name, value))
+        self.process(lambda: replaced(owner, name, value))
 
     def set_environment(self, name: str, value: str) -> None:
         """Set a variable for this process and those that it starts; it is put back in the end."""
