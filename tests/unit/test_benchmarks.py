@@ -151,7 +151,7 @@ def test_real_comparisons_go_on_where_they_were(
     script = benchmark("real_comparisons")
     made: list[tuple[str, int]] = []
 
-    def one(name: str, seed: int) -> dict[str, Any]:
+    def one(name: str, seed: int, budget: float | None) -> dict[str, Any]:
         made.append((name, seed))
         word, truth = "slower" if "10" in name else "unclear", 1 / script.PAIRS[name][2]
         ci95 = [0.99 * truth, 1.01 * truth]
@@ -160,7 +160,10 @@ def test_real_comparisons_go_on_where_they_were(
     monkeypatch.setattr(script, "compared", one)
     for each in (1, 2):
         figures = script.Figures(tmp_path / "c.json", {})
-        assert script.main(Namespace(each=each, minutes=math.inf), figures) == 0
+        assert (
+            script.main(Namespace(each=each, minutes=math.inf, only=None, budget=None, pause=0.0), figures)
+            == 0
+        )
     assert sorted(made) == sorted((name, seed) for name in script.PAIRS for seed in (0, 1))
     assert "| 10 % more | 2 | 0 | 2 | 0 | 0 | 2 of 2 | 0.91% | 20 s |" in capsys.readouterr().out
 

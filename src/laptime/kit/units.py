@@ -61,7 +61,7 @@ def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int
         return min(6, max(0, -math.floor(math.log10(half_width))))
     if value == 0 or not math.isfinite(value):
         return 0
-    return min(6, max(0, figures - 1 - math.floor(math.log10(abs(value) / NEARLY))))
+    return min(6, max(0, figures - 1 - math.floor(math.log10(min(abs(value), 1e300) / NEARLY))))
 
 
 def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None) -> str:

@@ -110,3 +110,9 @@ def test_what_is_no_zero_is_not_shown_as_one() -> None:
 )
 def test_a_value_and_its_interval_have_their_unit_once(text: str, interval: str, both: str) -> None:
     assert estimate(text, interval) == both
+
+
+def test_the_largest_numbers_are_shown() -> None:
+    """A number next to the largest float overflowed in the count of its digits."""
+    assert show(1.7e308, "/s").endswith("/s")
+    assert show(-1.7e308, "s").startswith("-")

@@ -247,6 +247,7 @@ def test_a_machine_that_is_slowed_by_a_tenth_is_named(machines: int) -> None:
     assert sum(each == ["m0"] for each in named) >= 190
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_node_behind(tmp_path: Path) -> None:
     env = {**os.environ, "LAPTIME_HOME": str(tmp_path)}
     head = subprocess.Popen(

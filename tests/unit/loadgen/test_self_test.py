@@ -51,7 +51,7 @@ def test_what_is_sent_lasts_as_long_at_any_rate_and_has_as_many_chunks_per_secon
 
 def test_a_rate_above_what_one_sender_can_do_gets_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(senders, "BUSIEST", 1e-3)  # as if a sender used a thousand times the CPU
-    monkeypatch.setattr(senders, "cpus", lambda: 3)
+    monkeypatch.setattr(senders, "usable", lambda: [0, 1, 2])
     with http_server.serving(http_server.Script(slots=0)) as server:
         run = load(LoadRequest(target=server.url, rates=[200, 100], requests=20))
         one = load(LoadRequest(target=server.url, rates=[200], requests=20, senders=1))

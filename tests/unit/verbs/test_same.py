@@ -98,7 +98,7 @@ def test_with_nothing_to_compare_with_it_says_what_is_missing(
     asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.INSTALLED", {"torch"})
-    with pytest.raises(Unavailable, match="only torch is here to run torchvision:efficientnet_b0") as caught:
+    with pytest.raises(Unavailable, match="only torch can run torchvision:efficientnet_b0 here") as caught:
         same("efficientnet_b0")
     assert "tensorflow" in caught.value.why
 
