@@ -169,7 +169,7 @@ def alike(one: str, other: str) -> bool:
 
 
 def test_a_job_whose_machine_was_lost_goes_to_one_of_its_kind() -> None:
-    queue = Queue(["x", "y"])
+    queue = Queue(2)
     assert queue.next("a1", alike) == 0
     assert queue.next("b1", alike) == 1
     assert queue.back(0, "a1")

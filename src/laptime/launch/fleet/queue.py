@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from threading import Event as Stop
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost
@@ -18,26 +18,26 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
-class Queue(Generic[_Job]):
+class Queue:
     """Jobs that wait for a machine; it starts nothing and has no clock.
 
     Attributes:
-        lost: of each job that lost a machine, the machines. out: machines that are not asked any more.
+        left: numbers of the jobs that wait. lost: of each job that lost a machine, the machines.
+        out: machines that are not asked any more.
     """
 
-    def __init__(self, jobs: Sequence[_Job]) -> None:
-        self._waiting = list(range(len(jobs)))
-        self.jobs = jobs
+    def __init__(self, jobs: int) -> None:
+        self.left = list(range(jobs))
         self.lost: dict[int, list[str]] = {}
         self.out: set[str] = set()
 
     def next(self, machine: str, is_alike: Callable[[str, str], bool]) -> int | None:
         """The number of the job that a machine does next; None if there is none for it.
         is_alike: whether two machines have equal hardware, so that one may stand for the other."""
-        for number in [] if machine in self.out else self._waiting:
+        for number in [] if machine in self.out else self.left:
             before = self.lost.get(number, [])
             if machine not in before and all(is_alike(machine, other) for other in before):
-                self._waiting.remove(number)
+                self.left.remove(number)
                 return number
         return None
 
@@ -47,13 +47,8 @@ class Queue(Generic[_Job]):
         self.lost.setdefault(number, []).append(machine)
         if len(self.lost[number]) >= MOST_TRIES:
             return False
-        self._waiting.insert(0, number)
+        self.left.insert(0, number)
         return True
-
-    @property
-    def left(self) -> list[int]:
-        """Numbers of jobs that nobody does."""
-        return self._waiting
 
 
 def carry_out(
@@ -71,7 +66,7 @@ def carry_out(
         is_alike: see `Queue.next`. done: gets the number of each job that has ended, and its result, or why
             nobody could do it; in this thread.
     """
-    queue, running, stop = Queue(jobs), dict[Future[_Result], tuple[int, Machine]](), Stop()
+    queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
     with ThreadPoolExecutor(max_workers=len(machines)) as pool, ExitStack() as stack:
         stack.callback(stop.set)  # Ctrl-C: nothing is left running
         free = list(machines)
