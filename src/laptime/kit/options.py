@@ -102,7 +102,18 @@ class Field:
         """
         value = self._read(given)
         for each in value if self.kind is list else [value]:
-            self._check(each)
+            if self.choices and each not in self.choices and not each == "" == self.default:
+                near = closest(str(each), self.choices)
+                raise UsageError(
+                    f"{each!r} is not one of its choices",
+                    why=f"known: {', '.join(self.choices)}",
+                    next=f"did you mean {near}?" if near else "",
+                )
+            least, most = self.option.least, self.option.most
+            is_limited = isinstance(each, (int, float)) and (least, most) != (-math.inf, math.inf)
+            if is_limited and not least <= each <= most:  # NaN is neither
+                limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"{least:g} or more"
+                raise UsageError(f"{each:g} is impossible", why=f"it must be {limits}")
         return value
 
     def _read(self, given: Any) -> Any:
@@ -117,20 +128,6 @@ class Field:
             items = [given] if isinstance(given, (str, int, float)) else [*given]
             return [_made(self.of, item) for item in items]
         return dict(given) if self.kind is dict else _made(self.kind, given)
-
-    def _check(self, value: Any) -> None:
-        if self.choices and value not in self.choices and not value == "" == self.default:
-            near = closest(str(value), self.choices)
-            raise UsageError(
-                f"{value!r} is not one of its choices",
-                why=f"known: {', '.join(self.choices)}",
-                next=f"did you mean {near}?" if near else "",
-            )
-        least, most = self.option.least, self.option.most
-        is_limited = isinstance(value, (int, float)) and (least, most) != (-math.inf, math.inf)
-        if is_limited and not least <= value <= most:  # NaN is neither
-            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"{least:g} or more"
-            raise UsageError(f"{value:g} is impossible", why=f"it must be {limits}")
 
 
 def _made(kind: type, given: Any) -> Any:

@@ -67,7 +67,11 @@ class Instances:
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
         """As in Worker: all carry it out at the same time, passes apart."""
         if isinstance(command, Pass):
-            return self._pass(command, timeout)
+            if command.kind in _FIRST_ALONE:
+                return self._all(self._workers[:1], command, timeout)[0]
+            if command.kind == "memory":
+                return _summed(self._all(self._workers, command, timeout))
+            return []
         if isinstance(command, Load):
             options = {name: value for name, value in command.variant.options.items() if name != "instances"}
             limit = command.memory_limit and command.memory_limit // len(self._workers)
@@ -81,13 +85,6 @@ class Instances:
             else message
             for message in answers[0]
         ]
-
-    def _pass(self, command: Pass, timeout: float) -> list[Message]:
-        if command.kind in _FIRST_ALONE:
-            return self._all(self._workers[:1], command, timeout)[0]
-        if command.kind == "memory":
-            return _summed(self._all(self._workers, command, timeout))
-        return []
 
     def _all(self, workers: Sequence[WorkerProcess], command: Command, timeout: float) -> list[list[Message]]:
         """The answers; one failure ends them all, because the others would answer a question too late.

@@ -59,7 +59,17 @@ def environment(python: str) -> dict[str, str]:
     Raises UsageError: it is no Python. Unavailable: it is too old, or lacks a library that cannot be lent.
     """
     program = path_of(python)
-    answer = _probed(program)
+    try:
+        done = subprocess.run(
+            [program, "-c", _PROBE, *NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=True
+        )
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise UsageError(
+            f"{program} does not answer as a Python interpreter",
+            why=last_line(getattr(error, "stderr", None) or str(error)) or type(error).__name__,
+            next=f"{program} -c 'import sys; print(sys.version)'",
+        ) from error
     version = ".".join(map(str, answer["version"]))
     if answer["version"] < _OLDEST:
         raise Unavailable(
@@ -75,21 +85,6 @@ def environment(python: str) -> dict[str, str]:
             next=f"{python} -m pip install {' '.join(lacks)}",
         )
     return {"PYTHONPATH": lending_path(*lacks)}
-
-
-def _probed(program: str) -> dict[str, Any]:
-    try:
-        done = subprocess.run(
-            [program, "-c", _PROBE, *NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=True
-        )
-        answer: dict[str, Any] = json.loads(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise UsageError(
-            f"{program} does not answer as a Python interpreter",
-            why=last_line(getattr(error, "stderr", None) or str(error)) or type(error).__name__,
-            next=f"{program} -c 'import sys; print(sys.version)'",
-        ) from error
-    return answer
 
 
 def lending_path(*libraries: str) -> str:

@@ -89,7 +89,14 @@ def resolve(
     if command is not None:
         return Program([str(command), *arguments], _of_file(command, name), python)
     if path.suffix == ".py":
-        raise _no_script(path)
+        others = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        near = closest(str(path), others)
+        where = f"looked in {path.parent.resolve()}"
+        raise TargetError(
+            f"there is no script {path}",
+            why=f"{len(others)} other Python files are in that folder" if others else where,
+            next=f"laptime profile {near}" if near else "name a script, or -m and a module",
+        )
     recipe = targets.parse(name)
     if arguments:
         raise UsageError(
@@ -115,17 +122,6 @@ def _command(name: str, python: str) -> Path | None:
     with Path(command).open("rb") as file:
         first = file.readline(500)
     return Path(command) if first.startswith(b"#!") and b"python" in first else None
-
-
-def _no_script(path: Path) -> UsageError:
-    others = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-    near = closest(str(path), others)
-    where = f"looked in {path.parent.resolve()}"
-    return TargetError(
-        f"there is no script {path}",
-        why=f"{len(others)} other Python files are in that folder" if others else where,
-        next=f"laptime profile {near}" if near else "name a script, or -m and a module",
-    )
 
 
 def execute(

@@ -295,18 +295,6 @@ def _event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _carried_out(
-    sender: EndpointSender | ProgramSender, level: Level, write: Write, parent: Channel
-) -> messages.LevelDone:
-    outbox = Outbox(write)
-    gc.collect()
-    gc.freeze()
-    cpu, wall = time.process_time(), now()
-    stalls = sender.level(level, outbox, parent)
-    outbox.flush()
-    return messages.LevelDone(time.process_time() - cpu, now() - wall, stalls)
-
-
 def main() -> None:
     """Answer commands until Close, or until nobody is there to send one."""
     parent = channel.to_parent()
@@ -328,7 +316,13 @@ def main() -> None:
             elif sender is None:
                 raise LaptimeError("a level came before its target")
             elif isinstance(command, Level):
-                write(_carried_out(sender, command, write, parent))
+                outbox = Outbox(write)
+                gc.collect()
+                gc.freeze()
+                cpu, wall = time.process_time(), now()
+                stalls = sender.level(command, outbox, parent)
+                outbox.flush()
+                write(messages.LevelDone(time.process_time() - cpu, now() - wall, stalls))
             elif isinstance(sender, EndpointSender):
                 write(sender.self_test(command))
         except Exception as error:  # whatever it is, laptime has to hear of it

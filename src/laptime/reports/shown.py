@@ -44,7 +44,16 @@ def blocks(blocks: Iterable[doc.Block], medium: Medium) -> list[doc.Block]:
 def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
     details = _DETAILS[medium]
     if isinstance(block, doc.Table):
-        return _table(block, details)
+        rows = [row for row in block.rows if row.detail in details]
+        places = [
+            at
+            for at, column in enumerate(block.columns)
+            if column.detail in details and (at == 0 or any(_says_something(row.cells[at]) for row in rows))
+        ]
+        if len(places) < len(block.columns):
+            rows = [replace(row, cells=[row.cells[at] for at in places]) for row in rows]
+        columns = [block.columns[at] for at in places]
+        return replace(block, columns=columns, rows=rows, total=max(block.total, len(block.rows)))
     if isinstance(block, doc.Views):
         tables = [table for table in blocks(block.tables, medium) if isinstance(table, doc.Table)]
         return replace(block, tables=tables[:1] if medium == "terminal" else tables)
@@ -55,19 +64,6 @@ def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
     if isinstance(block, doc.Panels | doc.Group | doc.Folded):
         return replace(block, blocks=blocks(block.blocks, medium))
     return block
-
-
-def _table(table: doc.Table, details: tuple[doc.Detail, ...]) -> doc.Table:
-    rows = [row for row in table.rows if row.detail in details]
-    places = [
-        at
-        for at, column in enumerate(table.columns)
-        if column.detail in details and (at == 0 or any(_says_something(row.cells[at]) for row in rows))
-    ]
-    if len(places) < len(table.columns):
-        rows = [replace(row, cells=[row.cells[at] for at in places]) for row in rows]
-    columns = [table.columns[at] for at in places]
-    return replace(table, columns=columns, rows=rows, total=max(table.total, len(table.rows)))
 
 
 def _says_something(cell: doc.Value | doc.Cell) -> bool:

@@ -82,7 +82,11 @@ class Journal:
             self._builder(event)
             if isinstance(event, Progress):
                 return
-            self._append(event)
+            try:
+                self._write(event)
+            except OSError as error:
+                self._fault = self._fault or error
+                self._move()
             self._measured |= isinstance(event, _MEASURED)
             if isinstance(event, RunFinished):
                 self._finish()
@@ -143,13 +147,6 @@ class Journal:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file, self.path, self.run_id, self._torn = file, path, run_id, False
         return RunStarted(run if run_id == run.id else structs.replace(run, id=run_id))
-
-    def _append(self, event: Struct) -> None:
-        try:
-            self._write(event)
-        except OSError as error:
-            self._fault = self._fault or error
-            self._move()
 
     def _write(self, event: Struct) -> None:
         """One line, straight to the system: after this only a power cut can lose it."""

@@ -161,24 +161,19 @@ def request(
     Raises UsageError: a quantity cannot be read; says of which benchmark.
     """
     try:
-        _check_limits(benchmark)
+        if isinstance(benchmark.regression, str):
+            share(benchmark.regression)
+        for limits in (benchmark.max, benchmark.min):
+            for name in limits:
+                refuse_unknown(name)
+            for name, unit in (("latency", "s"), ("throughput", "1/s")):
+                if isinstance(limit := limits.get(name, 0.0), str):
+                    amount(limit, unit)
         return _request(suite, benchmark, trials, timeout)
     except UsageError as error:
         raise UsageError(
             f"benchmark {benchmark.name!r}: {error.what}", why=error.why, next=error.next
         ) from error
-
-
-def _check_limits(each: Benchmark) -> None:
-    """Read what can be read of the limits before anything is measured: names, and values of known unit."""
-    if isinstance(each.regression, str):
-        share(each.regression)
-    for limits in (each.max, each.min):
-        for name in limits:
-            refuse_unknown(name)
-        for name, unit in (("latency", "s"), ("throughput", "1/s")):
-            if isinstance(limit := limits.get(name, 0.0), str):
-                amount(limit, unit)
 
 
 def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float | None) -> BenchRequest:

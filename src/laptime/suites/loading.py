@@ -70,7 +70,15 @@ def _suite_files(folder: Path) -> list[Path]:
 
 def _read(path: Path) -> list[Suite]:
     if path.suffix == ".py":
-        return _from_python(path)
+        module = _code.import_file(path.resolve())
+        suites = [value for value in vars(module).values() if isinstance(value, Suite)]
+        if not suites:
+            raise UsageError(
+                f"{path} does not define a suite",
+                why="none of its variables is a Suite",
+                next=f"from {_MARK} import Benchmark, Suite; suite = Suite(benchmark=[...])",
+            )
+        return [_from_object(suite, path) for suite in suites]
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -98,18 +106,6 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
     raw["benchmark"] = [_benchmark({**defaults, **one}, place, folder) for one in each]
     suite: Suite = _converted({"name": name, **raw}, Suite, place)
     return _checked(suite, place)
-
-
-def _from_python(path: Path) -> list[Suite]:
-    module = _code.import_file(path.resolve())
-    suites = [value for value in vars(module).values() if isinstance(value, Suite)]
-    if not suites:
-        raise UsageError(
-            f"{path} does not define a suite",
-            why="none of its variables is a Suite",
-            next=f"from {_MARK} import Benchmark, Suite; suite = Suite(benchmark=[...])",
-        )
-    return [_from_object(suite, path) for suite in suites]
 
 
 def _from_object(suite: Suite, path: Path) -> Suite:

@@ -48,7 +48,15 @@ def check_backend(
     try:
         _check_model(f"backends/{name}", model)
         for batch in batches:
-            _check_workload(f"backends/{name}", model, batch)
+            who = f"backends/{name}"
+            workload = model.workload(batch)
+            need(workload.batch == batch, f"{who}: workload({batch}) says batch {workload.batch}")
+            need(isinstance(workload.synchronous, bool), f"{who}: `synchronous` is True or False")
+            for _ in range(2):
+                workload.call()
+                need(workload.sync() is None, f"{who}: sync() waits, it returns nothing")
+            again = model.workload(batch)
+            need(again.batch == batch, f"{who}: a second workload({batch}) is another batch")
             _check_abilities(f"backends/{name}", model, batch)
     finally:
         if isinstance(model, protocol.Closes):
@@ -73,17 +81,6 @@ def _check_model(who: str, model: Any) -> None:
         devices and all(isinstance(device, Device) for device in devices),
         f"{who}: devices() names the devices that the model runs on, the CPU too",
     )
-
-
-def _check_workload(who: str, model: Any, batch: int) -> None:
-    workload = model.workload(batch)
-    need(workload.batch == batch, f"{who}: workload({batch}) says batch {workload.batch}")
-    need(isinstance(workload.synchronous, bool), f"{who}: `synchronous` is True or False")
-    for _ in range(2):
-        workload.call()
-        need(workload.sync() is None, f"{who}: sync() waits, it returns nothing")
-    again = model.workload(batch)
-    need(again.batch == batch, f"{who}: a second workload({batch}) is another batch")
 
 
 def _check_abilities(who: str, model: Any, batch: int) -> None:
@@ -111,7 +108,15 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
             with model.scope():
                 workload.call()
     if isinstance(model, protocol.Explains):
-        _check_explains(who, model, batch)
+        usual, exhausted = model.explain(ValueError("planted"), batch), model.explain(MemoryError(), batch)
+        need(
+            isinstance(usual, UserCodeError) and not isinstance(usual, OutOfMemory),
+            f"{who}: explain(ValueError) is {type(usual).__name__}, wanted UserCodeError",
+        )
+        need("planted" in str(usual), f"{who}: explain() loses the words of the error")
+        need(isinstance(exhausted, OutOfMemory), f"{who}: explain(MemoryError) is not an OutOfMemory")
+        for error in (usual, exhausted):
+            need(isinstance(error, LaptimeError) and error.why, f"{who}: explain() does not say why")
 
 
 def _check_series(what: str, series_list: list[Series], details: dict[str, Any]) -> None:
@@ -123,15 +128,3 @@ def _check_series(what: str, series_list: list[Series], details: dict[str, Any])
         need(unit in UNITS, f"{what}: {tag} is in {unit!r}; stored units are {' '.join(sorted(UNITS))}")
         need(series.samples, f"{what}: {tag} has no samples; leave out what was not measured")
         need(all(math.isfinite(value) for value in series.samples), f"{what}: {tag} is not finite")
-
-
-def _check_explains(who: str, model: Any, batch: int) -> None:
-    usual, exhausted = model.explain(ValueError("planted"), batch), model.explain(MemoryError(), batch)
-    need(
-        isinstance(usual, UserCodeError) and not isinstance(usual, OutOfMemory),
-        f"{who}: explain(ValueError) is {type(usual).__name__}, wanted UserCodeError",
-    )
-    need("planted" in str(usual), f"{who}: explain() loses the words of the error")
-    need(isinstance(exhausted, OutOfMemory), f"{who}: explain(MemoryError) is not an OutOfMemory")
-    for error in (usual, exhausted):
-        need(isinstance(error, LaptimeError) and error.why, f"{who}: explain() does not say why")

@@ -161,26 +161,21 @@ def check_probe(name: str) -> None:
             taken = {theirs.tag for theirs in getattr(load("probes", other), "METRICS", ())}
             need(other == name or metric.tag not in taken, f"{who} is made by probes/{other}, too")
     if hasattr(module, "watch"):
-        _check_watch(name, module)
+        watch = module.watch("cpu", SystemClock)
+        for seconds in ([0.1, 0.2, 0.1], []) if watch is not None else ():
+            watch.begin()
+            start = [SystemClock.now()] * len(seconds)
+            block = TimedBlock(Regime.ISOLATED, start, seconds, [0] * len(seconds))
+            for series in watch.end(block):
+                tag = series.metric.tag
+                need(series.metric in module.METRICS, f"probes/{name}: {tag} is not in METRICS")
+                need(
+                    len(series.samples) in (len(seconds), len(series.at)),
+                    f"probes/{name}: {tag} needs as many samples as the block, or times of its own",
+                )
     if hasattr(module, "open_meters"):
         meters, absence = module.open_meters()
         need(meters or absence, f"probes/{name}: no meter, and open_meters() does not say why")
-
-
-def _check_watch(name: str, module: ModuleType) -> None:
-    """What a watch tells of a block of three samples, and of one whose calls failed."""
-    watch = module.watch("cpu", SystemClock)
-    for seconds in ([0.1, 0.2, 0.1], []) if watch is not None else ():
-        watch.begin()
-        start = [SystemClock.now()] * len(seconds)
-        block = TimedBlock(Regime.ISOLATED, start, seconds, [0] * len(seconds))
-        for series in watch.end(block):
-            tag = series.metric.tag
-            need(series.metric in module.METRICS, f"probes/{name}: {tag} is not in METRICS")
-            need(
-                len(series.samples) in (len(seconds), len(series.at)),
-                f"probes/{name}: {tag} needs as many samples as the block, or times of its own",
-            )
 
 
 def check_check(name: str) -> None:

@@ -124,7 +124,14 @@ def check_optimization(name: str, *more: LoopProfile) -> None:
         if text not in tried and len(tried) < 12:
             tried.add(text)
             _check_apply(name, own, options)
-            _check_edit(name, own, options)
+            for given in EDITED:
+                editor = FakeEditor(**given)
+                try:
+                    own.edit(editor, options)
+                except CannotEdit as refusal:
+                    need(str(refusal).strip(), f"optimizations/{name} cannot edit, and does not say why")
+                    continue
+                need(editor.calls, f"optimizations/{name} neither edits nor raises CannotEdit for {options}")
 
 
 def _check_declared(name: str, own: Optimization) -> None:
@@ -290,18 +297,6 @@ EDITED: tuple[dict[str, Any], ...] = (
     {"kinds": ["lightning_trainer", "loader"]},
 )
 """Scripts that an edit is tried on."""
-
-
-def _check_edit(name: str, own: Optimization, options: Options) -> None:
-    """It edits every one of these scripts, or says why it cannot."""
-    for given in EDITED:
-        editor = FakeEditor(**given)
-        try:
-            own.edit(editor, options)
-        except CannotEdit as refusal:
-            need(str(refusal).strip(), f"optimizations/{name} cannot edit, and does not say why")
-            continue
-        need(editor.calls, f"optimizations/{name} neither edits nor raises CannotEdit for {options}")
 
 
 _GIB = 1 << 30

@@ -199,7 +199,12 @@ def _of_metrics(
         tolerances = _tolerances(case, rules)
         default = tolerances.pop("latency")
         if case.key not in timed:
-            reported = _reported(before, case)
+            theirs = summarize(before)
+            reported = [
+                tag
+                for tag, stat in summarize(case).items()
+                if tag in theirs and stat.better != "none" and (tag.startswith(REPORTED) or "/" not in tag)
+            ]
             tolerances = {**dict.fromkeys(reported, default), **tolerances}
             if not reported:
                 verdicts.append(_undecided(case, INCOMPARABLE))
@@ -218,16 +223,6 @@ def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
         if budget.regression and budget.is_for(case)
     }
     return {"latency": rules.tolerance or budgets.TOLERANCE, **asked}
-
-
-def _reported(before: Case, case: Case) -> list[str]:
-    """The numbers that a benchmark reported itself, on both sides, of which it is known what is worse."""
-    theirs = summarize(before)
-    return [
-        tag
-        for tag, stat in summarize(case).items()
-        if tag in theirs and stat.better != "none" and (tag.startswith(REPORTED) or "/" not in tag)
-    ]
 
 
 def _directed(case: Case, name: str) -> str:

@@ -60,10 +60,21 @@ def history(
         for case in run.cases:
             if not _matches(pattern, case, run):
                 continue
-            level = _level(case, metric, metrics)
+            if metric:
+                metrics.update(dict.fromkeys(level.tag for level in case.levels))
+            level = next((level for level in case.levels if level.tag == (metric or case.headline)), None)
             key = (case.key, conditions)
             if level is not None and key not in histories:
-                histories[key] = _empty(case, level, conditions)
+                histories[key] = History(
+                    case=case.key,
+                    metric=level.tag,
+                    title=level.title,
+                    unit=level.unit,
+                    better=level.better,
+                    conditions=conditions.fingerprint,
+                    machine=conditions.machine,
+                    points=[],
+                )
             if key in histories:
                 histories[key] = _with(histories[key], run, case, level)
                 newest[key] = run
@@ -91,26 +102,6 @@ def _matches(pattern: str, case: CaseLevels, run: RunLevels) -> bool:
     texts = (case.key, case.target, run.name)
     return pattern == "*" or any(
         text and (text == pattern or fnmatch.fnmatchcase(text, pattern)) for text in texts
-    )
-
-
-def _level(case: CaseLevels, metric: str, metrics: dict[str, None]) -> Level | None:
-    """The statistic of a case; all that it has are noted in `metrics`."""
-    if metric:
-        metrics.update(dict.fromkeys(level.tag for level in case.levels))
-    return next((level for level in case.levels if level.tag == (metric or case.headline)), None)
-
-
-def _empty(case: CaseLevels, level: Level, conditions: _Conditions) -> History:
-    return History(
-        case=case.key,
-        metric=level.tag,
-        title=level.title,
-        unit=level.unit,
-        better=level.better,
-        conditions=conditions.fingerprint,
-        machine=conditions.machine,
-        points=[],
     )
 
 

@@ -88,19 +88,15 @@ class Lines:
             case events.Diagnosed(diagnosis):
                 return [_diagnosed(diagnosis)]
             case events.RungDecided(rung) if rung.verdict != "not tried":  # the report names them
-                return [_decided(rung)] if self._is_news(rung) else []
+                decision = (rung.verdict, rung.kept, rung.dropped, "" if rung.kept else rung.reason)
+                key = (rung.label or rung.name, str(rung.ratios))
+                is_news = self._decided.get(key) != decision
+                self._decided[key] = decision
+                return [_decided(rung)] if is_news else []
             case events.GainMeasured(baseline, final):
                 rates = f"{words.rate(baseline)} -> {words.rate(final)}"
                 return [f"measured afresh: {rates} {self._items or words.counted(final)}/s"]
         return []
-
-    def _is_news(self, rung: Rung) -> bool:
-        """Whether it was decided, or anew and otherwise: a kept one that stays has a longer reason."""
-        decision = (rung.verdict, rung.kept, rung.dropped, "" if rung.kept else rung.reason)
-        key = (rung.label or rung.name, str(rung.ratios))
-        is_news = self._decided.get(key) != decision
-        self._decided[key] = decision
-        return is_news
 
 
 def _diagnosed(diagnosis: Diagnosis) -> str:

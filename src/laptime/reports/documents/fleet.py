@@ -9,7 +9,6 @@ from typing import Any
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.case import Case
-from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.records.series import Regime
 from laptime.reports import document as doc
@@ -101,12 +100,8 @@ def _speed(run: Run, speed: str, name: str) -> doc.Cell:
     return doc.Cell(text=show(value, "s"), value=value)
 
 
-def _compared(run: Run, speed: str, name: str) -> Comparison | None:
-    return next((each for each in run.comparisons if each.candidate == name and each.metric == speed), None)
-
-
 def _beside(run: Run, speed: str, name: str) -> str:
-    each = _compared(run, speed, name)
+    each = next((each for each in run.comparisons if each.candidate == name and each.metric == speed), None)
     return f"{each.speedup:.2f}x [{each.ci95[0]:.2f}, {each.ci95[1]:.2f}]" if each else "-"
 
 

@@ -107,12 +107,20 @@ def _section(history: History, by: str, number: int) -> doc.Section:
     numbers = count(len(history.points), "run")
     facts = [f"{history.title} ({history.metric})", numbers, conditions, excluded, apart, history.note]
     title = f"{history.title} of {history.case} by run"
+    unit = history.unit
+    fields = [
+        Field("run", "run"),
+        Field("commit", _commit, "code"),
+        Field("value", lambda point: _value(history, point), "number"),
+        Field("95 % interval", lambda point: show_interval(point.ci95, point.value, unit), "number"),
+        Field("verdict", lambda point: doc.Cell(point.trust, tone=point.trust)),
+    ]
     blocks = [
         doc.Text(", ".join(filter(None, facts)), detail="brief" if history.steps or by != "run" else "page"),
         doc.Chart("", partial(chart, history, title)),
         doc.Notices([doc.Notice(s.word, f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
         _groups(history, by, f"groups{number}"),
-        doc.Folded("Every run", [_runs(history, f"runs{number}")], detail="page"),
+        doc.Folded("Every run", [listed(f"runs{number}", fields, reversed(history.points))], detail="page"),
     ]
     return doc.Section(f"case{number}", history.case, blocks)
 
@@ -127,18 +135,6 @@ def _groups(history: History, by: str, id: str) -> doc.Table:
         Field("runs", lambda row: len(row[1]), "count"),
     ]
     return listed(id, fields, groups(history, by).items() if by != "run" else [])
-
-
-def _runs(history: History, id: str) -> doc.Table:
-    unit = history.unit
-    fields = [
-        Field("run", "run"),
-        Field("commit", _commit, "code"),
-        Field("value", lambda point: _value(history, point), "number"),
-        Field("95 % interval", lambda point: show_interval(point.ci95, point.value, unit), "number"),
-        Field("verdict", lambda point: doc.Cell(point.trust, tone=point.trust)),
-    ]
-    return listed(id, fields, reversed(history.points))
 
 
 def _commit(point: Point) -> str:

@@ -139,7 +139,15 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
         case doc.Text():
             return _paragraph(block.text, width, style="dim", indent=len(lead))
         case doc.Facts():
-            return _facts(block.rows, width, lead, indent)
+            lines, before = [], ""
+            for topic, text in block.rows:
+                shown = lead + ("" if topic == before else topic)
+                is_command = text.startswith("next: ")
+                lines += layout.titled(
+                    shown, text, 0 if is_command else width, style=_style(topic), indent=indent
+                )
+                before = topic or before
+            return lines
         case doc.Bars():
             return _bars(block, width, lead, indent)
         case doc.Table():
@@ -168,17 +176,6 @@ def _style(level: str) -> str:
 def _notice(row: doc.Notice, width: int, lead: str, indent: int) -> list[Line]:
     lines = layout.titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent)
     return lines + (layout.titled("", f"next: {row.next}", 0, indent=indent) if row.next else [])
-
-
-def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) -> list[Line]:
-    """A topic is written once; a command stays on its line."""
-    lines, before = [], ""
-    for topic, text in rows:
-        shown = lead + ("" if topic == before else topic)
-        is_command = text.startswith("next: ")
-        lines += layout.titled(shown, text, 0 if is_command else width, style=_style(topic), indent=indent)
-        before = topic or before
-    return lines
 
 
 def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:

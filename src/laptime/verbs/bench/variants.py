@@ -261,7 +261,18 @@ def _by_backend(name: str, collections: Mapping[str, list[str]]) -> dict[str, st
         if match is not None:
             by_backend.setdefault(_recipe(kind).backend, match)
     if not by_backend:
-        raise _unknown(name, collections)
+        every = {
+            plain(target.partition(":")[2]): target for targets in collections.values() for target in targets
+        }
+        near = closest(plain(name), every)
+        searched = ", ".join(kind for kind, targets in collections.items() if targets)
+        raise TargetError(
+            f"no framework here knows a model called {name!r}",
+            why=f"looked among {len(every):,} models of {searched}"
+            if searched
+            else "no collection of models is installed",
+            next=f"did you mean --same {every[near].partition(':')[2]}?" if near else "laptime doctor",
+        )
     return by_backend
 
 
@@ -288,18 +299,3 @@ def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
     except LaptimeError:
         return []
     return targets
-
-
-def _unknown(name: str, collections: Mapping[str, list[str]]) -> TargetError:
-    every = {
-        plain(target.partition(":")[2]): target for targets in collections.values() for target in targets
-    }
-    near = closest(plain(name), every)
-    searched = ", ".join(kind for kind, targets in collections.items() if targets)
-    return TargetError(
-        f"no framework here knows a model called {name!r}",
-        why=f"looked among {len(every):,} models of {searched}"
-        if searched
-        else "no collection of models is installed",
-        next=f"did you mean --same {every[near].partition(':')[2]}?" if near else "laptime doctor",
-    )

@@ -89,7 +89,14 @@ def _priced(machine: Machine, kind: str) -> Machine:
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
     """From the run's own record; where it was measured here, from this machine now."""
-    _refuse_distant(run)
+    for subject in run.subjects if run.verb == "load" else []:
+        host = urlsplit(subject.target).hostname or ""
+        if host and not is_loopback(host):
+            raise UsageError(
+                f"no price is known for the machine of run {run.id}",
+                why=f"it put load on {host}, but records only the machine that sent it",
+                next="--usd-per-hour 4   or --machine aws:g5.xlarge",
+            )
     told, by = run.environment.cloud, "run"
     is_here = run.environment.host == platform.node()
     if not location.is_whole(told) and is_here:
@@ -111,18 +118,6 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
         why=why,
         next=f"--usd-per-hour 4   or --machine {shape}" + ("" if request.detect else "   or --detect"),
     )
-
-
-def _refuse_distant(run: Run) -> None:
-    """Raise where load was put on another machine: what the run tells is the one that sent it."""
-    for subject in run.subjects if run.verb == "load" else []:
-        host = urlsplit(subject.target).hostname or ""
-        if host and not is_loopback(host):
-            raise UsageError(
-                f"no price is known for the machine of run {run.id}",
-                why=f"it put load on {host}, but records only the machine that sent it",
-                next="--usd-per-hour 4   or --machine aws:g5.xlarge",
-            )
 
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:

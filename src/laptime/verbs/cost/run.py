@@ -239,18 +239,13 @@ def cores(
     kept: speeds that keep the promise, or all without one (`asked` is then false)."""
     by_case = {speed.case: speed for speed in kept}
     rows = []
-    for scaled in scaling(run.cases, run.constants, _cores_of(run, machine)):
+    listed = machine.cores if machine.vcpus == run.environment.vcpus else None
+    for scaled in scaling(run.cases, run.constants, run.environment.physical_cores or listed):
         speed = by_case.get(scaled.case)
         rows.append(_row(scaled, speed, table, machine, utilization=utilization, asked=asked))
     priced = [row for row in rows if row.usd_per_million is not None and row.holds is not False]
     best = min(priced, key=lambda row: row.usd_per_million or 0.0, default=None)
     return [structs.replace(row, cheapest=row is best) for row in rows]
-
-
-def _cores_of(run: Run, machine: Machine) -> float | None:
-    """Physical cores: as the machine tells; else as its shape is known to have."""
-    listed = machine.cores if machine.vcpus == run.environment.vcpus else None
-    return run.environment.physical_cores or listed
 
 
 def _row(

@@ -20,7 +20,6 @@ from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
-from laptime.records.case import Case
 from laptime.records.environment import NoiseFloor
 from laptime.records.event import Event
 from laptime.records.plan import BenchRequest
@@ -67,7 +66,12 @@ def noise_floor(
     if run.status == "interrupted":
         raise KeyboardInterrupt
     seconds = clock.now() - started
-    first, second = _both(run.cases)
+    failed = next((case.failure for case in run.cases if case.failure is not None), None)
+    if failed is not None:
+        raise LaptimeError(failed.what, why=failed.why, next=failed.next)
+    if len(run.cases) != 2:
+        raise LaptimeError(f"the same program twice gave {len(run.cases)} cases")
+    first, second = run.cases[0], run.cases[1]
     left, right = first.find("latency", Regime.ISOLATED), second.find("latency", Regime.ISOLATED)
     measured = effect(left, right) if left is not None and right is not None else None
     if measured is None:
@@ -96,12 +100,3 @@ def floor_of(measured: Effect, *, device: str, workload: str, seconds: float) ->
         processes=measured.processes,
         seconds=seconds,
     )
-
-
-def _both(cases: list[Case]) -> tuple[Case, Case]:
-    failed = next((case.failure for case in cases if case.failure is not None), None)
-    if failed is not None:
-        raise LaptimeError(failed.what, why=failed.why, next=failed.next)
-    if len(cases) != 2:
-        raise LaptimeError(f"the same program twice gave {len(cases)} cases")
-    return cases[0], cases[1]

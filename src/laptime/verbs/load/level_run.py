@@ -21,7 +21,7 @@ from laptime.records.case import Case
 from laptime.records.details import Details
 from laptime.records.event import CaseAdded, CaseChanged, Progress, RequestsEnded
 from laptime.records.load import ANSWERED, Errors, Level
-from laptime.records.requests import Answer, Requests
+from laptime.records.requests import Requests
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 
@@ -74,7 +74,16 @@ class LevelRun:
         try:
             for message in senders.level(order):
                 if isinstance(message, Answers):
-                    self._take(message.answers)
+                    self._last = max([self._last, *(answer.end for answer in message.answers)])
+                    for answer in message.answers:
+                        if answer.is_whole:
+                            self._answered += 1
+                            continue
+                        new = Errors(kind=answer.error, count=0, example=answer.detail)
+                        known = self._errors.get(answer.error, new)
+                        self._errors[answer.error] = structs.replace(known, count=known.count + 1)
+                    rows = Requests.of(message.answers, self._facts.regime, self._began)
+                    self._live(RequestsEnded(self._case.key, rows))
                     self._look(senders)
                 elif isinstance(message, LevelDone):
                     self._cpu = max(self._cpu, message.cpu / message.wall if message.wall else 0.0)
@@ -111,18 +120,6 @@ class LevelRun:
             done, left = min(1.0, gone / order.end) if order.end else 1.0, max(0.0, order.end - gone)
         text = f"{label(self._facts)}: {self._answered} answered" + (f", {failed} failed" if failed else "")
         self._live(Progress(self._from + (self._to - self._from) * done, left + self._after, text))
-
-    def _take(self, answers: Sequence[Answer]) -> None:
-        self._last = max([self._last, *(answer.end for answer in answers)])
-        for answer in answers:
-            if answer.is_whole:
-                self._answered += 1
-                continue
-            new = Errors(kind=answer.error, count=0, example=answer.detail)
-            known = self._errors.get(answer.error, new)
-            self._errors[answer.error] = structs.replace(known, count=known.count + 1)
-        rows = Requests.of(answers, self._facts.regime, self._began)
-        self._live(RequestsEnded(self._case.key, rows))
 
     def _finish(self, status: str) -> Case:
         window = self._facts.window

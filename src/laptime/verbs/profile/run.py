@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from laptime import rules
-from laptime.instrument.messages import Ended, Observed, Settings
+from laptime.instrument.messages import Observed, Settings
 from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable, UsageError, UserCodeError
 from laptime.launch.script import Outcome, Program, execute, resolve
 from laptime.probes import machine
@@ -203,7 +203,13 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
         return None
     raised = next((ended for ended in outcome.ended if ended.how == "raised"), None)
     if raised is not None:
-        return _raised(name, raised, program)
+        if raised.error.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in raised.error:
+            return Unavailable(
+                f"{name} could not import torch",
+                why=f"{raised.error}, in {program.python}",
+                next=f"{program.python} -m pip install torch   or --python with the interpreter that has it",
+            )
+        return UserCodeError(f"{name} failed", why=raised.error, next="its traceback is above")
     what = f"{name} {ending(outcome.status)}"
     if outcome.status < 0:
         again = shlex.join([program.python, "-X", "faulthandler", *program.words])
@@ -215,16 +221,6 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
             return UserCodeError(what, why=f"it was given {misplaced[0]}", next=next_step)
         return UserCodeError(what, why="the script called sys.exit", next="run it without laptime first")
     return None
-
-
-def _raised(name: str, raised: Ended, program: Program) -> LaptimeError:
-    if raised.error.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in raised.error:
-        return Unavailable(
-            f"{name} could not import torch",
-            why=f"{raised.error}, in {program.python}",
-            next=f"{program.python} -m pip install torch   or --python with the interpreter that has it",
-        )
-    return UserCodeError(f"{name} failed", why=raised.error, next="its traceback is above")
 
 
 def no_step(program: Program, outcome: Outcome) -> LaptimeError:

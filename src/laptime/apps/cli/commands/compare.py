@@ -65,7 +65,13 @@ def command(
     laptime compare --same efficientnet_b0 --python tensorflow=.venv-tf/bin/python
     """
     if same or not b:
-        _check_named(a, b, same)
+        if same and a:
+            why = f"{f'{a} {b}'.strip()} was given as well"
+            next = f"laptime bench {a} --same {same}"
+            raise UsageError("--same takes the place of A and B", why=why, next=next)
+        if not same:
+            why = f"only {a} was given" if a else "neither was given"
+            raise UsageError("compare needs A and B", why=why, next="laptime compare last~1 last")
         return measure_now(requested([], given, same), delivery)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
@@ -98,19 +104,6 @@ def measure_now(request: BenchRequest, delivery: output.Delivery) -> ExitCode:
     """Measure, keep, show and write; the exit code of the run, else of its comparisons."""
     ended = measured(request, delivery)
     return delivery.finish(ended) or decided(ended[0].comparisons)
-
-
-def _check_named(a: str, b: str, same: str | None) -> None:
-    """Raise unless there are two to compare, or an architecture and nothing else.
-    Raises UsageError: neither, or both.
-    """
-    if same and a:
-        why = f"{f'{a} {b}'.strip()} was given as well"
-        next = f"laptime bench {a} --same {same}"
-        raise UsageError("--same takes the place of A and B", why=why, next=next)
-    if not same:
-        why = f"only {a} was given" if a else "neither was given"
-        raise UsageError("compare needs A and B", why=why, next="laptime compare last~1 last")
 
 
 def decided(comparisons: list[Comparison]) -> ExitCode:

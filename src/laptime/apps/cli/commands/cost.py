@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import asked, complete_runs, report_options, requested
 from laptime.apps.cli.output import Delivery, result
 from laptime.kit.errors import ExitCode
@@ -38,17 +37,12 @@ def command(*, delivery: Delivery, references: tuple[str, ...], **given: Any) ->
     from laptime.verbs.cost.run import cost
 
     if references[:1] == ("update",):
-        return _update(delivery.voice, references[1:])
+        from laptime.pricing.update import update
+
+        results = update(list(references[1:]), delivery.voice.say)
+        result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
+        return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED
     request = requested(CostRequest, given)
     request.check(len(references) or 1)
     runs = [lookup.load(reference) for reference in references or ("last",)]
     return delivery.deliver(document(cost(runs, request)))
-
-
-def _update(voice: Voice, rest: tuple[str, ...]) -> int:
-    """Fetch the public lists; what was fetched, and what could not be, on stdout."""
-    from laptime.pricing.update import update
-
-    results = update(list(rest), voice.say)
-    result("\n".join(f"{each.name:<7} {each.sentence}" for each in results))
-    return ExitCode.OK if all(each.is_new for each in results) else ExitCode.UNDECIDED

@@ -30,20 +30,16 @@ def command(*, delivery: Delivery, quick: bool, fresh: bool, on: str | None) -> 
     from laptime.verbs.doctor import examine
 
     if on is not None:
-        return _fleet(on, delivery, quick=quick)
+        from functools import partial
+
+        from laptime.launch.fleet import machines
+        from laptime.reports.documents import fleet
+        from laptime.verbs.doctor.fleet import LEAST, TURNS, examine_fleet
+
+        verb = partial(examine_fleet, turns=LEAST if quick else TURNS)
+        ended = delivery.watched(verb, machines(on), save=True)
+        codes = {"slow": ExitCode.NO, "undecided": ExitCode.UNDECIDED, "not compared": ExitCode.UNDECIDED}
+        return delivery.finish(ended, codes.get(fleet.headline(ended[0]).word))
     with progress(quiet=delivery.voice.quiet) as listener:
         report = examine(quick=quick, fresh=fresh, emit=listener)
     return delivery.deliver(document(report))
-
-
-def _fleet(on: str, delivery: Delivery, *, quick: bool) -> int:
-    from functools import partial
-
-    from laptime.launch.fleet import machines
-    from laptime.reports.documents import fleet
-    from laptime.verbs.doctor.fleet import LEAST, TURNS, examine_fleet
-
-    verb = partial(examine_fleet, turns=LEAST if quick else TURNS)
-    ended = delivery.watched(verb, machines(on), save=True)
-    codes = {"slow": ExitCode.NO, "undecided": ExitCode.UNDECIDED, "not compared": ExitCode.UNDECIDED}
-    return delivery.finish(ended, codes.get(fleet.headline(ended[0]).word))

@@ -57,24 +57,20 @@ def command(voice: Voice, /, limit: int, everything: bool, outputs: tuple[str, .
     elif not total:
         voice.say(f"no runs are stored under {folder.home()}   next: laptime bench torchvision:resnet18")
     else:
-        output.result(_table(shown))
+        is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        wide = shutil.get_terminal_size().columns if is_known else _WIDE
+        long = wide >= _WIDE
+        columns: dict[str, Callable[[ListedRun], str]] = {"run": lambda line: line.id}
+        columns |= {"when": _when} if long else {}
+        columns |= {"verdict": _verdict if long else lambda line: _verdict(line).rpartition(", ")[2]}
+        columns |= {"median": _number, "of": _subject}
+        columns |= {"name": lambda line: line.name} if wide >= _NARROW else {}
+        rows = [[one_line(of(line)) for of in columns.values()] for line in shown]
+        output.result(output.table([*columns], rows, right=("median",), whole=("when", "verdict")))
         if total > len(shown):
             voice.say(f"{count(total - len(shown), 'older run')} not shown   next: laptime list --all")
     for error in output.write(document(lines), reports, voice=voice) if reports else ():
         raise error
-
-
-def _table(lines: Sequence[ListedRun]) -> str:
-    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
-    wide = shutil.get_terminal_size().columns if is_known else _WIDE
-    long = wide >= _WIDE
-    columns: dict[str, Callable[[ListedRun], str]] = {"run": lambda line: line.id}
-    columns |= {"when": _when} if long else {}
-    columns |= {"verdict": _verdict if long else lambda line: _verdict(line).rpartition(", ")[2]}
-    columns |= {"median": _number, "of": _subject}
-    columns |= {"name": lambda line: line.name} if wide >= _NARROW else {}
-    rows = [[one_line(of(line)) for of in columns.values()] for line in lines]
-    return output.table([*columns], rows, right=("median",), whole=("when", "verdict"))
 
 
 def document(lines: Sequence[ListedRun]) -> Document:

@@ -65,7 +65,13 @@ def command(
     from laptime.verbs import trace as verb
 
     if slim is not None:
-        _check_slim(slim)
+        if not slim.name.endswith(_SUFFIXES):
+            raise UsageError(
+                f"a slim trace cannot be written to {slim}",
+                why=f"its name must end in {' or '.join(_SUFFIXES)}",
+                next=f"--slim {slim.with_suffix('.json.gz')}",
+            )
+        writable.file(slim, "--slim")
 
     def work(paths: tuple[Path, ...], emit: Listener) -> Run:
         return verb.trace([*paths], emit, against=[*against], name=name, slim=slim, rank=rank)
@@ -74,13 +80,3 @@ def command(
     if slim is not None:
         delivery.voice.say(f"wrote {slim}")
     return delivery.finish(ended, ExitCode.OK)
-
-
-def _check_slim(path: Path) -> None:
-    if not path.name.endswith(_SUFFIXES):
-        raise UsageError(
-            f"a slim trace cannot be written to {path}",
-            why=f"its name must end in {' or '.join(_SUFFIXES)}",
-            next=f"--slim {path.with_suffix('.json.gz')}",
-        )
-    writable.file(path, "--slim")

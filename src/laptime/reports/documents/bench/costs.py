@@ -21,7 +21,11 @@ from laptime.reports.fields import Field, listed
 def section(run: Run, stats: list[Stats]) -> doc.Section:
     """Bars from zero; those of one group are on one scale."""
     starts = doc.Group("Start-up", [_waterfall(*start) for start in startups(run, stats).items()])
-    groups = [starts, doc.Group("Memory", [_memories(run, stats)]), doc.Group("Work", _work(run, stats))]
+    rows = []
+    for case, numbers in zip(run.cases, stats, strict=True):
+        lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
+        rows += [_bar(stat, lead + memory_name(stat), kind="on-device") for stat in memory(numbers)]
+    groups = [starts, doc.Group("Memory", [doc.Bars(rows)]), doc.Group("Work", _work(run, stats))]
     return doc.Section("cost", "Cost", groups, detail="page")
 
 
@@ -42,14 +46,6 @@ def _waterfall(name: str, stats: Stats) -> doc.Bars:
     kinds = [f"start-{stat.tag.rpartition('/')[2]}" for stat in parts]
     told = zip(parts, kinds, strict=True)
     return doc.Bars([_bar(each, each.title, kind=k, begin=begin[each.tag]) for each, k in told], title=name)
-
-
-def _memories(run: Run, stats: list[Stats]) -> doc.Bars:
-    rows = []
-    for case, numbers in zip(run.cases, stats, strict=True):
-        lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
-        rows += [_bar(stat, lead + memory_name(stat), kind="on-device") for stat in memory(numbers)]
-    return doc.Bars(rows)
 
 
 def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> doc.Bar:

@@ -35,30 +35,22 @@ def against_batch(run: Run, stats: list[Stats]) -> Section:
     ]
     charts: list[Block] = []
     for tag, title in metrics:
-        lines = _by_variant(run, numbers_of(stats, tag))
+        groups: dict[str, list[tuple[int, Stat]]] = {}
+        for case, stat in zip(run.cases, numbers_of(stats, tag), strict=True):
+            if "batch" in case.axes and stat is not None and stat.value:
+                groups.setdefault(words.variant_name(case, run), []).append((case.batch, stat))
+        lines = {name: sorted(points, key=lambda point: point[0]) for name, points in groups.items()}
         if lines := {name: points for name, points in lines.items() if len(points) > 1}:
-            charts.append(Chart(title, partial(_batches, lines, title, _knees(run)), half=True))
+            words_at: dict[int, str] = {}
+            for finding in run.findings:
+                for word in ("knee", "largest"):
+                    value = finding.evidence.get(word)
+                    if finding.kind == f"batch/{word}" and isinstance(value, int):
+                        words_at[value] = f"{words_at[value]}, {word}" if value in words_at else word
+            charts.append(Chart(title, partial(_batches, lines, title, words_at), half=True))
     note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
     blocks: list[Block] = [Panels(charts), Text(note)] if charts else []
     return Section("batch", "Against batch", blocks, detail="page")
-
-
-def _by_variant(run: Run, stats: list[Stat | None]) -> dict[str, list[tuple[int, Stat]]]:
-    groups: dict[str, list[tuple[int, Stat]]] = {}
-    for case, stat in zip(run.cases, stats, strict=True):
-        if "batch" in case.axes and stat is not None and stat.value:
-            groups.setdefault(words.variant_name(case, run), []).append((case.batch, stat))
-    return {name: sorted(points, key=lambda point: point[0]) for name, points in groups.items()}
-
-
-def _knees(run: Run) -> dict[int, str]:
-    words_at: dict[int, str] = {}
-    for finding in run.findings:
-        for word in ("knee", "largest"):
-            value = finding.evidence.get(word)
-            if finding.kind == f"batch/{word}" and isinstance(value, int):
-                words_at[value] = f"{words_at[value]}, {word}" if value in words_at else word
-    return words_at
 
 
 def _batches(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int, str]) -> Plot:

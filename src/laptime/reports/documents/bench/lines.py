@@ -28,6 +28,13 @@ _MOST = 4
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
+    groups: dict[str, list[tuple[Case, Stat]]] = {}
+    columns = {tag for tag, _, _ in metrics(stats)}
+    for case, numbers in zip(run.cases, stats, strict=True):
+        for tag, stat in numbers.items():
+            if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
+                groups.setdefault(tag, []).append((case, stat))
+    labels = {case.key: f" ({label(case, run)})" if len(run.cases) > 1 else "" for case in run.cases}
     return [
         *(("model", text) for text in models(run, stats)),
         *token_rows(run, stats),
@@ -35,7 +42,10 @@ def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         *(("start-up", _startup_text(*start)) for start in startups(run, stats).items()),
         *_memory(run, stats),
         ("disturbed", disturbed(run)),
-        *_others(run, stats),
+        *[
+            (printable(tag), ", ".join(_with_interval(stat) + labels[case.key] for case, stat in pairs))
+            for tag, pairs in groups.items()
+        ],
         *(("unmeasured", text) for text in unmeasured(run)),
     ]
 
@@ -159,20 +169,6 @@ def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
             groups.setdefault(text, []).append(words.label(case, run))
     several = len(run.cases) > 1
     return [("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in groups.items()]
-
-
-def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
-    groups: dict[str, list[tuple[Case, Stat]]] = {}
-    columns = {tag for tag, _, _ in metrics(stats)}
-    for case, numbers in zip(run.cases, stats, strict=True):
-        for tag, stat in numbers.items():
-            if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
-                groups.setdefault(tag, []).append((case, stat))
-    labels = {case.key: f" ({label(case, run)})" if len(run.cases) > 1 else "" for case in run.cases}
-    return [
-        (printable(tag), ", ".join(_with_interval(stat) + labels[case.key] for case, stat in pairs))
-        for tag, pairs in groups.items()
-    ]
 
 
 def _with_interval(stat: Stat) -> str:

@@ -18,8 +18,22 @@ from laptime.reports.fields import Field, listed
 def section(run: Run) -> Section:
     """Folded away on the page; the checks are open where the verdict is not `trusted`."""
     machine = f"Machine, libraries and knobs (fingerprint {run.environment.fingerprint})"
+    environment = run.environment
+    facts: dict[str, Any] = msgspec.to_builtins(environment)
+    for name in ("host", "affinity", "memory", "memory_limit"):
+        facts.pop(name, None)
+    limit = environment.memory_limit
+    rows = [("command", words.command(run)), ("fingerprint", environment.fingerprint)]
+    rows += [
+        ("memory", show(environment.memory, "B")),
+        ("memory limit", show(limit, "B") if limit is not None else ""),
+    ]
+    devices = facts.pop("devices", [])
+    rows += [(name.replace("_", " "), text) for name, text in flat(facts)]
+    for device in devices:
+        rows += [(f"{device['name']} / {name}", text) for name, text in flat(device) if name != "name"]
     blocks = [
-        Folded(machine, [Facts(_environment(run))]),
+        Folded(machine, [Facts(rows)]),
         Folded("Effective settings, and where each came from", [_settings(run)]),
         Folded("Checks", [_checks(run)], open=run.trust != "trusted"),
     ]
@@ -36,24 +50,6 @@ def brief(run: Run) -> list[tuple[str, str]]:
         ("command", words.command(run)),
         ("fingerprint", f"{environment.fingerprint}, run {run.id}, laptime {run.laptime}"),
     ]
-
-
-def _environment(run: Run) -> list[tuple[str, str]]:
-    environment = run.environment
-    facts: dict[str, Any] = msgspec.to_builtins(environment)
-    for name in ("host", "affinity", "memory", "memory_limit"):
-        facts.pop(name, None)
-    limit = environment.memory_limit
-    rows = [("command", words.command(run)), ("fingerprint", environment.fingerprint)]
-    rows += [
-        ("memory", show(environment.memory, "B")),
-        ("memory limit", show(limit, "B") if limit is not None else ""),
-    ]
-    devices = facts.pop("devices", [])
-    rows += [(name.replace("_", " "), text) for name, text in flat(facts)]
-    for device in devices:
-        rows += [(f"{device['name']} / {name}", text) for name, text in flat(device) if name != "name"]
-    return rows
 
 
 def _settings(run: Run) -> Table:

@@ -112,7 +112,13 @@ class SampleChart:
         on = self._on(BROAD)
         numbers = [(kind, int((on.kinds == index).sum())) for index, kind in enumerate(KINDS)]
         items = [(kind.shape, f"mark {kind.name}", kind.words, n) for kind, n in reversed(numbers) if n]
-        note = self._note(on)
+        parts = []
+        if len(on.marked) < len(on.values):
+            parts.append(f"{len(on.marked):,} of {len(on.values):,} samples drawn: {_THINNED}")
+        if on.y.bend is not None:
+            bend = f"{_brief(on.y.bend / self._factor)} {self._unit}"
+            parts.append(f"above {bend} the axis is squeezed up to the slowest sample")
+        note = "; ".join(parts)
         return legend(items) + (svg.el("p", note, class_="quiet") if note else "")
 
     def points(self) -> dict[str, Any]:
@@ -189,15 +195,6 @@ class SampleChart:
                 text, class_ = (show(stat.value, "s", stat.ci95), "value") if is_median else (name, "tick")
                 marks.append(svg.el("text", text, x=end + 5, y=at + 4, class_=class_))
         return Markup("").join(marks)
-
-    def _note(self, on: Drawn) -> str:
-        parts = []
-        if len(on.marked) < len(on.values):
-            parts.append(f"{len(on.marked):,} of {len(on.values):,} samples drawn: {_THINNED}")
-        if on.y.bend is not None:
-            bend = f"{_brief(on.y.bend / self._factor)} {self._unit}"
-            parts.append(f"above {bend} the axis is squeezed up to the slowest sample")
-        return "; ".join(parts)
 
 
 def unit(together: Sequence[Series]) -> tuple[float, str]:

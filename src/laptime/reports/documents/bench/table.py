@@ -217,23 +217,19 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
         if measured := [pair for pair in valid if not pair[1].crowded] or valid:
             choose = max if _is_top(measured[0][1]) else min
             case, stat = choose(measured, key=lambda pair: pair[1].value or 0.0)
-            shown.append(_card(run, case, stat, measured))
+            title = stat.title
+            if len(measured) > 1 and stat.better != "none":
+                title = f"{'highest' if _is_top(stat) else 'lowest'} {title}"
+            conditions = [stat.regime] if stat.regime else []
+            conditions += [words.label(case, run)] if len(run.cases) > 1 else []
+            low, high = stat.ci95 or (math.inf, -math.inf)
+            near = [of for of, each in measured if each.ci95 and each.ci95[0] <= high and low <= each.ci95[1]]
+            conditions += [f"{words.label(of, run)} is about the same" for of in near if of is not case][:2]
+            conditions += [held] if (held := words.held(run)) else []
+            shown.append(Card(title, stat.text, interval=interval_text(stat), note=", ".join(conditions)))
     return shown[:6]
 
 
 def _is_top(stat: Stat) -> bool:
     """Whether the highest of several is the one to tell; memory is wanted low, but has to be there."""
     return stat.better == "higher" or stat.tag.startswith("memory/")
-
-
-def _card(run: Run, case: Case, stat: Stat, measured: list[tuple[Case, Stat]]) -> Card:
-    title = stat.title
-    if len(measured) > 1 and stat.better != "none":
-        title = f"{'highest' if _is_top(stat) else 'lowest'} {title}"
-    conditions = [stat.regime] if stat.regime else []
-    conditions += [words.label(case, run)] if len(run.cases) > 1 else []
-    low, high = stat.ci95 or (math.inf, -math.inf)
-    near = [of for of, each in measured if each.ci95 and each.ci95[0] <= high and low <= each.ci95[1]]
-    conditions += [f"{words.label(of, run)} is about the same" for of in near if of is not case][:2]
-    conditions += [held] if (held := words.held(run)) else []
-    return Card(title, stat.text, interval=interval_text(stat), note=", ".join(conditions))

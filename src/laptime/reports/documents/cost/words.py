@@ -86,10 +86,6 @@ def conditions(cost: Cost) -> list[str]:
 
 def bill(cost: Cost) -> doc.Section:
     """Sentences on the bill."""
-    return doc.Section("bill", "The bill", [doc.Facts(_bill_rows(cost))], headed=False)
-
-
-def _bill_rows(cost: Cost) -> list[tuple[str, str]]:
     cheapest = best(cost)
     share = f" ({cheapest.share:.3g} of {cheapest.machine})" if cheapest.share < 1 else ""
     month = f"{usd(cheapest.usd_per_month)} USD for a month of {_MONTH}"
@@ -99,7 +95,7 @@ def _bill_rows(cost: Cost) -> list[tuple[str, str]]:
         label = f"{line.speed.label}: " if len(cost.lines) > 1 else ""
         told = (*_training(line), *_monthly(line, cost))
         rows += [(topic, label + text) for topic, text in told]
-    return rows
+    return doc.Section("bill", "The bill", [doc.Facts(rows)], headed=False)
 
 
 def _free(line: Line, bill: float, cost: Cost) -> str:

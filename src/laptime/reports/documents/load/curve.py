@@ -39,21 +39,16 @@ class Point(NamedTuple):
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """Drawn from two levels on."""
     drawn = sorted((each for each in rows if each.stats and each.stats.answered.value), key=_rate)
-    points = _points(drawn)
-    blocks = [doc.Chart("", partial(_curve, points))] if len(drawn) > 1 and points else []
-    note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
-    return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
-
-
-def _points(rows: Sequence[Measured]) -> list[Point]:
-    """What is known of each level, and what a window of one above capacity saw."""
-    return [
+    points = [
         Point(at, each, value)
         for at, (name, q, _) in enumerate(_LINES)
-        for each in rows
+        for each in drawn
         if each.stats and np.isfinite(value := _value(each.stats, q))
         if each.grows or each.stats.latency[name].value is not None
     ]
+    blocks = [doc.Chart("", partial(_curve, points))] if len(drawn) > 1 and points else []
+    note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
+    return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
 
 
 def _curve(points: Sequence[Point]) -> Plot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from laptime.records.comparison import Difference
 from laptime.records.profile import Profile
 from laptime.records.run import Run
-from laptime.reports.document import Block, Document, Facts, Headline, TestCase, Tone
+from laptime.reports.document import Document, Facts, Headline, TestCase, Tone
 from laptime.reports.documents import verdicts as checks
 from laptime.reports.documents.profile import schema, words
 from laptime.reports.documents.profile.facts import cards
@@ -27,6 +27,19 @@ def document(run: Run) -> Document:
     """Everything a report says about a run with a profile."""
     profile = run.profile
     assert profile is not None
+    what = Facts(rows=[("of", words.title(run, profile)), *limit(profile)])
+    verdict = TestCase(group="verdict", name=words.bound(profile), sentence=words.sentence(profile))
+    findings = [
+        TestCase(
+            group="findings",
+            name=finding.kind,
+            outcome="failure" if finding.severity == "problem" else "passed",
+            kind=finding.severity,
+            sentence=finding.sentence,
+            next="; ".join(words.commands(finding, run)),
+        )
+        for finding in run.findings
+    ]
     return Document(
         run=run,
         verb=run.verb,
@@ -35,9 +48,11 @@ def document(run: Run) -> Document:
         conditions=words.where(run, profile),
         warnings=words.warnings(run, profile),
         cards=cards(profile),
-        brief=_brief(run, profile),
+        brief=[what]
+        if profile.against
+        else [what, *(advice(each, run, profile) for each in run.findings[:1])],
         sections=sections(run, profile),
-        cases=_test_cases(run, profile),
+        cases=[verdict, *checks.test_cases(run), *findings],
         data=lambda: schema.report(run),
         about="Totals cover the whole file unless they say “per step”.",
     )
@@ -69,26 +84,3 @@ def _change(against: Difference) -> str:
         return f"{ratio:.2f}x faster{shown}"
     inverse = f" [{1 / high:.2f}, {1 / low:.2f}]" if ends and low > 0 else shown
     return f"{1 / ratio:.2f}x slower{inverse}" if ratio > 0 else "slower"
-
-
-def _brief(run: Run, profile: Profile) -> list[Block]:
-    """What was looked at, and the advice that promises most; beside an earlier job what limits the step."""
-    what = Facts(rows=[("of", words.title(run, profile)), *limit(profile)])
-    return [what] if profile.against else [what, *(advice(each, run, profile) for each in run.findings[:1])]
-
-
-def _test_cases(run: Run, profile: Profile) -> list[TestCase]:
-    """The verdict, every check and every finding; a finding that is a problem is a failure."""
-    verdict = TestCase(group="verdict", name=words.bound(profile), sentence=words.sentence(profile))
-    findings = [
-        TestCase(
-            group="findings",
-            name=finding.kind,
-            outcome="failure" if finding.severity == "problem" else "passed",
-            kind=finding.severity,
-            sentence=finding.sentence,
-            next="; ".join(words.commands(finding, run)),
-        )
-        for finding in run.findings
-    ]
-    return [verdict, *checks.test_cases(run), *findings]

@@ -204,16 +204,6 @@ def _files(run: Run, profile: Profile) -> doc.Section:
         Field("JSON", "bytes", "bytes"),
         Field("format", "format"),
     ]
-    blocks = [
-        table("trace-files", fields, profile.files),
-        doc.Notices(rows=[verdicts.doubt(check, next=check.next) for check in run.checks]),
-        doc.Folded(title="What the file says of itself", blocks=[doc.Facts(rows=_scalars(run, profile))]),
-    ]
-    return doc.Section(id="files", title="Files", blocks=blocks, detail="page")
-
-
-def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
-    """Facts that the file states, its accelerators, and the machine where the run was made here."""
     rows = [(name.replace("_", " "), str(value)) for name, value in profile.facts.items()]
     for device in profile.accelerators:
         parts = [device.name, f"compute capability {device.capability}" if device.capability else ""]
@@ -226,7 +216,12 @@ def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
         rows.append(("command", _words.command(run)))
     if run.verb == "profile":
         rows += run.environment.libraries.items()
-    return rows
+    blocks = [
+        table("trace-files", fields, profile.files),
+        doc.Notices(rows=[verdicts.doubt(check, next=check.next) for check in run.checks]),
+        doc.Folded(title="What the file says of itself", blocks=[doc.Facts(rows=rows)]),
+    ]
+    return doc.Section(id="files", title="Files", blocks=blocks, detail="page")
 
 
 def advice(finding: Finding, run: Run, profile: Profile) -> Advice:

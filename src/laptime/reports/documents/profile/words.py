@@ -74,7 +74,11 @@ def title(run: Run, profile: Profile) -> str:
 
 def where(run: Run, profile: Profile) -> list[str]:
     """Devices, ranks, files: one phrase each."""
-    phrases = [_devices(run, profile)]
+    several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
+    names = ", ".join(dict.fromkeys(device.name for device in profile.accelerators if device.name))
+    if profile.device_type == "cpu":
+        several, names = "", run.environment.cpu if run.verb == "profile" else ""
+    phrases = [words.printable(f"{several}{profile.device_type}" + (f" ({names})" if names else ""))]
     if profile.ranks:
         of_world = f" of {profile.world}" if (profile.world or 0) > len(profile.ranks) else ""
         phrases.append(f"{len(profile.ranks)} ranks{of_world}")
@@ -89,15 +93,6 @@ def where(run: Run, profile: Profile) -> list[str]:
     if run.verb == "profile":
         phrases += words.libraries(run)
     return phrases + words.took(run)
-
-
-def _devices(run: Run, profile: Profile) -> str:
-    """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
-    several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
-    names = ", ".join(dict.fromkeys(device.name for device in profile.accelerators if device.name))
-    if profile.device_type == "cpu":
-        several, names = "", run.environment.cpu if run.verb == "profile" else ""
-    return words.printable(f"{several}{profile.device_type}" + (f" ({names})" if names else ""))
 
 
 def kernel(name: str, most: int = 60) -> str:

@@ -49,6 +49,13 @@ def document(run: Run) -> doc.Document:
     from laptime.reports.documents.tuning import data  # its types are compiled, which only --json needs
 
     verdict = headline(run)
+    # What a server is at before is a figure of the verdict; what bounds it nobody diagnosed.
+    bound = tuning.before.sentence if tuning.before and tuning.server is None else ""
+    kind, title = words.kind(tuning).name, _words.title(run)
+    beside = [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
+    rows = [doc.Notice(finding.severity, finding.sentence) for finding in run.findings]
+    rows += [verdicts.doubt(check) for check in run.checks if check.outcome != "ok"]
+    blocks = [*verdicts.failures(run), doc.Notices(rows)]
     return doc.Document(
         verb=run.verb,
         run=run,
@@ -56,9 +63,11 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
-        brief=[doc.Facts(_brief(run, tuning))],
+        brief=[
+            doc.Facts([(kind, f"{title}: {bound}" if bound else title), *_OF[kind].brief(tuning), *beside])
+        ],
         sections=[
-            _notices(run),
+            doc.Section("notices", "Notices", blocks, headed=False, lead=True),
             *_OF[words.kind(tuning).name].sections(tuning),
             _session(run, tuning),
             machine.section(run),
@@ -68,16 +77,6 @@ def document(run: Run) -> doc.Document:
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
         "in new processes, is the gain.",
     )
-
-
-def _brief(run: Run, tuning: Tuning) -> list[tuple[str, str]]:
-    """What was asked about, what bounds it, whether it is still the same, and where the result is; what other
-    programs did to the session can be the reason of every other line."""
-    # What a server is at before is a figure of the verdict; what bounds it nobody diagnosed.
-    bound = tuning.before.sentence if tuning.before and tuning.server is None else ""
-    kind, title = words.kind(tuning).name, _words.title(run)
-    beside = [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
-    return [(kind, f"{title}: {bound}" if bound else title), *_OF[kind].brief(tuning), *beside]
 
 
 def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
@@ -100,14 +99,6 @@ def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
     rows.append(("changes kept", str(len(tuned.kept(tuning))), f"of {len(tuned.tried(tuning))} tried"))
     return [doc.Card(title, figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
-
-
-def _notices(run: Run) -> doc.Section:
-    """What failed, what was noticed on the way, and what checks say of the session."""
-    rows = [doc.Notice(finding.severity, finding.sentence) for finding in run.findings]
-    rows += [verdicts.doubt(check) for check in run.checks if check.outcome != "ok"]
-    blocks = [*verdicts.failures(run), doc.Notices(rows)]
-    return doc.Section("notices", "Notices", blocks, headed=False, lead=True)
 
 
 def _session(run: Run, tuning: Tuning) -> doc.Section:

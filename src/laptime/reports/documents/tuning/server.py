@@ -50,11 +50,6 @@ def section(tuning: Tuning, server: TunedServer) -> doc.Section:
         ("ready after", ", ".join(f"{show(each, 's')} {side}" for each, side in seconds)),
         *_load(server),
     ]
-    return doc.Section("server", "The server", [doc.Facts(rows), _sides(tuning, server)])
-
-
-def _sides(tuning: Tuning, server: TunedServer) -> doc.Table:
-    """Each side afresh: the figure, what was answered, and how much its starts differ."""
     sides = [(name, side) for name, side in (("as it is", tuning.baseline), ("tuned", tuning.final)) if side]
     figure = lambda each: doc.Cell(show(each[1].step, "s", each[1].ci95), each[1].step)  # noqa: E731
     rate = lambda each: doc.Cell(words.rate(each[1]), each[1].throughput)  # noqa: E731
@@ -65,7 +60,7 @@ def _sides(tuning: Tuning, server: TunedServer) -> doc.Table:
         Field("starts", lambda each: str(each[1].processes), "number"),
         Field("blocks", lambda each: str(each[1].steps), "number"),
     ]
-    return listed("sides", fields, sides)
+    return doc.Section("server", "The server", [doc.Facts(rows), listed("sides", fields, sides)])
 
 
 def sameness(tuning: Tuning, server: TunedServer) -> doc.Section:
