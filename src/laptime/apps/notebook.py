@@ -13,8 +13,7 @@ from typing import Any, NoReturn
 
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 
-BUDGET = 5.0
-"""Seconds; a cell is waited for."""
+BUDGET = 5.0  # Seconds; a cell is waited for
 
 
 class _Options(argparse.ArgumentParser):

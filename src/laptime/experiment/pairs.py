@@ -143,11 +143,8 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def gain(values: Sequence[float], apart: str = "", forked: int = 0) -> Speedup | None:
-    """The gain that time ratios show, final over as it is, each of a pair; None below `LEAST`.
-
-    Args:
-        apart: why the sides of a pair ran one after the other. forked: pairs whose processes were forks.
-    """
+    """The gain that time ratios show, final over as it is, each of a pair; None below `LEAST`. apart: why the
+    sides of a pair ran one after the other. forked: pairs whose processes were forks."""
     if len(values) < LEAST:
         return None
     effect = _effect(values)

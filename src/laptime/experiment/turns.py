@@ -40,8 +40,7 @@ class Side(Protocol):
 
     def block(self) -> float:
         """Let it go on for a block; seconds per unit of work, without what came before it could settle.
-        Raises Over: it has no more blocks.
-        """
+        Raises Over: it has no more blocks."""
 
     def finish(self) -> None:
         """End it in order, with its own account of what it used."""
@@ -129,14 +128,9 @@ def alive(sides: Sequence[Side], dice: random.Random) -> Iterator[None]:
 
 
 def take_turns(sides: tuple[Side, Side], *, until: float, elapsed: Callable[[], float], seed: int) -> Turns:
-    """Start both, and time their blocks round by round; both are closed, whatever happens.
-
-    Args:
-        until: second at which no further round is begun, if there are enough. seed: of the random order.
-
-    Raises:
-        Over: one ended before there was a round.
-    """
+    """Start both, and time their blocks round by round; both are closed, whatever happens. until: second at
+    which no further round is begun, if there are enough. seed: of the random order.
+    Raises Over: one ended before there was a round."""
     began, dice = elapsed(), random.Random(seed)  # noqa: S311, an order
     found: list[tuple[float, float]] = []
     with alive(sides, dice):

@@ -98,8 +98,7 @@ class Field:
 
     def read(self, given: Any) -> Any:
         """What the field gets: of a text as somebody types it, or of a value.
-        Raises UsageError: it cannot be read, or is impossible.
-        """
+        Raises UsageError: it cannot be read, or is impossible."""
         value = self._read(given)
         for each in value if self.kind is list else [value]:
             if self.choices and each not in self.choices and not each == "" == self.default:
@@ -131,9 +130,7 @@ class Field:
 
 
 def _made(kind: type, given: Any) -> Any:
-    """The value as this kind.
-    Raises UsageError: it is not one.
-    """
+    """The value as this kind. Raises UsageError: it is not one."""
     is_bool = isinstance(given, bool)
     if isinstance(given, kind) and not (is_bool and kind is int):
         return given

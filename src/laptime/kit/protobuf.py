@@ -9,11 +9,9 @@ import struct
 from collections.abc import Iterator
 from mmap import mmap
 
-NUMBER = -1
-"""In place of an end: the field is a number, not a stretch of bytes."""
+NUMBER = -1  # in place of an end: the field is a number, not a stretch of bytes
 
-_LONGEST = 10
-"""Bytes of a varint of 64 bits."""
+_LONGEST = 10  # bytes of a varint of 64 bits
 
 
 class Damaged(Exception):
@@ -50,9 +48,7 @@ def fields(data: bytes | mmap, at: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def varint(data: bytes | mmap, at: int, end: int) -> tuple[int, int]:
-    """The unsigned number that begins here, and where it ends.
-    Raises Damaged: it does not end in time.
-    """
+    """The unsigned number that begins here, and where it ends. Raises Damaged: it does not end in time."""
     if at < end and data[at] < 0x80:
         return data[at], at + 1
     value = 0

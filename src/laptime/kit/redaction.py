@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _HIDDEN = "..."
-_SHORTEST = 4
-"""Letters of a secret at least: shorter ones would be found in every text."""
+_SHORTEST = 4  # letters of a secret at least: shorter ones would be found in every text
 _HEADERS = ("--header", "-H")
 _NAMES = re.compile(
     r"(^|[-_.])(token|secret|passw(or)?d|key|credentials?|authorization|auth|cookie|signature)$",

@@ -60,11 +60,8 @@ def names(room: str) -> tuple[str, ...]:
 
 def load(room: str, name: str) -> ModuleType:
     """The module of one extension. `-` and `_` are the same in names.
-
-    Raises:
-        UsageError: no extension has this name; the nearest right one is suggested.
-        LaptimeError: the extension exists, but importing it failed.
-    """
+    Raises UsageError: no extension has this name; the nearest right one is suggested. LaptimeError: the
+    extension exists, but importing it failed."""
     stem = name.replace("-", "_")
     if stem not in names(room):
         raise unknown(_word(room), name, names(room))
@@ -83,8 +80,7 @@ def load(room: str, name: str) -> ModuleType:
 @cache
 def entries(room: str) -> dict[str, Any]:
     """Extensions of a room whose files are tables, `CHANGES`: each by its `name`.
-    Raises LaptimeError: a file cannot be imported, or has no table.
-    """
+    Raises LaptimeError: a file cannot be imported, or has no table."""
     found: dict[str, Any] = {}
     for file in names(room):
         table = getattr(load(room, file), "CHANGES", None)

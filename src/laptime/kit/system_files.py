@@ -56,8 +56,7 @@ def size(path: Path, name: str) -> int | None:
     return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
-_UNLIMITED = 2**60
-"""Version 1 writes "no memory limit" as a number near 2**63, rounded to pages."""
+_UNLIMITED = 2**60  # version 1 writes "no memory limit" as a number near 2**63, rounded to pages
 
 
 class Group(NamedTuple):

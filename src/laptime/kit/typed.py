@@ -33,16 +33,12 @@ def dtypes(text: str) -> list[str]:
 
 
 def integers(text: str) -> list[int]:
-    """`1,8` as numbers, each once.
-    Raises UsageError: not whole numbers.
-    """
+    """`1,8` as numbers, each once. Raises UsageError: not whole numbers."""
     return _numbers(text, int, "list of whole numbers", "1,8, say")
 
 
 def rates(text: str) -> list[float]:
-    """`2,4,8` requests per second.
-    Raises UsageError: not numbers.
-    """
+    """`2,4,8` requests per second. Raises UsageError: not numbers."""
     return _numbers(text, float, "list of rates", "--rate 2,4,8")
 
 
@@ -57,9 +53,7 @@ def _numbers(text: str, kind: Callable[[str], Number], called: str, example: str
 
 
 def batches(text: str) -> list[int] | str:
-    """Batch sizes, or the name of a search for them.
-    Raises UsageError: neither.
-    """
+    """Batch sizes, or the name of a search for them. Raises UsageError: neither."""
     if text in ("auto", "auto:linear"):
         return text
     if text[:1].isalpha():
@@ -73,9 +67,7 @@ def batches(text: str) -> list[int] | str:
 
 
 def backends(text: str) -> list[str]:
-    """Names of backends that there are.
-    Raises UsageError: there is none of this name.
-    """
+    """Names of backends that there are. Raises UsageError: there is none of this name."""
     available = registry.names("backends")
     named = words(text)
     for name in named or [text]:
@@ -86,23 +78,19 @@ def backends(text: str) -> list[str]:
 
 def interpreters(texts: Sequence[str]) -> dict[str, str]:
     """`tensorflow=.venv-tf/bin/python`: an interpreter for each backend named.
-    Raises UsageError: not of this form, or no such backend.
-    """
+    Raises UsageError: not of this form, or no such backend."""
     paths = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
     return {name: python for named, python in paths.items() for name in backends(named)}
 
 
 def settings(texts: Sequence[str]) -> dict[str, list[str]]:
-    """`hint=latency,throughput`: the values of each setting.
-    Raises UsageError: not of this form.
-    """
+    """`hint=latency,throughput`: the values of each setting. Raises UsageError: not of this form."""
     return {name: words(value) for name, value in _assigned(texts, "--option hint=throughput").items()}
 
 
 def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     """`image=3x224x224` and `tokens=128`: sizes by name.
-    Raises UsageError: not of this form, or a size is not a number above zero.
-    """
+    Raises UsageError: not of this form, or a size is not a number above zero."""
     by_name = {}
     for name, value in _assigned(texts, "--shape image=3x224x224").items():
         sizes = value.lower().replace(",", "x").split("x")
@@ -114,9 +102,7 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
-    """`NAME=VALUE`, each, by name.
-    Raises UsageError: one is not of this form.
-    """
+    """`NAME=VALUE`, each, by name. Raises UsageError: one is not of this form."""
     values = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -129,8 +115,7 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
 
 def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
     """`NAME: VALUE`, each as both; `@FILE` has one a line.
-    Raises UsageError: one is not of this form, or the file cannot be read.
-    """
+    Raises UsageError: one is not of this form, or the file cannot be read."""
     found = []
     for text in [line for each in texts for line in (_lines(each[1:]) if each[:1] == "@" else [each])]:
         name, colon, value = text.partition(":")
@@ -146,8 +131,7 @@ def headers(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def bodies(name: str) -> list[str]:
     """The content of the file as one body; of JSON lines (.jsonl) each is one.
-    Raises UsageError: it cannot be read.
-    """
+    Raises UsageError: it cannot be read."""
     text = _read(name, "--body x.json")
     return [line for line in text.splitlines() if line.strip()] if name.endswith(".jsonl") else [text]
 
@@ -167,9 +151,7 @@ def _read(name: str, example: str) -> str:
 
 
 def run_name(name: str) -> str:
-    """A name that a stored run may have.
-    Raises UsageError: the name already means a run.
-    """
+    """A name that a stored run may have. Raises UsageError: the name already means a run."""
     is_file = "/" in name or name.endswith((".json", ".json.gz", ".jsonl"))
     if is_file or name == "last" or name.startswith("last~"):
         why = "`last` and file names already mean a run"

@@ -130,8 +130,7 @@ _TYPED = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)\s*", re.IGNORECASE | 
 
 def seconds(text: str) -> float:
     """Seconds in a duration: `500ms`, `90s`, `2m`, `1.5h`; a bare number is seconds. Above zero.
-    Raises UsageError: not a duration, or zero.
-    """
+    Raises UsageError: not a duration, or zero."""
     match = _TYPED.fullmatch(text)
     factor = _SECONDS.get(match[2].lower()) if match else None
     value = float(match[1]) * factor if match and factor else math.nan
@@ -164,8 +163,7 @@ def share(text: str) -> float:
 
 def size(text: str) -> int:
     """Bytes in a size: `8GB` is 8e9, `8GiB` is 8 times 2 to the 30th; a bare number is bytes. Above zero.
-    Raises UsageError: not a size, or less than one byte.
-    """
+    Raises UsageError: not a size, or less than one byte."""
     match = _TYPED.fullmatch(text)
     factor = _BYTES.get(match[2].lower().removesuffix("b")) if match else None
     value = int(float(match[1]) * factor) if match and factor else 0
@@ -177,8 +175,7 @@ def size(text: str) -> int:
 
 def amount(text: str, unit: str) -> float:
     """An amount as people write it, in a stored unit: `30 ms` is 0.03 in s, `2GiB`, `100/s`, `1.5 GFLOP`.
-    Raises UsageError: no number, or a unit that does not measure the same.
-    """
+    Raises UsageError: no number, or a unit that does not measure the same."""
     match = _AMOUNT.fullmatch(text)
     known = names(unit)
     factor = known.get(match[2]) if match else None

@@ -23,11 +23,8 @@ from laptime.process.peer import Gone, Peer, Silent
 def call(function: str, arguments: dict[str, Any], *, timeout: float, python: str = "") -> Any:
     """The result of `module:function` for these keyword arguments. python: another interpreter than this one,
     see `launch.interpreter`.
-
-    Raises:
-        LaptimeError: the one that the function raised, of the same class.
-        Died, Hung: the process ended without an answer, or gave none within `timeout` seconds.
-    """
+    Raises LaptimeError: the one that the function raised, of the same class. Died, Hung: the process ended
+    without an answer, or gave none within `timeout` seconds."""
     words = [path_of(python) if python else sys.executable, "-m", "laptime.launch.fresh_call", function]
     with Peer.start(words, env={**os.environ, **(environment(python) if python else {})}) as peer:
         try:

@@ -53,8 +53,7 @@ class Revision(NamedTuple):
 @contextlib.contextmanager
 def checked_out(revision: str) -> Iterator[Revision]:
     """A revision of the repository of the current folder, gone again at the end.
-    Raises UsageError: this is no repository, or it has no such revision, or no such folder in it.
-    """
+    Raises UsageError: this is no repository, or it has no such revision, or no such folder in it."""
     top = Path(git("rev-parse", "--show-toplevel", what="this folder is in no git repository"))
     prefix = git("rev-parse", "--show-prefix", what="this folder is in no git repository")
     commit = git(
@@ -86,8 +85,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
 def git(*arguments: str, what: str, advice: str = "", timeout: float | None = None) -> str:
     """The output of git; no shell, no hooks, no questions for a password. what: the error if git fails; the
     last line that git wrote says why.
-    Raises Unavailable: git is not installed. UsageError: it failed, or gave no answer in time.
-    """
+    Raises Unavailable: git is not installed. UsageError: it failed, or gave no answer in time."""
     command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
     environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(_TO_SERVERS)}
     environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

@@ -88,8 +88,7 @@ class Instances:
 
     def _all(self, workers: Sequence[WorkerProcess], command: Command, timeout: float) -> list[list[Message]]:
         """The answers; one failure ends them all, because the others would answer a question too late.
-        Raises CommandFailed: the first that any of them gave.
-        """
+        Raises CommandFailed: the first that any of them gave."""
         try:
             for worker in workers:
                 worker.start(command)

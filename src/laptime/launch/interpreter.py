@@ -38,8 +38,7 @@ print(json.dumps({
 
 def path_of(python: str) -> str:
     """The absolute path of an interpreter. Links are not followed: a virtual environment is one.
-    Raises UsageError: there is no such program.
-    """
+    Raises UsageError: there is no such program."""
     path = Path(python).expanduser()
     if path.is_dir() and (path / "bin" / "python").exists():
         path = path / "bin" / "python"
@@ -56,8 +55,7 @@ def path_of(python: str) -> str:
 @cache
 def environment(python: str) -> dict[str, str]:
     """Environment variables with which an interpreter finds laptime and what a worker needs.
-    Raises UsageError: it is no Python. Unavailable: it is too old, or lacks a library that cannot be lent.
-    """
+    Raises UsageError: it is no Python. Unavailable: it is too old, or lacks a library that cannot be lent."""
     program = path_of(python)
     try:
         done = subprocess.run(

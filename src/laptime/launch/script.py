@@ -26,11 +26,9 @@ from laptime.probes.others import OthersMeter
 from laptime.process.program import Process, unwound_by_sigterm
 from laptime.records.run import Subject
 
-GRACE = 20.0
-"""Seconds that a script may take to end: after all is observed, or after Ctrl-C."""
+GRACE = 20.0  # seconds that a script may take to end: after all is observed, or after Ctrl-C
 _LOOK = 0.2
-TARGET_LOOP = "laptime.launch.target_loop"
-"""The module that calls a target again and again."""
+TARGET_LOOP = "laptime.launch.target_loop"  # the module that calls a target again and again
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,7 @@ def resolve(
 ) -> Program:
     """What a name means: a module, a script, a command written in Python, or a target. python: "" is
     laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again.
-    Raises UsageError: none of them.
-    """
+    Raises UsageError: none of them."""
     python = python or sys.executable
     if shutil.which(python) is None:
         raise UsageError(

@@ -36,8 +36,7 @@ from laptime.process.peer import SENDING, Gone, Peer, Silent, received
 from laptime.records.case import Failure
 from laptime.records.requests import Answer
 
-OPENING = 120.0
-"""Seconds that a target may take until it answers for the first time."""
+OPENING = 120.0  # seconds that a target may take until it answers for the first time
 
 
 class Senders:
@@ -73,8 +72,7 @@ class Senders:
 
     def level(self, level: Level) -> Iterator[Message]:
         """Carry out a level; what all of them tell, as it comes.
-        Raises CommandFailed: one of them ended or failed; what came until then was told.
-        """
+        Raises CommandFailed: one of them ended or failed; what came until then was told."""
         busy = self._processes
         for at, sender in enumerate(busy):
             sender.send(_share(level, at, len(busy)))
@@ -93,8 +91,7 @@ class Senders:
 
     def self_test(self, test: messages.SelfTest) -> list[messages.SelfTested]:
         """What each does alone, all at the same time, at its part of the rate.
-        Raises CommandFailed: one of them ended or failed.
-        """
+        Raises CommandFailed: one of them ended or failed."""
         part = structs.replace(test, rate=test.rate / self.count, requests=-(-test.requests // self.count))
         for sender in self._processes:
             sender.send(part)
@@ -188,8 +185,7 @@ def _part(whole: int, at: int, parts: int) -> int:
 # The program that runs in a sender process: `python -m laptime.launch.sender`.
 
 
-EVERY = 0.25
-"""Seconds between two messages with answers."""
+EVERY = 0.25  # seconds between two messages with answers
 
 Write = Callable[[Message], None]
 now = SystemClock.now

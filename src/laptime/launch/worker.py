@@ -39,8 +39,7 @@ class Worker(Protocol):
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
         """Send a command and wait for its whole answer, without the closing Done.
         Raises CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds;
-        after the last two it is closed.
-        """
+        after the last two it is closed."""
 
     @property
     def alive(self) -> bool:

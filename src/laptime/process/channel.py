@@ -18,10 +18,8 @@ import sys
 from collections.abc import Iterator
 from time import monotonic
 
-HIGH = 200
-"""Programs that close their standard streams get the next file that is opened under those numbers."""
-LONGEST = 1 << 40
-"""Bytes of a message at most. Eight bytes of text are a larger number."""
+HIGH = 200  # programs that close their standard streams get the next file that is opened under those numbers
+LONGEST = 1 << 40  # bytes of a message at most. Eight bytes of text are a larger number.
 _CHUNK = 1 << 20
 _LENGTH = struct.Struct(">Q")
 
@@ -50,9 +48,7 @@ class Frames:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a message has come as a whole.
-        Raises Garbled: what came is none.
-        """
+        """Whether a message has come as a whole. Raises Garbled: what came is none."""
         if self._length < 0 and len(self._bytes) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._bytes)
             if length > LONGEST:
@@ -62,9 +58,7 @@ class Frames:
         return 0 <= self._length <= len(self._bytes)
 
     def take(self) -> bytes | None:
-        """The next message; None if none has come as a whole.
-        Raises Garbled: what came is none.
-        """
+        """The next message; None if none has come as a whole. Raises Garbled: what came is none."""
         if not self.is_whole:
             return None
         message = bytes(memoryview(self._bytes)[: self._length])
@@ -101,8 +95,7 @@ class Channel:
     def send(self, message: bytes, timeout: float | None = None) -> None:
         """Send a message; returns once the stream has taken it. timeout: seconds; None: any number.
         Raises Closed: the other end is gone, or a message before was sent in part only. Late: it took too
-        long.
-        """
+        long."""
         until = None if timeout is None else monotonic() + timeout
         if self._is_cut:
             raise Closed("a message before was sent in part")
@@ -119,8 +112,7 @@ class Channel:
 
     def receive(self, timeout: float | None = None) -> bytes:
         """The next message. timeout: seconds; None: any number.
-        Raises Closed: the other end is gone. Late: none came in time. Garbled: what came is none.
-        """
+        Raises Closed: the other end is gone. Late: none came in time. Garbled: what came is none."""
         until = None if timeout is None else monotonic() + timeout
         while True:
             message = self.taken()
@@ -151,8 +143,7 @@ class Channel:
 
     def _wait(self, event: int, until: float | None) -> None:
         """Until the stream can be written to or read from; what comes meanwhile is read.
-        Raises Late: `until`, a time of the monotonic clock, has passed.
-        """
+        Raises Late: `until`, a time of the monotonic clock, has passed."""
         poll = select.poll()
         if event == select.POLLOUT:
             poll.register(self._outgoing, select.POLLOUT)

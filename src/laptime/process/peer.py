@@ -21,10 +21,8 @@ from typing import IO, Any, Self
 from laptime.process.channel import Channel, Closed, Garbled, Late
 from laptime.process.program import LastWords, Process, deferred_signals, tail
 
-LEAVING = 1.0
-"""Seconds that a program may take to end after it has closed its end of the channel."""
-SENDING = 60.0
-"""Seconds that a message may take to be read by a program that does something else."""
+LEAVING = 1.0  # seconds that a program may take to end after it has closed its end of the channel
+SENDING = 60.0  # seconds that a message may take to be read by a program that does something else
 
 
 class Silent(Exception):
@@ -86,8 +84,7 @@ class Peer:
 
     def send(self, message: bytes, timeout: float = SENDING) -> None:
         """Send a message without waiting for an answer.
-        Raises Gone: nobody is there. Silent: it was not taken within `timeout` seconds.
-        """
+        Raises Gone: nobody is there. Silent: it was not taken within `timeout` seconds."""
         try:
             self._channel.send(message, timeout)
         except Closed:
@@ -96,15 +93,12 @@ class Peer:
             raise Silent from None
 
     def receive(self, timeout: float) -> bytes:
-        """The next message.
-        Raises Gone: nobody is there. Silent: none came within `timeout` seconds.
-        """
+        """The next message. Raises Gone: nobody is there. Silent: none came within `timeout` seconds."""
         return next(received([self], timeout))[1]
 
     def ask(self, message: bytes, timeout: float) -> bytes:
         """Send a message; the next one that comes.
-        Raises Gone: nobody is there. Silent: none came within `timeout` seconds.
-        """
+        Raises Gone: nobody is there. Silent: none came within `timeout` seconds."""
         until = monotonic() + timeout
         self.send(message, timeout)
         return self.receive(until - monotonic())
@@ -162,8 +156,7 @@ def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, byte
     """Messages of many peers, as they come. It may be left at any message: no other is lost. peers: looked at
     anew before each wait: whoever is removed is no longer listened to. timeout: seconds for all of this.
     Raises Gone: one of them ended; what it had sent was given. Silent: none came in what was left of
-    `timeout`.
-    """
+    `timeout`."""
     until = monotonic() + timeout
     while True:
         for peer in list(peers):
@@ -178,9 +171,7 @@ def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, byte
 
 
 def _wait(peers: Sequence[Peer], until: float) -> None:
-    """Until one of them says something or ends, and read it.
-    Raises Silent: none did.
-    """
+    """Until one of them says something or ends, and read it. Raises Silent: none did."""
     poll = select.poll()
     owner: dict[int, tuple[Peer, bool]] = {}
     for peer in peers:

@@ -18,8 +18,7 @@ from laptime.kit.system_files import children
 
 MARK = "LAPTIME_MARK_"
 """Environment variables begin so by which programs that have left their group are found."""
-TAIL = 4000
-"""Bytes of a program's output that are kept of one that failed."""
+TAIL = 4000  # bytes of a program's output that are kept of one that failed
 
 
 class Process(subprocess.Popen[bytes]):

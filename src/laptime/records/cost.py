@@ -360,11 +360,8 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a call cannot do without, whoever computes it: what bounds rest on.
-
-    Attributes:
-        flops: by dtype. weights: bytes of parameters that are read. source: where it comes from, in words.
-    """
+    """What a call cannot do without, whoever computes it: what bounds rest on. flops: by dtype. weights:
+    bytes of parameters that are read. source: where it comes from, in words."""
 
     flops: dict[str, float]
     weights: float = 0.0

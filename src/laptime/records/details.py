@@ -74,11 +74,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a case has no (complete) numbers: the three lines of an error, and its kind.
-
-    Attributes:
-        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug.
-    """
+    """Why a case has no (complete) numbers: the three lines of an error, and its kind. kind: user_code,
+    out_of_memory, hung, died, target, unavailable, usage, interrupted, bug."""
 
     kind: str
     what: str

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Struct, structs
 
-Amount = Annotated[float, msgspec.Meta(ge=0)]
-"""A number that is known; a stored NaN is refused."""
+Amount = Annotated[float, msgspec.Meta(ge=0)]  # a number that is known; a stored NaN is refused
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,8 +173,7 @@ def _rounded(amount: int | None, unit: Literal["GiB", "MiB"]) -> str | None:
 
 def _decisive(environment: Environment) -> dict[str, Any]:
     """The fields that a measured speed depends on, as plain data. A driver, library or knob that could not be
-    read (None) counts as not mentioned.
-    """
+    read (None) counts as not mentioned."""
     fields = {**_hardware(environment), **_conditions(environment)}
     for name, value in fields.items():
         if isinstance(value, dict):

@@ -12,8 +12,7 @@ from laptime.kit.options import Option
 from laptime.records.case import Axis
 from laptime.records.series import Regime
 
-OPTIMIZERS = ("sgd", "adamw")
-"""What a training step can be measured with."""
+OPTIMIZERS = ("sgd", "adamw")  # what a training step can be measured with
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 Origin = Literal["flag", "preset", "default", "argument", "machine"]
@@ -21,8 +20,7 @@ Origin = Literal["flag", "preset", "default", "argument", "machine"]
 Name = Annotated[str, Option("Name of this run: laptime show TEXT.", "TEXT", read=typed.run_name)]
 Save = Annotated[bool, Option("Do not store the run.")]
 Module = Annotated[bool, Option("Run a module, as `python -m` does.", flags="-m")]
-STEPS = ("optimizer", "loader", "forward")
-"""What the end of a step can be told by."""
+STEPS = ("optimizer", "loader", "forward")  # what the end of a step can be told by
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -213,8 +211,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         """Refuse options that do not go together, whatever the targets are.
-        Raises UsageError: a rate, and no regime that keeps it.
-        """
+        Raises UsageError: a rate, and no regime that keeps it."""
         if self.rate is not None and self.regimes and Regime.PACED not in self.regimes:
             raise UsageError(
                 f"--rate needs the {Regime.PACED} regime",

@@ -69,11 +69,8 @@ class WarmUp(Struct, frozen=True, kw_only=True):
 
 
 class EmptyWait(Struct, frozen=True, kw_only=True):
-    """A call that waited for the device while the file shows no work of it.
-
-    Attributes:
-        calls, wait_ns: number, and time of the host in them. idle_ns: part of it without work in the file.
-    """
+    """A call that waited for the device while the file shows no work of it. calls, wait_ns: number, and time
+    of the host in them. idle_ns: part of it without work in the file."""
 
     call: str
     calls: int
@@ -157,8 +154,7 @@ Bound = Literal[
     "unknown",
 ]  # fmt: skip
 
-JSON_FORMATS = ("A", "B", "C", "D", "rocprof")
-"""Formats of Kineto's traces."""
+JSON_FORMATS = ("A", "B", "C", "D", "rocprof")  # formats of Kineto's traces
 
 
 class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):

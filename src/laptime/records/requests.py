@@ -121,8 +121,7 @@ class Answer(Struct, frozen=True, array_like=True):
 
 
 _TIMES = ("due", "woken", "sent", "first", "end")
-_NS = 9
-"""Digits of a stored time: the clock has no finer ones."""
+_NS = 9  # digits of a stored time: the clock has no finer ones
 _SPARSE = dict[str, Any](error="", status=0, size=0, chunks=[], usage=[], turn=0, sender=0)
 """Columns that are left out where every row has this value."""
 
@@ -208,8 +207,7 @@ class Requests(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def extended(self, more: Requests) -> Requests:
         """This table with another's rows behind its own.
-        Raises ValueError: the other's requests came in another way.
-        """
+        Raises ValueError: the other's requests came in another way."""
         if more.regime != self.regime:
             raise ValueError(f"requests of a {more.regime} level are not part of a {self.regime} one")
         columns: dict[str, list[Any]] = {}

@@ -12,11 +12,7 @@ from msgspec import Struct
 
 
 class StackRow(Struct, frozen=True, kw_only=True):
-    """Calls of one operator that came from one place.
-
-    Attributes:
-        frames: innermost first, `file.py(12): function`.
-    """
+    """Calls of one operator that came from one place. frames: innermost first, `file.py(12): function`."""
 
     frames: list[str]
     calls: int

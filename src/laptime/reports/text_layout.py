@@ -38,8 +38,7 @@ _COLOURS = {"trusted": "green", "noisy": "yellow", "invalid": "red"}
 _STYLES = {"strong": "bold", "weak": "dim", "bar": "cyan"}
 _SHORTEST_NAME = 16
 _NARROW_NAME = 8
-_STACKED = 60
-"""Lines of a table with a cell a line, at most; beyond that columns are left out."""
+_STACKED = 60  # lines of a table with a cell a line, at most; beyond that columns are left out
 _BAR = 20
 _BARS = 100  # bars give way before every other column
 

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 Record = TypeVar("Record")
-DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding a damaged file raises."""
+DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)  # what decoding a damaged file raises
 
 # JSON has no infinities and no NaN, and msgspec writes them as null, which a float field does not read. An
 # interval that is open to one side is a legitimate result: they are written as texts, which are read back.

@@ -22,8 +22,7 @@ LARGEST = 512 << 20  # bytes that a run may have, unpacked; one with a million s
 
 def save(run: Run, root: Path | None = None) -> Path:
     """The file that now holds this run.
-    Raises UsageError: it could not be written where it belongs; says where it went instead.
-    """
+    Raises UsageError: it could not be written where it belongs; says where it went instead."""
     with Journal(root) as journal:  # a plan that says `save: false` was true until now
         journal(RunStarted(structs.replace(run, plan={k: v for k, v in run.plan.items() if k != "save"})))
         journal(RunFinished(run.status, run.seconds))
@@ -35,8 +34,7 @@ def save(run: Run, root: Path | None = None) -> Path:
 
 def read(path: Path) -> Run:
     """The run in one file: finished, or as far as its journal goes.
-    Raises UsageError: unreadable, damaged, no run, or written by a newer laptime.
-    """
+    Raises UsageError: unreadable, damaged, no run, or written by a newer laptime."""
     data = _bytes(path)
     return read_journal(data, path) if path.suffix == ".jsonl" else read_run(data, path)
 

@@ -225,8 +225,7 @@ def is_running(path: Path) -> bool:
 
 def read_journal(data: bytes, path: Path) -> Run:
     """The run as far as its journal goes. Damaged lines are left out, a torn last one among them.
-    Raises UsageError: not even the beginning can be read, or a newer laptime wrote it.
-    """
+    Raises UsageError: not even the beginning can be read, or a newer laptime wrote it."""
     builder = RunBuilder()
     lost, version = 0, CURRENT
     for number, line in enumerate(data.split(b"\n")):

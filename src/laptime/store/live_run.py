@@ -56,8 +56,7 @@ class LiveRun:
         return self.run()
 
 
-Recorded = tuple[Run, UsageError | None]
-"""A run, and why it is not kept where it belongs; None when it is."""
+Recorded = tuple[Run, UsageError | None]  # a run, and why it is not kept where it belongs; None when it is
 
 
 def recorded(work: Callable[[Listener], Run], *listeners: Listener, save: bool = True) -> Recorded:

@@ -15,17 +15,14 @@ from laptime.store import files, folder, index
 from laptime.store.journal import is_running
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
-_SHORTEST = 3
-"""Letters of an id at least: fewer match by accident what was meant as something else."""
+_SHORTEST = 3  # letters of an id at least: fewer match by accident what was meant as something else
 
-_COMPARED = 1000
-"""Names, the newest first, among which a misspelt one is looked for."""
+_COMPARED = 1000  # Names, the newest first, among which a misspelt one is looked for
 
 
 def load(reference: str, root: Path | None = None) -> Run:
     """The run that a path, id, name or `last~N` means.
-    Raises UsageError: there is none, or its file cannot be read.
-    """
+    Raises UsageError: there is none, or its file cannot be read."""
     return files.read(find(reference, root))
 
 

@@ -41,8 +41,7 @@ class Opening(msgspec.Struct):
 
 def read_run(data: bytes, path: Path) -> Run:
     """The run in a file's bytes.
-    Raises UsageError: the file is damaged, is no run, or comes from a newer laptime.
-    """
+    Raises UsageError: the file is damaged, is no run, or comes from a newer laptime."""
     try:
         data = data.removeprefix(codecs.BOM_UTF8)
         head = decode(data, Head)
@@ -57,8 +56,7 @@ def read_run(data: bytes, path: Path) -> Run:
 
 def current(run: Run, version: int) -> Run:
     """A run that was read from a file of this version, as the current one has it.
-    Raises ValueError: it tells no time, or the latencies of a case are none.
-    """
+    Raises ValueError: it tells no time, or the latencies of a case are none."""
     moment(run.started)
     for case in run.cases:
         if case.requests is not None and not case.requests.is_whole:
@@ -76,8 +74,7 @@ def _are_times(samples: list[float]) -> bool:
 
 def version_of(head: Head, path: Path) -> int:
     """The version that a file says it has.
-    Raises UsageError: it is no run, or its version is newer than this program.
-    """
+    Raises UsageError: it is no run, or its version is newer than this program."""
     match = re.fullmatch(re.escape(_NAME) + r"/([1-9]\d*)(?:\.\d+)?", head.schema, re.ASCII)
     if match is None:
         why = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
@@ -107,8 +104,7 @@ def damaged(path: Path, error: Exception | str) -> UsageError:
 # Answered requests stand in the same order in all series that have one sample for each; the others are laid
 # beside them by their due time, and within equal times by their position. What was not written stays unknown.
 
-_CLOSE = 3e-6
-"""Seconds by which the gaps of an answer may miss its length: each was rounded to 1e-6."""
+_CLOSE = 3e-6  # seconds by which the gaps of an answer may miss its length: each was rounded to 1e-6
 
 
 def with_rows(run: Run) -> Run:

@@ -11,8 +11,7 @@ from laptime.kit.errors import UsageError
 
 def file(path: Path, option: str = "-o") -> Path:
     """The path, where a file can be written there. option: how the path is typed.
-    Raises UsageError: it cannot, and why.
-    """
+    Raises UsageError: it cannot, and why."""
     if path.is_dir():
         raise _refused(path, option, "it is a folder")
     if path.exists():
@@ -25,8 +24,7 @@ def file(path: Path, option: str = "-o") -> Path:
 
 def folder(path: Path, option: str) -> Path:
     """The path of a folder, where it is one that takes files, or can be made. option: how the path is typed.
-    Raises UsageError: it is neither, and why.
-    """
+    Raises UsageError: it is neither, and why."""
     there = path.expanduser().absolute()
     while not there.exists():
         there = there.parent

@@ -34,8 +34,7 @@ from laptime.records.plan import BenchRequest
 from laptime.records.quantity import UNDECIDED
 from laptime.records.run import Run, Subject
 
-LARGE = "large"
-"""Tag of benchmarks that `--quick` leaves out."""
+LARGE = "large"  # tag of benchmarks that `--quick` leaves out
 
 
 class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -122,8 +121,7 @@ def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> S
     """The suite with the benchmarks that any of the patterns matches; all without patterns. match: found in
     the name (a regular expression), or equal to a tag. quick: only the smallest batch size of each, with the
     preset `quick`, and none tagged `large`.
-    Raises UsageError: a pattern is not a regular expression.
-    """
+    Raises UsageError: a pattern is not a regular expression."""
     patterns = [_compiled(text) for text in match]
     benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
     if quick:
@@ -158,8 +156,7 @@ def request(
     suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
 ) -> BenchRequest:
     """What `laptime bench` is asked for; trials and timeout, if given, whatever the suite says.
-    Raises UsageError: a quantity cannot be read; says of which benchmark.
-    """
+    Raises UsageError: a quantity cannot be read; says of which benchmark."""
     try:
         if isinstance(benchmark.regression, str):
             share(benchmark.regression)

@@ -19,8 +19,7 @@ from laptime.store import folder, index
 from laptime.suites import Benchmark, Suite
 from laptime.targets import _code
 
-SHIPPED = ("standard",)
-"""Suites that come with laptime."""
+SHIPPED = ("standard",)  # suites that come with laptime
 
 _MARK = "laptime.suites"
 """A Python file in a folder is a suite file when it mentions this; others are not run."""
@@ -31,8 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+=,-]*")
 def load(where: str) -> list[Suite]:
     """The suites that a path, or the name of a shipped one, means; every one has benchmarks and a name.
     Raises UsageError: there is none, or a file says something that a suite cannot. UserCodeError: a file
-    raised.
-    """
+    raised."""
     path = Path(where)
     if path.is_dir():
         suites = [suite for file in _suite_files(path) for suite in _read(file)]

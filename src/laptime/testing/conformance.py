@@ -307,8 +307,7 @@ def raises_target_error(open_variant: Any, variant: object) -> None:
 
 def check_export(name: str, folder: Path) -> str:
     """Write two cases and three steps below an empty folder; what `close` said.
-    Raises Unavailable: its library is not installed.
-    """
+    Raises Unavailable: its library is not installed."""
     module = documented("exports", name)
     need(isinstance(getattr(module, "PLACE", None), str) and module.PLACE, f"exports/{name} has no PLACE")
     need("://" not in module.PLACE, f"exports/{name} writes to an address unasked")

@@ -72,14 +72,8 @@ def arguments(words: Sequence[str], script: type[S]) -> tuple[int, S]:
 
 @contextmanager
 def started(kind: type[P], module: str, script: msgspec.Struct, *, port: int) -> Iterator[P]:
-    """`python -m MODULE PORT SCRIPT`, which prints its address and serves until the block ends.
-
-    Args:
-        port: 0 takes a free one.
-
-    Raises:
-        RuntimeError: it did not start; its own words are on stderr.
-    """
+    """`python -m MODULE PORT SCRIPT`, which prints its address and serves until the block ends. port: 0 takes
+    a free one. Raises RuntimeError: it did not start; its own words are on stderr."""
     words = [sys.executable, "-m", module, str(port), msgspec.json.encode(script).decode()]
     process = Process(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
     try:

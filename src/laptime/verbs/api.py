@@ -89,16 +89,14 @@ def finished(call: Callable[[], Any]) -> Callable[[], Any]:
 
 def open_run(name: str) -> Run:
     """Open a stored run by id, part of one, its --name, file or "last".
-    Raises UsageError: there is no such run, or its file is damaged.
-    """
+    Raises UsageError: there is no such run, or its file is damaged."""
     return Run.of(lookup.load(name))
 
 
 @takes(LoadRequest, save=False)
 def load(target: str, *, on_event: Listener | None = None, **options: Any) -> Run:
-    """Put load on an address, or on a target behind a queue: `laptime.load(url, rates=[10, 20])`.
-    The name of a stored run alone opens it, as before `open_run`, and warns. Raises UsageError: no answer.
-    """
+    """Put load on an address, or on a target behind a queue: `laptime.load(url, rates=[10, 20])`. The name of
+    a stored run alone opens it, as before `open_run`, and warns. Raises UsageError: no answer."""
     if not options and lookup.path_of(target) is not None:
         warnings.warn("laptime.load(NAME) is laptime.open_run(NAME)", DeprecationWarning, stacklevel=2)
         return open_run(target)

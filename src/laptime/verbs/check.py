@@ -65,8 +65,7 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def read_rules(path: Path) -> Rules:
     """The `[[budget]]` tables and the `[check]` table of a file.
-    Raises UsageError: it cannot be read, is no TOML, or has unknown keys or metrics.
-    """
+    Raises UsageError: it cannot be read, is no TOML, or has unknown keys or metrics."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -97,8 +96,7 @@ def read_rules(path: Path) -> Rules:
 
 def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
     """The verdict on every budget and every case that it is meant for.
-    Raises UsageError: a budget matches no case, names no metric, or its limit cannot be read.
-    """
+    Raises UsageError: a budget matches no case, names no metric, or its limit cannot be read."""
     verdicts: list[Verdict] = []
     for budget in rules.budget:
         cases = [case for case in run.cases if budget.is_for(case)]
@@ -151,8 +149,7 @@ Pair = tuple[Case, Case]
 def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -> list[Verdict]:
     """The verdict on every case of a run against its baseline.
     Raises UsageError: they were made under different conditions and `force` is not set, or share no case, or
-    a budget names a metric that cannot be compared.
-    """
+    a budget names a metric that cannot be compared."""
     measured = {case.key for case in baseline.cases if case.status not in UNMEASURED}
     lost = [case for case in run.cases if case.status in UNMEASURED and case.key in measured]
     verdicts = [failed(case, "latency") for case in lost]
@@ -227,8 +224,7 @@ def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
 
 def _directed(case: Case, name: str) -> str:
     """The metric, when the case has it and it is known which direction is worse.
-    Raises UsageError: one of them is not so.
-    """
+    Raises UsageError: one of them is not so."""
     stat, names = budgets.named(case, name), budgets.names(case)
     if stat is None:
         near = closest(name, names)

@@ -41,15 +41,10 @@ DF_APART = 6.0  # degrees of freedom of a difference between two runs, about: ne
 
 def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] = ()) -> list[Comparison]:
     """Compare the cases that two runs share (or, with one case each, these two), `a` as the baseline.
-
-    Args:
-        earlier: stored runs of this machine; where enough of them repeat each other, they tell how far apart
-            two runs lie, and a constant stands in for that where not.
-
-    Raises:
-        UsageError: one is a profile; both are the same run; the runs come from different machines, libraries
-            or settings and `force` is not set; or they share no case.
-    """
+    earlier: stored runs of this machine; where enough of them repeat each other, they tell how far apart two
+    runs lie, and a constant stands in for that where not.
+    Raises UsageError: one is a profile; both are the same run; the runs come from different machines,
+    libraries or settings and `force` is not set; or they share no case."""
     refuse_profiles(a, b)
     if a.id == b.id:
         raise UsageError(
@@ -87,8 +82,7 @@ def spread_between(a: Run, b: Run, earlier: Sequence[Run] = ()) -> Spread:
 
 def refuse_profiles(*runs: Run) -> None:
     """Refuse profiles: they are compared part by part, not by one latency.
-    Raises UsageError: one of the runs is a profile; says what compares them.
-    """
+    Raises UsageError: one of the runs is a profile; says what compares them."""
     profiles = [run for run in runs if run.profile is not None]
     if not profiles:
         return

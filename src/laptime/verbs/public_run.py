@@ -43,8 +43,7 @@ class Run(records.Run, frozen=True, kw_only=True):
     @property
     def latency(self) -> Stat:
         """Median seconds of a call, with its 95 % interval.
-        Raises UsageError: the run has several cases, or nothing was timed.
-        """
+        Raises UsageError: the run has several cases, or nothing was timed."""
         return self._timed(headline(self._only_case(), self.constants))
 
     @property
@@ -59,8 +58,7 @@ class Run(records.Run, frozen=True, kw_only=True):
 
     def to_pandas(self) -> pd.DataFrame:
         """One row a statistic of a case: axes of the case, tag, value, unit, low, high, n, regime.
-        Raises Unavailable: pandas is not installed.
-        """
+        Raises Unavailable: pandas is not installed."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -73,8 +71,7 @@ class Run(records.Run, frozen=True, kw_only=True):
 
     def report(self, path: Path | str) -> None:
         """Write a report; its suffix says which: .html .md .txt .json .xml .csv.
-        Raises UsageError: no report has this suffix. OSError: the file cannot be written.
-        """
+        Raises UsageError: no report has this suffix. OSError: the file cannot be written."""
         file = Path(path)
         report = registry.load("reports", formats.format_of(file))
         file.write_text(report.render(self), encoding="utf-8")

@@ -26,11 +26,8 @@ COMPLETE = "_LAPTIME_COMPLETE"
 
 
 class Commands(click.Group):
-    """The commands of one room, ours and those of other packages.
-
-    Attributes:
-        room: a name of `registry.ROOMS`; each file in it has a click command called `command`.
-    """
+    """The commands of one room, ours and those of other packages. room: a name of `registry.ROOMS`; each file
+    in it has a click command called `command`."""
 
     room = "commands"
 
@@ -130,8 +127,7 @@ def main() -> None:
 
 def _open_closed_streams() -> None:
     """Let what was closed by who started us (cron, `>&-`) lead nowhere: a file that is opened would take its
-    number, and get what somebody prints.
-    """
+    number, and get what somebody prints."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)

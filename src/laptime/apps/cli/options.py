@@ -50,11 +50,8 @@ class Asked(click.Option):
 
 
 def reader(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads what was typed behind an option; its errors begin with the option's name.
-
-    Args:
-        read: gets a text, or a list of them behind what may be repeated.
-    """
+    """A callback that reads what was typed behind an option; its errors begin with the option's name. read:
+    gets a text, or a list of them behind what may be repeated."""
 
     def callback(context: click.Context, option: click.Parameter, texts: Any) -> Any:
         if context.get_parameter_source(option.name or "") != ParameterSource.COMMANDLINE:
@@ -105,11 +102,8 @@ def typed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def requested(request: Callable[..., Request], given: Mapping[str, Any], **own: Any) -> Request:
-    """The request that a line makes. Options left out keep the request's own defaults.
-
-    Args:
-        given: options as click read them. own: further fields.
-    """
+    """The request that a line makes. Options left out keep the request's own defaults. given: options as
+    click read them. own: further fields."""
     values = typed(given)
     origins: dict[str, Origin] = dict.fromkeys(sorted({**own, **values}), "flag")
     return request(**{**values, **own}, origins=origins)
@@ -178,8 +172,7 @@ def on_option(command: Decorated) -> Decorated:
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
-NEWEST = 50
-"""Runs that are offered."""
+NEWEST = 50  # runs that are offered
 
 
 def complete_targets(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from laptime.reports.document import Document
 
 
-_SHORTEST = 6
-"""Columns that a shortened word keeps."""
+_SHORTEST = 6  # columns that a shortened word keeps
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class Output:
 
 def planned(paths: Sequence[str]) -> list[Output]:
     """The reports that `-o` asks for. `-` is stdout, which gets the result anyway.
-    Raises UsageError: no report has this suffix, or the file could not be written.
-    """
+    Raises UsageError: no report has this suffix, or the file could not be written."""
     if number := next((path for path in paths if path.isdigit()), ""):
         raise UsageError(
             f"--output {number} names a file without a suffix",
@@ -127,11 +125,8 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
 
 
 class Delivery:
-    """How the result of a line is shown and written, as its options say (`options.report_options`).
-
-    Attributes:
-        voice: of the line. format: json or text. outputs: the reports to write.
-    """
+    """How the result of a line is shown and written, as its options say (`options.report_options`). voice: of
+    the line. format: json or text. outputs: the reports to write."""
 
     def __init__(self, voice: Voice, paths: Sequence[str], *, as_json: bool) -> None:
         self.voice, self.as_json = voice, as_json
@@ -146,12 +141,9 @@ class Delivery:
         save: bool,
         describe: Describe | None = None,
     ) -> Recorded:
-        """The run of a verb, and what is to be said if it could not be kept where it belongs.
-        Raises UsageError: the request is impossible; nothing was measured.
-
-        Args:
-            describe: the lines that stay of an event; None: each case.
-        """
+        """The run of a verb, and what is to be said if it could not be kept where it belongs. Raises
+        UsageError: the request is impossible; nothing was measured. describe: the lines that stay of an
+        event; None: each case."""
         with progress(quiet=self.voice.quiet, describe=describe) as show:
             return recorded(lambda emit: verb(request, emit), show, save=save)
 
@@ -171,11 +163,8 @@ class Delivery:
         return ExitCode.USAGE if failures else ExitCode.OK
 
     def finish(self, ended: Recorded, code: ExitCode | None = None) -> ExitCode:
-        """Show the run, write its reports and say what went wrong; what the command returns.
-
-        Args:
-            code: what the run says to a script; None: see `exit_code`.
-        """
+        """Show the run, write its reports and say what went wrong; what the command returns. code: what the
+        run says to a script; None: see `exit_code`."""
         run, complaint = ended
         delivered = self.deliver(run)
         if complaint is not None:
@@ -234,9 +223,8 @@ def table(
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
 ) -> str:
-    """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too.
-    Long words lose their middle to fit a terminal, except in the first column, in numbers and in `whole`.
-    """
+    """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too. Long
+    words lose their middle to fit a terminal, except in the first column, in numbers and in `whole`."""
     from rich.cells import cell_len, set_cell_size
 
     from laptime.reports.text_layout import GAP

@@ -22,8 +22,7 @@ from laptime.records.event import Event, Listener
 if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Rung
 
-_MOST = 0.99
-"""Share that is shown at most while anything is still going on."""
+_MOST = 0.99  # share that is shown at most while anything is still going on
 
 Describe = Callable[[Event], list[str]]
 """The lines that stay of an event: above the bar on a terminal, on their own elsewhere."""
@@ -31,11 +30,8 @@ Describe = Callable[[Event], list[str]]
 
 @contextmanager
 def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Listener]:
-    """A listener that shows where the work is; gone without a trace when the block ends.
-
-    Args:
-        describe: without it, cases are described where there is no bar.
-    """
+    """A listener that shows where the work is; gone without a trace when the block ends. describe: without
+    it, cases are described where there is no bar."""
     if quiet:
         yield events.ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":

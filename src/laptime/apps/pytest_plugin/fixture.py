@@ -13,11 +13,8 @@ if TYPE_CHECKING:
 
 
 class Measure:
-    """The fixture. One test measures one call.
-
-    Attributes:
-        extra_info: facts that are kept beside the timings, as in pytest-benchmark.
-    """
+    """The fixture. One test measures one call. extra_info: facts that are kept beside the timings, as in
+    pytest-benchmark."""
 
     def __init__(self, name: str, session: Session) -> None:
         self._name, self._session = name, session
@@ -28,8 +25,7 @@ class Measure:
     @property
     def run(self) -> Run:
         """What was measured: `laptime.run.latency.value` is the median in seconds.
-        Raises UsageError: nothing was measured, with --laptime-disable too.
-        """
+        Raises UsageError: nothing was measured, with --laptime-disable too."""
         if self._run is None:
             raise UsageError(
                 "this test has measured nothing yet",
@@ -40,8 +36,7 @@ class Measure:
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The function's result, from a first call; then its timings, until the budget is spent.
-        Raises UsageError: the test measures a second time. UserCodeError: a later call fails.
-        """
+        Raises UsageError: the test measures a second time. UserCodeError: a later call fails."""
         from laptime.verbs import api  # not before a test measures
 
         def call() -> Any:

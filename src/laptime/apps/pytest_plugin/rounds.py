@@ -35,8 +35,7 @@ class Plan(NamedTuple):
 
 def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
     """The run of so many rounds, and the last result.
-    Raises UsageError: counts below 1, or iterations beside a setup.
-    """
+    Raises UsageError: counts below 1, or iterations beside a setup."""
     if min(rounds, plan.iterations) < 1 or warm_up < 0:
         raise UsageError("rounds and iterations must be 1 or more", why="nothing would be measured")
     if plan.setup is not None and plan.iterations > 1:

@@ -97,10 +97,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 def read_options(config: pytest.Config) -> Options:
     """The options of this pytest.
-
-    Raises:
-        pytest.UsageError: two of them contradict each other, or a share cannot be read.
-    """
+    Raises pytest.UsageError: two of them contradict each other, or a share cannot be read."""
     names = [name.replace("-", "_") for name in _OPTIONS]
     asked = {name: config.getoption(f"laptime_{name}") for name in names}
     if asked["only"] and asked["skip"]:
@@ -155,11 +152,8 @@ class Session:
         self._runs[name] = replace(run, cases=cases, subjects=[Subject(target=name)])
 
     def finish(self, say: Callable[[str], None]) -> None:
-        """Compare, save and report, in this order: the run saved is not its own baseline.
-
-        Args:
-            say: tells what is going on.
-        """
+        """Compare, save and report, in this order: the run saved is not its own baseline. say: tells what is
+        going on."""
         if not self._runs:
             return
         for step in (self._compare, partial(self._turns, say), self._save, self._report):

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 
-NODE = ("-m", "laptime.apps.node")
-"""The program of the other end, for a Python that has laptime."""
+NODE = ("-m", "laptime.apps.node")  # the program of the other end, for a Python that has laptime
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,7 @@ class Machine:
 
 
 def machines(text: str) -> list[Machine]:
-    """The machines that `--on` names.
-
-    Raises:
-        UsageError: there is no such engine, or it finds no machine.
-    """
+    """The machines that `--on` names. Raises UsageError: there is no such engine, or it finds no machine."""
     name, _, rest = text.partition(":")
     found: list[Machine] = registry.load("engines", name).machines(rest)
     twice = {each.name for each in found if sum(other.name == each.name for other in found) > 1}

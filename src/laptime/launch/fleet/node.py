@@ -37,16 +37,11 @@ from laptime.records.run import Run
 from laptime.store.encoding import decode, encode
 from laptime.store.folder import new_id
 
-BEAT = 2.0
-"""Seconds between two signs of life of a node."""
-SILENT = 30.0
-"""Seconds without any after which a node is lost."""
-LEAVING = 2.0
-"""Seconds that a node gets to end by itself."""
-LOOK = 0.5
-"""Seconds between two looks at whether it is to stop."""
-START = 300.0
-"""Seconds that the first one may take: a queue, a shared file system."""
+BEAT = 2.0  # seconds between two signs of life of a node
+SILENT = 30.0  # seconds without any after which a node is lost
+LEAVING = 2.0  # seconds that a node gets to end by itself
+LOOK = 0.5  # seconds between two looks at whether it is to stop
+START = 300.0  # seconds that the first one may take: a queue, a shared file system
 
 
 class Beat(Struct, frozen=True, tag="beat"):
@@ -112,8 +107,7 @@ def _lines(
     machine: Machine, verb: str, request: bytes, stop: Stop, silent: float, start: float
 ) -> Iterator[Line]:
     """The lines of a node until it has said all.
-    Raises Lost: it ended before, fell silent, or talks nonsense.
-    """
+    Raises Lost: it ended before, fell silent, or talks nonsense."""
     with tempfile.TemporaryFile(prefix="laptime-node-") as log:
         try:
             process = Process([*machine.words, verb], stdin=PIPE, stdout=PIPE, stderr=log)

@@ -12,8 +12,7 @@ from laptime.records.environment import DoctorReport, NoiseFloor, Rate
 from laptime.reports import document as doc
 from laptime.reports.fields import Field, listed
 
-USELESS = 0.25
-"""From here on the machine, not the tool, is what keeps differences from being seen."""
+USELESS = 0.25  # from here on the machine, not the tool, is what keeps differences from being seen
 
 _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 

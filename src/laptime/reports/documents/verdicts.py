@@ -20,8 +20,7 @@ _ANSWERS: dict[str, tuple[str, doc.Tone]] = {
 }
 LEVELS: dict[str, str] = {"warn": "warning", "fail": "failed"}
 """How a check's outcome is called in a line, where it is not its own word."""
-_FEW = 5
-"""Cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them."""
+_FEW = 5  # cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them
 
 
 def is_asked(run: Run) -> bool:

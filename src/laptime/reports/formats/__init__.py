@@ -15,8 +15,7 @@ from laptime.records.series import Series
 
 def format_of(path: Path) -> str:
     """The name of the report that is written to a file of this suffix.
-    Raises UsageError: there is none; says which suffixes there are.
-    """
+    Raises UsageError: there is none; says which suffixes there are."""
     formats = {name: registry.load("reports", name) for name in registry.names("reports")}
     suffixes = {suffix: name for name, format in formats.items() for suffix in format.SUFFIXES}
     ends = [path.name[at:].lower() for at in range(1, len(path.name)) if path.name[at] == "."]
@@ -32,11 +31,7 @@ def format_of(path: Path) -> str:
 
 
 def refusal(run: Run, format: str, holds: str) -> UsageError:
-    """The error of a report that can say nothing about a run.
-
-    Args:
-        holds: what a file of this format holds.
-    """
+    """The error of a report that can say nothing about a run. holds: what a file of this format holds."""
     kind = "tuning session" if run.tuning else "profile" if run.profile else f"{run.verb} run"
     return UsageError(
         f"the {format} report has nothing to say about this {kind}",
@@ -46,9 +41,7 @@ def refusal(run: Run, format: str, holds: str) -> UsageError:
 
 
 def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
-    """The timed calls of every case that was measured, by regime.
-    Raises UsageError: the run has none.
-    """
+    """The timed calls of every case that was measured, by regime. Raises UsageError: the run has none."""
     told = [(case, series) for case in run.cases if case.status != "failed" for series in case.samples]
     timed = [(case, each) for case, each in told if each.metric.tag == "latency" and each.samples]
     if not timed:

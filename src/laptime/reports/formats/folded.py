@@ -15,9 +15,7 @@ SUFFIXES: tuple[str, ...] = (".folded",)
 
 
 def render(run: Run) -> str:
-    """Lines of stacks.
-    Raises UsageError: the run has no calls.
-    """
+    """Lines of stacks. Raises UsageError: the run has no calls."""
     if run.profile is None or run.profile.calls is None:
         raise refusal(run, NAME, "the calls of a profile")
     tree, stacks = run.profile.calls, list[str]()

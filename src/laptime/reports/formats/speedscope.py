@@ -22,9 +22,7 @@ _FRAME = re.compile(r"(.+?)\((\d+)\): (.+)")
 
 
 def render(run: Run) -> str:
-    """One JSON document.
-    Raises UsageError: the run has no calls.
-    """
+    """One JSON document. Raises UsageError: the run has no calls."""
     if run.profile is None or run.profile.calls is None:
         raise refusal(run, NAME, "the calls of a profile")
     tree = run.profile.calls

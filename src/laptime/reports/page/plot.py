@@ -19,8 +19,7 @@ from laptime.reports.page.svg import LETTER, LINE, SHAPES, Frame, Labels, Scale,
 _NUMBERED = ("ring", "triangle", "diamond", "cross")
 _COLOURS = 5
 _MOST_BORDERS = 40
-_WIDEST = 52.0
-"""Pixels of a column."""
+_WIDEST = 52.0  # pixels of a column
 
 Point = tuple[float, float]
 Interval = tuple[float, float] | None

@@ -30,8 +30,7 @@ from laptime.reports.document import Bars, Cell, Column, Table, Value
 from laptime.reports.page.svg import BROAD, HALF, NARROW, px
 from laptime.reports.shown import in_columns, sections, share
 
-_LINE = 40
-"""Letters from which words are a sentence, which wraps."""
+_LINE = 40  # letters from which words are a sentence, which wraps
 _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added", "-": "removed"}
 
 

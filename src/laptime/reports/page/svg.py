@@ -30,8 +30,7 @@ LETTER, LINE = 6.8, 13.0
 """A letter is at most as wide in the fonts of the page, on average, and a line as high."""
 Labels = Sequence[tuple[float, str]]
 _SQUEEZED = 0.22
-_FINER = 0.75
-"""Share of the distance asked for that two ticks may be nearer."""
+_FINER = 0.75  # share of the distance asked for that two ticks may be nearer
 
 
 def el(name: str, *children: str | Markup, **attributes: str | float | None) -> Markup:

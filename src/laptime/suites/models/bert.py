@@ -13,8 +13,7 @@ from typing import Any
 VOCABULARY = 30_522
 WIDTH, HEADS, LAYERS, INNER = 768, 12, 12, 3072
 LONGEST = 512
-TOKENS = 128
-"""Tokens of one item."""
+TOKENS = 128  # tokens of one item
 
 
 def base() -> tuple[Any, Any]:

@@ -11,8 +11,7 @@ from typing import Any
 
 VOCABULARY = 50_257
 WIDTH, HEADS, LAYERS = 384, 6, 6
-TOKENS = 256
-"""Tokens of one item, and the longest that there can be."""
+TOKENS = 256  # tokens of one item, and the longest that there can be
 
 
 def small() -> tuple[Any, Any]:

@@ -42,8 +42,7 @@ class Request(msgspec.Struct, frozen=True):
 
 def read_request(body: Any, script: Script, *, chat: bool) -> Request:
     """A request from its decoded JSON.
-    Raises BadRequest: it is none, names another model, or does not fit into the context.
-    """
+    Raises BadRequest: it is none, names another model, or does not fit into the context."""
     try:
         model = body["model"]
         prompt = _tokens(body["messages"] if chat else body["prompt"])

@@ -75,8 +75,7 @@ class Plan(NamedTuple):
 
 def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     """Check a request and fill in what it leaves open.
-    Raises UsageError: a value is impossible; nothing has been measured yet.
-    """
+    Raises UsageError: a value is impossible; nothing has been measured yet."""
     if not request.targets:
         raise UsageError(
             "nothing to measure", why="no target was named", next="laptime bench torchvision:resnet18"
@@ -204,8 +203,7 @@ def _named(target: str) -> Recipe:
 
 def check(request: BenchRequest, *, in_memory: bool = False) -> None:
     """Check what a request says, whatever its targets are.
-    Raises UsageError: a value is impossible. Unavailable: a backend is not installed.
-    """
+    Raises UsageError: a value is impossible. Unavailable: a backend is not installed."""
     request.check()
     for python in request.python.values():
         interpreter.path_of(python)

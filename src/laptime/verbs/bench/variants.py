@@ -34,8 +34,7 @@ class Selection(NamedTuple):
 
 def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
     """Pair every target with the backends that can run it; without backends, with the one it implies.
-    Raises UsageError: none of the backends asked for can run any of the targets.
-    """
+    Raises UsageError: none of the backends asked for can run any of the targets."""
     if not backends:
         return Selection([(recipe, recipe.backend) for recipe in recipes], [])
     fitting = {id(recipe): [name for name in backends if fits(recipe, name)] for recipe in recipes}
@@ -54,8 +53,7 @@ def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
 def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str]) -> None:
     """Check that backends and the packages of targets are installed, for those that this interpreter loads.
     elsewhere: backends that have an interpreter of their own.
-    Raises Unavailable: one is missing.
-    """
+    Raises Unavailable: one is missing."""
     for recipe, backend in pairs:
         if recipe.kind != "object":  # the process that made it has what it needs
             check_backend(backend, elsewhere)
@@ -73,8 +71,7 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
 
 def check_backend(backend: str, elsewhere: Mapping[str, str]) -> None:
     """Check that a backend is installed, unless it has an interpreter of its own.
-    Raises Unavailable: it is not.
-    """
+    Raises Unavailable: it is not."""
     if backend in elsewhere or load("backends", backend).available() or find_spec(backend) is not None:
         return
     raise Unavailable(
@@ -168,8 +165,7 @@ def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[l
 
 def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
     """Check what a request says of instances, whatever its targets are.
-    Raises UsageError: they cannot be measured so.
-    """
+    Raises UsageError: they cannot be measured so."""
     if not request.instances:
         return
     if in_memory:

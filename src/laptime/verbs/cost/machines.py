@@ -44,8 +44,7 @@ class Known(NamedTuple):
 
 def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
     """The machine of the run at this place of the command line.
-    Raises UsageError: nobody says which, or at what price.
-    """
+    Raises UsageError: nobody says which, or at what price."""
     if names := request.machines:
         known = Known(find(names[at if len(names) > 1 else 0], table, run.environment), "machine")
     elif request.usd_per_hour is not None:
@@ -122,8 +121,7 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:
     """Raise where a run cannot have been measured on this machine.
-    Raises UsageError: another accelerator, none, or a CPU of another architecture.
-    """
+    Raises UsageError: another accelerator, none, or a CPU of another architecture."""
     if machine.origin == "flag" and not machine.provider:
         return
     environment, why = run.environment, ""
@@ -216,8 +214,7 @@ def share_of(run: Run, speed: Speed, machine: Machine) -> float:
 
 # Elsewhere.
 
-_CORES = 16.0
-"""Cores that a flexible shape is sized to where the run does not tell how many it had."""
+_CORES = 16.0  # cores that a flexible shape is sized to where the run does not tell how many it had
 
 
 class Measured(NamedTuple):

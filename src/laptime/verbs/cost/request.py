@@ -36,11 +36,7 @@ def _used(text: str) -> float:
 
 
 class CostRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime cost` can be asked.
-
-    Attributes:
-        today: the day that ages are counted to; None is today.
-    """
+    """What `laptime cost` can be asked. today: the day that ages are counted to; None is today."""
 
     usd_per_hour: Annotated[float | None, Option("Price of the machine, instead of a listed one.", "USD")] = (
         None
@@ -79,8 +75,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
 
     def check(self, runs: int) -> None:
         """Raise what is wrong with the options themselves.
-        Raises UsageError: a number is impossible, a promise cannot be read, or options do not go together.
-        """
+        Raises UsageError: a number is impossible, a promise cannot be read, or options do not go together."""
         for option, value in (
             ("--usd-per-hour", self.usd_per_hour),
             ("--samples", self.samples),

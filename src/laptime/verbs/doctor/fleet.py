@@ -49,21 +49,15 @@ from laptime.store.live_run import LiveRun
 
 SPEEDS = {"compute": "laptime.probes.ruler:products", "memory": "laptime.probes.ruler:copies"}
 """What is measured of a machine, by what it shows."""
-TURNS, LEAST = 8, 3
-"""Visits of each machine; the fewest that give an interval."""
-BUDGET = 3.0
-"""Seconds of measuring in a visit."""
-WIDE = 0.1
-"""A share by which a machine may be slow, unseen, above which the fleet is undecided."""
+TURNS, LEAST = 8, 3  # visits of each machine; the fewest that give an interval
+BUDGET = 3.0  # seconds of measuring in a visit
+WIDE = 0.1  # a share by which a machine may be slow, unseen, above which the fleet is undecided
 SLOW = "fleet/slow"
 
 
 def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns: int = TURNS) -> Run:
-    """Visit all machines in turns, and say which are slow.
-
-    Returns:
-        The run, of verb `fleet`: a case for each machine and speed, a comparison with the others of its kind.
-    """
+    """Visit all machines in turns, and say which are slow. The run, of verb `fleet`: a case for each machine
+    and speed, a comparison with the others of its kind."""
     live, dice, lost = LiveRun("fleet", emit), random.Random(0), dict[str, str]()  # noqa: S311, an order
     environments: dict[str, Environment] = {}
     live.start(name="", subjects=[], environment=here.environment(), plan={})
@@ -150,11 +144,8 @@ def _visit(machine: Machine, environments: dict[str, Environment], stop: Stop) -
 
 
 def beside_others(times: Mapping[str, Sequence[float]]) -> dict[str, Effect]:
-    """How much longer each machine takes than the median of the others: the log ratio.
-
-    Args:
-        times: seconds of a machine in each turn, all machines of one kind, the same number of each.
-    """
+    """How much longer each machine takes than the median of the others: the log ratio. times: seconds of a
+    machine in each turn, all machines of one kind, the same number of each."""
     logs = {name: [math.log(value) for value in values] for name, values in times.items()}
     apart = {
         name: [

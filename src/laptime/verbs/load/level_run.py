@@ -28,8 +28,7 @@ from laptime.store.live_run import LiveRun
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
-LEAD = 0.1
-"""Seconds between an order and its first request: all senders have read it by then."""
+LEAD = 0.1  # seconds between an order and its first request: all senders have read it by then
 
 
 class LevelRun:
@@ -174,8 +173,7 @@ def label(facts: Level) -> str:
 
 MARGIN = 0.9
 """Of the width that is asked for: answers that come after the look may make the interval a little wider."""
-FIRST, FACTOR = 5.0, 1.3
-"""Seconds until the first look, and by how much each is later than the one before."""
+FIRST, FACTOR = 5.0, 1.3  # seconds until the first look, and by how much each is later than the one before
 
 
 class Looks:

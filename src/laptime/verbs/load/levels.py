@@ -14,12 +14,10 @@ from laptime.records.case import Axis, Case, case_key
 from laptime.records.load import AT_ONCE, Level
 from laptime.verbs.load.request import DURATION, LoadRequest
 
-LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000
-"""Requests of the scenario Offline."""
+LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000  # requests of the scenario Offline
 CONNECTIONS = 64
 """Of these are under way at once where nobody says how many: more are refused by some servers."""
-LONGEST = 86400.0
-"""Seconds that so many requests may take where nobody says how long."""
+LONGEST = 86400.0  # seconds that so many requests may take where nobody says how long
 Planned = tuple[Case, Level, Order]
 
 
@@ -145,8 +143,7 @@ NAMES = ("SingleStream", "Server", "Offline")
 
 def applied(request: LoadRequest) -> LoadRequest:
     """The request with what its scenario means.
-    Raises UsageError: there is no such scenario, or other options say something else.
-    """
+    Raises UsageError: there is no such scenario, or other options say something else."""
     if not request.scenario:
         return request
     known = {name.lower(): name for name in NAMES}

@@ -16,10 +16,8 @@ from laptime.kit.options import Option
 from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
 
-BUDGET = 240.0
-"""Seconds of sending of a search for the peak."""
-DURATION = 10.0
-"""Seconds of a level where nobody says how long."""
+BUDGET = 240.0  # seconds of sending of a search for the peak
+DURATION = 10.0  # seconds of a level where nobody says how long
 
 Bodies = Annotated[
     list[str],
@@ -133,8 +131,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise what is wrong with the options themselves.
-        Raises UsageError: a number is impossible, or options do not go together.
-        """
+        Raises UsageError: a number is impossible, or options do not go together."""
         from laptime.loadgen.arrivals import LAWS  # not for `laptime load --help`
 
         self._check_numbers()
@@ -212,8 +209,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     def _check_tokens(self) -> None:
         """Raise for promises that are none, and for what only the server of a language model has.
-        Raises UsageError: there is one.
-        """
+        Raises UsageError: there is one."""
         metrics = [promise.metric for promise in promises(self.slo)]
         if self.is_language_model:
             return

@@ -44,14 +44,9 @@ RECORDED = (
 
 
 def load(request: LoadRequest, emit: Listener = ignore) -> Run:
-    """Put load on a target.
-
-    Returns:
-        The run, a case a level. After Ctrl-C its status is "interrupted" and it holds what came until then.
-
-    Raises:
-        UsageError: the request is impossible, or the target does not answer; nothing was measured.
-    """
+    """Put load on a target. The run, a case a level. After Ctrl-C its status is "interrupted" and it holds
+    what came until then.
+    Raises UsageError: the request is impossible, or the target does not answer; nothing was measured."""
     request = applied(request)
     request.check()
     target, subject = sender_target(request)
@@ -175,9 +170,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
 
 
 def _opened(target: object, count: int) -> Senders:
-    """Senders whose target has answered.
-    Raises UsageError: it did not, or not well.
-    """
+    """Senders whose target has answered. Raises UsageError: it did not, or not well."""
     try:
         senders = Senders(target, count if isinstance(target, Endpoint) else 1)  # type: ignore[arg-type]
     except CommandFailed as error:

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 
 def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
-    """What senders get, and what the run says of it.
-    Raises UsageError: there is no such target.
-    """
+    """What senders get, and what the run says of it. Raises UsageError: there is no such target."""
     if request.is_endpoint:
         if find_spec("h11") is None:
             why = "laptime needs it to send requests over HTTP"
@@ -101,12 +99,10 @@ def _endpoint(request: LoadRequest) -> Endpoint:
 # How many senders: they measure themselves on loopback before they send to a server. As many as a rate needs
 # are started, up to the CPUs of this machine, unless the request says how many.
 
-SECONDS = 0.3
-"""Of one self-test, at a rate that senders can keep."""
+SECONDS = 0.3  # of one self-test, at a rate that senders can keep
 FEWEST, MOST = 100, 2000
 """Requests of one: fewer have no p99, and more take too long where senders cannot keep the rate."""
-CHUNKS = 10_000
-"""The most chunks of one."""
+CHUNKS = 10_000  # the most chunks of one
 LEAST_CHUNKS = 8
 
 
@@ -124,8 +120,7 @@ class Generator:
 
     def prepare(self, rate: float) -> None:
         """Measure the senders where that was not done, and start as many as a rate needs.
-        Raises CommandFailed: one of them failed.
-        """
+        Raises CommandFailed: one of them failed."""
         if self.alone is None:
             self.alone = self._measured(rate)
         each = self.alone.capacity / self._senders.count

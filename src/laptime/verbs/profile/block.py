@@ -103,8 +103,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     @property
     def profile(self) -> Profile:
         """Where the time of a step went, after the block.
-        Raises UsageError: as for `run`; and when the loop ended before a step was traced.
-        """
+        Raises UsageError: as for `run`; and when the loop ended before a step was traced."""
         found = self.run.profile
         if found is None:
             raise UsageError(
@@ -116,8 +115,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
     def __call__(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         """The function, profiled whenever it is called; a call from inside it belongs to the outer one.
-        Raises UsageError: a generator or coroutine, which has done nothing yet when its call returns.
-        """
+        Raises UsageError: a generator or coroutine, which has done nothing yet when its call returns."""
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise UsageError(
                 f"{function.__name__} cannot be decorated with laptime.profile()",

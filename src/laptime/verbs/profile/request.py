@@ -60,8 +60,7 @@ class ProfileRequest:
     def check(self, program: Program) -> None:
         """Raise what is wrong with the options, before the program is run.
         Raises UsageError: an option of targets stands before a script, a value is impossible, or the traces
-        cannot be kept where they were asked for.
-        """
+        cannot be kept where they were asked for."""
         # Not at the top: `laptime profile --help` reads this file.
         from laptime.launch.script import TARGET_LOOP
         from laptime.store import writable

@@ -41,19 +41,11 @@ _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "
 
 
 def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
-    """Run the script until its steps are observed, and say where their time goes.
-
-    Args:
-        emit: hears every event, the first one when the script has ended.
-
-    Returns:
-        The run. Its one case has the untraced steps; `status` is failed where the script failed, interrupted
-        after Ctrl-C: what was measured until then is in it.
-
-    Raises:
-        UsageError: there is no such script, an option is impossible, or no step was found in it.
-        UserCodeError: it failed before a step was measured.
-    """
+    """Run the script until its steps are observed, and say where their time goes. The run. Its one case has
+    the untraced steps; `status` is failed where the script failed, interrupted after Ctrl-C: what was
+    measured until then is in it. emit: hears every event, the first one when the script has ended.
+    Raises UsageError: there is no such script, an option is impossible, or no step was found in it.
+    UserCodeError: it failed before a step was measured."""
     live = LiveRun("profile", emit)
     asked = {key: getattr(request, key) for key in OF_TARGETS}
     program = resolve(

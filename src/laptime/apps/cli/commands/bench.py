@@ -29,14 +29,8 @@ same_option = click.option(
 
 
 def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = None) -> BenchRequest:
-    """The request that the line makes.
-
-    Args:
-        same: architectures; their targets, and the backends that can run them, are added.
-
-    Raises:
-        UsageError: options contradict each other.
-    """
+    """The request that the line makes. same: architectures; their targets, and the backends that can run
+    them, are added. Raises UsageError: options contradict each other."""
     request = options.requested(BenchRequest, given, targets=[*targets])
     request.check()
     if not same:
@@ -55,12 +49,9 @@ def requested(targets: Sequence[str], given: dict[str, Any], same: str | None = 
 
 
 def measured(request: BenchRequest, delivery: Delivery, start: OpenSession | None = None) -> Recorded:
-    """The run, and what is to be said if it could not be kept where it belongs.
-    Raises UsageError: the request is impossible; nothing was measured.
-
-    Args:
-        start: how a variant's worker is started; None in the usual way.
-    """
+    """The run, and what is to be said if it could not be kept where it belongs. Raises UsageError: the
+    request is impossible; nothing was measured. start: how a variant's worker is started; None in the usual
+    way."""
     from laptime.verbs.bench import bench  # not for `laptime --help`
 
     work = partial(bench, open_session=start) if start else bench
@@ -126,8 +117,7 @@ def command(
 
 def _phases(llm: bool, prompt: list[int] | None, answer: int | None) -> dict[str, list[Any]]:
     """The options of a language model's phases; none where none is measured.
-    Raises UsageError: what only a language model has was asked of another, or a prompt without tokens.
-    """
+    Raises UsageError: what only a language model has was asked of another, or a prompt without tokens."""
     if not llm and (prompt or answer):
         what, why = (
             "only a language model has a prompt and an output",

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _FIELDS = ("status", "verb", "name", "started", "verdict", "bound", "targets", "cases", "headline")
 _WIDE, _NARROW = 100, 80
 """Columns below which the time and a long verdict go, as a run's id begins with its time; then the name."""
-_MOST = 5000
-"""Rows of a page."""
+_MOST = 5000  # rows of a page
 
 
 @click.command("list")

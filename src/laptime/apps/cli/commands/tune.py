@@ -26,18 +26,14 @@ EXAMPLE = "laptime tune server 'COMMAND --port {port} --flag {1,2}' --concurrenc
 
 
 class Subject(options.Command):
-    """A word behind `tune`: what is tuned, with the options that it has.
-
-    Attributes:
-        many: what it is called in a sentence. reason: why it has no more options.
-    """
+    """A word behind `tune`: what is tuned, with the options that it has. many: what it is called in a
+    sentence. reason: why it has no more options."""
 
     many = reason = ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`.
-        Raises UsageError: an option, or what stands behind it, is one of another subject.
-        """
+        Raises UsageError: an option, or what stands behind it, is one of another subject."""
         others: list[Subject] = [*SUBJECTS.values()]
         try:
             given, _, _ = self.make_parser(ctx).parse_args([*args])
@@ -87,13 +83,8 @@ class Tune(click.Group):
 
     def named(self, args: Sequence[str], *, is_complete: bool = True) -> list[str]:
         """The words with the subject in front; help alone, if that is asked for before any program.
-
-        Args:
-            is_complete: False for a line whose end is not there, which is not refused.
-
-        Raises:
-            UsageError: there is nothing to tune, or it is a misspelt subject.
-        """
+        is_complete: False for a line whose end is not there, which is not refused.
+        Raises UsageError: there is nothing to tune, or it is a misspelt subject."""
         given, rest = self._read(args)
         words = [word for word in rest if not word.startswith("-")]
         program = words[0] if words else ""

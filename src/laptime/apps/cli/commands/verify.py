@@ -56,8 +56,7 @@ def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
 
 def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
     """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
-    Raises UsageError: there is no such file, and no run matches the word.
-    """
+    Raises UsageError: there is no such file, and no run matches the word."""
     from laptime.store import lookup
     from laptime.tuning.inference import folder_file
     from laptime.tuning.inference.subject import verify_model

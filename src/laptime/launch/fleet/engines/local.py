@@ -9,9 +9,7 @@ from laptime.launch.fleet import NODE, Machine
 
 
 def machines(text: str) -> list[Machine]:
-    """This machine, so many times.
-    Raises UsageError: the text is no number from 1 to 64.
-    """
+    """This machine, so many times. Raises UsageError: the text is no number from 1 to 64."""
     count = int(text or "1") if (text or "1").isdigit() else 0
     if not 1 <= count <= 64:
         raise UsageError(f"local:{text} is not a number of nodes", why="1 to 64 are possible", next="local:3")

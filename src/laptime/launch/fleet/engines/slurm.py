@@ -10,14 +10,12 @@ from laptime.launch.fleet import NODE, Machine
 
 USABLE = ("idle", "mixed", "allocated", "completing")
 """States of a node whose jobs start sooner or later (sinfo(1))."""
-LONGEST = 30.0
-"""Seconds that sinfo may take."""
+LONGEST = 30.0  # seconds that sinfo may take
 
 
 def machines(text: str) -> list[Machine]:
     """The nodes that take jobs.
-    Raises UsageError: Slurm is not there, does not answer, or has no such partition.
-    """
+    Raises UsageError: Slurm is not there, does not answer, or has no such partition."""
     partition = [f"--partition={text}"] if text else []
     try:
         answer = subprocess.run(

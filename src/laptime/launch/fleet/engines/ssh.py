@@ -13,9 +13,7 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%+-]*")
 
 
 def machines(text: str) -> list[Machine]:
-    """The hosts.
-    Raises UsageError: one cannot be the name of a host.
-    """
+    """The hosts. Raises UsageError: one cannot be the name of a host."""
     found = []
     for each in filter(None, (part.strip() for part in text.split(","))):
         host, slash, python = each.partition("/")

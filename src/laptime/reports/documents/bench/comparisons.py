@@ -22,8 +22,7 @@ _STRIP = 260.0
 Described = tuple[Comparison, str, str]
 """A comparison, `batch 8: candidate against baseline`, and what came of it."""
 
-_MOST = 3
-"""Comparisons that the verdict names."""
+_MOST = 3  # comparisons that the verdict names
 
 
 def is_per_item(comparison: Comparison) -> bool:

@@ -16,11 +16,9 @@ from laptime.reports.document import Block, Chart, Folded, Group, Panels, Sectio
 from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of
 from laptime.reports.page.plot import Axis, Border, Line, Mark, Plot, Spot, decades, numbered
 
-_STEEP = 12
-"""Ratio of the largest to the least value from which the axis is logarithmic."""
+_STEEP = 12  # ratio of the largest to the least value from which the axis is logarithmic
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
-POINTS = 1000
-"""Points of a line that are drawn; of more, the highest of equal slices of time."""
+POINTS = 1000  # points of a line that are drawn; of more, the highest of equal slices of time
 _MOST_OPEN = 3
 
 

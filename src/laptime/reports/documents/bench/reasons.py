@@ -25,13 +25,11 @@ from laptime.reports.commands import whole
 from laptime.reports.document import TestCase
 from laptime.reports.documents import verdicts as checks
 
-_MOST = 2
-"""Cases that a sentence names."""
+_MOST = 2  # cases that a sentence names
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 _EFFECTS = ("disturbed", "settled", "precision")
 """Checks whose finding another one may explain; they come behind it."""
-_CAUSES = ("growth", "quota", "waits_for_itself")
-"""Notes that explain what these found."""
+_CAUSES = ("growth", "quota", "waits_for_itself")  # notes that explain what these found
 
 
 class Reason(Check, frozen=True, kw_only=True):

@@ -22,8 +22,7 @@ from laptime.reports.page import svg
 from laptime.reports.page.plot import Border, Level, Panel, legend
 from laptime.reports.page.svg import BROAD, LETTER, LINE, Frame, Scale, apart, frame, tick_texts
 
-_GAP, _WORDS = 26.0, 68.0
-"""Between samples and distribution; for what is written at the right of it."""
+_GAP, _WORDS = 26.0, 68.0  # between samples and distribution; for what is written at the right of it
 _MOST_BOUNDARIES = 12
 _THINNED = "bars reach from the smallest to the largest of equal slices; the numbers use all samples"
 

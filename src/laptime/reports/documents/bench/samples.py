@@ -15,10 +15,8 @@ from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
 from laptime.reports.fields import Field, listed
 
-POINTS = 6000
-"""Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
-FAR = 2.0
-"""Ratio of medians from which compared cases have an axis each."""
+POINTS = 6000  # samples drawn on a whole page, about; a case gets its share of them, at most a third
+FAR = 2.0  # ratio of medians from which compared cases have an axis each
 
 
 def section(run: Run, stats: list[Stats]) -> Section:

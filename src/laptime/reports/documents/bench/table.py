@@ -23,12 +23,10 @@ from laptime.reports.fields import Field, listed
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
-RATE = "throughput"
-"""In place of a tag: the throughput of each case, whatever its regime."""
+RATE = "throughput"  # in place of a tag: the throughput of each case, whatever its regime
 STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
 """Columns beside the metrics where several frameworks are compared: tag, title, regime."""
-SPARE = ("latency/isolated/p95", RATE)
-"""Tags of columns that a narrow terminal can do without beside those."""
+SPARE = ("latency/isolated/p95", RATE)  # tags of columns that a narrow terminal can do without beside those
 SPARE_OF_SUITES = (RATE, "latency/isolated/p95", "memory/")
 """The same where benchmarks stand one below the other; the last goes first."""
 _MOST_REPORTED = 4

@@ -11,10 +11,8 @@ from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
 from laptime.reports.fields import Field, listed
 
-_BRIEF = 12
-"""Rows on a terminal."""
-_MOST = 150
-"""Rows on the page; `--json` has all."""
+_BRIEF = 12  # rows on a terminal
+_MOST = 150  # rows on the page; `--json` has all
 
 
 def section(cost: Cost) -> doc.Section:

@@ -24,18 +24,14 @@ from laptime.reports.fields import Field, table
 from laptime.reports.page.plot import Axis, Column, Level, Line, Mark, Note, Plot, Spot, Style, borders
 from laptime.reports.page.svg import Labels, Scale
 
-STEPS = 120
-"""Steps drawn; of more, evenly spaced ones."""
+STEPS = 120  # steps drawn; of more, evenly spaced ones
 _LABELS = 16
 _SUMMIT = Style("disc", "summit")
-RANKS = 64
-"""Ranks with a bar."""
+RANKS = 64  # ranks with a bar
 _LEAST = 0.001
-_LEAST_CAUSE = 0.005
-"""Shares of the step below which a part, or a cause of idle time, is not on a terminal."""
+_LEAST_CAUSE = 0.005  # shares of the step below which a part, or a cause of idle time, is not on a terminal
 
-_NAME = 300
-"""Characters of a name: some kernels have names as long as this page."""
+_NAME = 300  # characters of a name: some kernels have names as long as this page
 _GAPS = 8
 _WORDS = {
     "operator": "operators",

@@ -26,11 +26,9 @@ _MARKS = {
         ("reduction", "triangle", "c4"),
     )
 }
-_OTHERS = Style("square", "c5", "others")
-"""Marks of the classes; the others are alike, and lie at the left."""
+_OTHERS = Style("square", "c5", "others")  # marks of the classes; the others are alike, and lie at the left
 
-_BRIEF = 5
-"""Classes on a terminal."""
+_BRIEF = 5  # classes on a terminal
 
 
 def section(profile: Profile) -> doc.Section:

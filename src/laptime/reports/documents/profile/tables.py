@@ -20,8 +20,7 @@ from laptime.reports.documents.profile.charts import bar
 from laptime.reports.fields import Field, table
 
 _STACKED = 40
-_FRAMES = 8
-"""Rows of a table that carry their call stacks, and frames of each stack: pages stay small."""
+_FRAMES = 8  # rows of a table that carry their call stacks, and frames of each stack: pages stay small
 KINDS = {
     "kernel": ("kernels", "kernel"),
     "communication": ("collectives", "communication"),
@@ -36,10 +35,8 @@ KINDS = {
     "unrecorded": ("not recorded", "other"),
 }
 """What people read for each kind, and the class of its colour."""
-_LEAST = 0.05
-"""Share of the step below which a kind is on the page only."""
-_FOLDED = 8
-"""Rows of the table in Markdown; a terminal has the bars alone, with what takes most of each kind."""
+_LEAST = 0.05  # share of the step below which a kind is on the page only
+_FOLDED = 8  # rows of the table in Markdown; a terminal has the bars alone, with what takes most of each kind
 
 
 def frames(stack: Sequence[str], caption: str = "called from") -> list[Extra]:

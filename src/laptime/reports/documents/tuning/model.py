@@ -40,8 +40,7 @@ _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
 _PROCESSES, _BEYOND = 3, 5
 """Processes, and calls of each beyond a quantile, from which on a process tells one."""
-_LEAST = 0.05
-"""Shares of a call that a line names, where none has half of it."""
+_LEAST = 0.05  # shares of a call that a line names, where none has half of it
 
 
 def brief(tuning: Tuning) -> list[tuple[str, str]]:
