@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from mmap import mmap
 
 NUMBER = -1  # in place of an end: the field is a number, not a stretch of bytes
-
 _LONGEST = 10  # bytes of a varint of 64 bits
 
 

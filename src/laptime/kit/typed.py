@@ -12,7 +12,6 @@ from laptime.kit.errors import UsageError, not_a, unknown
 from laptime.kit.text import closest
 
 Number = TypeVar("Number", int, float)
-
 DTYPES = {"fp32": "float32", "float": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 """Short names that are spelled out."""
 

@@ -26,8 +26,6 @@ _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "ratio": ((1e-2, "%"),),
 }
 _STEPS["FLOP/s"] = tuple((factor, f"{name}/s") for factor, name in _STEPS["FLOP"])
-
-
 NEARLY = 0.9995
 """Of a unit from which a value is shown in it: with three figures it would be 1,000 of the smaller one."""
 

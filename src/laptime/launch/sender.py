@@ -186,7 +186,6 @@ def _part(whole: int, at: int, parts: int) -> int:
 
 
 EVERY = 0.25  # seconds between two messages with answers
-
 Write = Callable[[Message], None]
 now = SystemClock.now
 

@@ -14,7 +14,6 @@ from laptime.records.series import Series
 
 Status = Literal["ok", "failed", "skipped", "interrupted"]
 Axis = str | int | float | bool
-
 AS_GIVEN = "as given"
 """The axis `batch` of inputs in which nothing tells what the batch is; throughput then counts calls."""
 

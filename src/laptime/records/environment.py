@@ -228,7 +228,6 @@ def _short(value: Any) -> str:
 # The report of `laptime doctor`: its checks, and the numbers behind them.
 
 SCHEMA = "laptime.doctor/1"
-
 Outcome = Literal["ok", "warn", "none"]
 
 

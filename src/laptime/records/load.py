@@ -11,9 +11,7 @@ from laptime.records.series import Metric
 
 OPEN, CLOSED = "paced", "closed"
 """Regimes of a level: requests as they are due; users who wait for an answer before they send again."""
-
 AT_ONCE = "at once"  # arrivals of a level whose requests are all due when it begins
-
 AT_SLO = "throughput/at_slo"
 """Tag of a series of highest rates at which a promise was held; the case's detail `slo` has it in words."""
 ANSWERED = Metric(

@@ -122,7 +122,6 @@ class Totals(Struct, frozen=True, kw_only=True):
 
 
 Cause = Literal["data", "host", "synchronisation", "copy", "communication", "unrecorded", "other"]
-
 CAUSES: dict[str, str] = {
     "data": "waiting for data",
     "host": "host at work",

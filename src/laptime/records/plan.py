@@ -14,9 +14,7 @@ from laptime.records.series import Regime
 
 OPTIMIZERS = ("sgd", "adamw")  # what a training step can be measured with
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-
 Origin = Literal["flag", "preset", "default", "argument", "machine"]
-
 Name = Annotated[str, Option("Name of this run: laptime show TEXT.", "TEXT", read=typed.run_name)]
 Save = Annotated[bool, Option("Do not store the run.")]
 Module = Annotated[bool, Option("Run a module, as `python -m` does.", flags="-m")]

@@ -153,7 +153,6 @@ Bound = Literal[
     "input", "host", "device", "communication", "copy", "synchronisation", "cpu", "memory", "compilation",
     "unknown",
 ]  # fmt: skip
-
 JSON_FORMATS = ("A", "B", "C", "D", "rocprof")  # formats of Kineto's traces
 
 

@@ -124,8 +124,6 @@ _TIMES = ("due", "woken", "sent", "first", "end")
 _NS = 9  # digits of a stored time: the clock has no finer ones
 _SPARSE = dict[str, Any](error="", status=0, size=0, chunks=[], usage=[], turn=0, sender=0)
 """Columns that are left out where every row has this value."""
-
-
 _FIGURES: dict[str, tuple[Metric, Callable[[Answer], Sequence[float]]]] = {
     each.tag: (each, read)
     for each, read in (

@@ -42,11 +42,7 @@ class Membership(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 SCHEMA = "laptime.run/2"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
-
-
 IN_MEMORY = "object in memory"  # source of a subject that is an object of the process that measured it
-
-
 IMPORTED = "imported: "  # how the source of a subject begins that somebody else's run named
 
 

@@ -68,10 +68,8 @@ class Regime(StrEnum):
 
 HEADLINE_ORDER = (Regime.ISOLATED, Regime.PACED, Regime.DEVICE, Regime.SATURATED)
 """Which latency a case is known by: the first of these that was measured."""
-
 COMPARISON_ORDER = (Regime.ISOLATED, Regime.DEVICE, Regime.SATURATED, Regime.PACED)
 """Which latencies two cases are compared by: the first of these that both have."""
-
 THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PACED)
 """Which regime a throughput is told in."""
 
@@ -99,14 +97,10 @@ class Label(IntFlag):
 
 DISTURBED = Label.WAITED | Label.STOLEN | Label.THROTTLED | Label.CLOCK
 """Labels with a cause outside the measured program. Garbage collection is the program's own."""
-
 UNSETTLED = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED | Label.ALONE
 """Labels of samples that are not what the program settles at."""
-
 EXCLUDED = DISTURBED | UNSETTLED
 """Labels whose samples a headline does not use, while enough others are there."""
-
-
 SHORTEST = 1e-12
 """Seconds; a time below stands for a clock too coarse to see it, and has no logarithm worth comparing."""
 

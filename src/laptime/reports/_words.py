@@ -14,7 +14,6 @@ from laptime.records.run import Run
 from laptime.records.series import Regime
 
 REGIMES: dict[str, str] = {regime.value: regime.meaning for regime in Regime}
-
 TONES: dict[str, Literal["trusted", "noisy", "invalid"]] = {
     **dict.fromkeys(("trusted", "kept", "faster", "smaller", "better", "cheaper"), "trusted"),
     **dict.fromkeys(("noisy", "undecided", "unstable", "warn", "warning"), "noisy"),
@@ -22,7 +21,6 @@ TONES: dict[str, Literal["trusted", "noisy", "invalid"]] = {
     **dict.fromkeys(("slower", "larger", "worse", "dearer", "problem"), "invalid"),
 }
 """Words of verdicts, limits, checks and races, by what they come to: terminal and page colour them alike."""
-
 _ABSENT = {
     "compile": "no",
     "train": "no",

@@ -19,7 +19,6 @@ from laptime.reports.drawing import Drawing
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;
 page: only on the page and in CSV; text: on a terminal and in Markdown, because the page draws it."""
-
 Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "share", "count", "number"]
 """How a column shows raw values.
 
@@ -28,11 +27,8 @@ page; short: nanoseconds, each in its own unit; change: nanoseconds with a sign;
 second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits, or none after the
 point where all are whole.
 """
-
 Value = str | float | int | None
-
 Tone = Literal["trusted", "noisy", "invalid", "neutral", "unknown"]
-
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
 

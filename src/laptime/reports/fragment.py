@@ -8,7 +8,6 @@ from laptime.reports.page.render import asset, template
 from laptime.reports.shown import alone, sections, title
 
 ROWS = 12  # of a table; the reports have all
-
 _COLOURS = {"trusted": "#1a7f4e", "noisy": "#a66300", "invalid": "#c0392b"}
 
 

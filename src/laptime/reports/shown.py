@@ -17,7 +17,6 @@ from laptime.reports._words import printable
 from laptime.reports.document import Cell, Column, Kind, Value
 
 Medium = Literal["terminal", "markdown", "page", "csv"]
-
 _DETAILS: dict[Medium, tuple[doc.Detail, ...]] = {
     "terminal": ("brief", "text"),
     "markdown": ("brief", "text", "folded"),

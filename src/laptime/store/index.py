@@ -33,8 +33,6 @@ _TABLES = (
     *(f"create table if not exists {name} ({_COLUMNS}) without rowid" for name in ("lines", "levels")),
     "create table if not exists made (version text primary key)",
 )
-
-
 Row = TypeVar("Row")
 
 

@@ -16,7 +16,6 @@ from laptime.store.journal import is_running
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
 _SHORTEST = 3  # letters of an id at least: fewer match by accident what was meant as something else
-
 _COMPARED = 1000  # Names, the newest first, among which a misspelt one is looked for
 
 

@@ -73,8 +73,6 @@ ODD_TEXTS = (
     "ä:ö",
     "a" * 10_000,
 )
-
-
 UNITS = frozenset({"s", "B", "J", "W", "K", "Hz", "FLOP", "MAC", "FLOP/s", "B/s", "1/s", "1", "ratio"})
 """Units of stored values: SI base units, never milliseconds or gigabytes."""
 

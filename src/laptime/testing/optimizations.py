@@ -294,8 +294,6 @@ EDITED: tuple[dict[str, Any], ...] = (
     {"kinds": ["lightning_trainer", "loader"]},
 )
 """Scripts that an edit is tried on."""
-
-
 _GIB = 1 << 30
 _CPU = LoopProfile(
     step=0.5,

@@ -142,7 +142,6 @@ def failed(case: Case, metric: str) -> Verdict:
 
 
 INTERLEAVED = Spread(0.0, DF_APART)  # what lies between two sides of one run: it was measured side by side
-
 Pair = tuple[Case, Case]
 
 

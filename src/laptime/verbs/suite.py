@@ -51,8 +51,6 @@ from laptime.verbs.history import recent
 
 OVERHEAD = 6.0
 """Seconds to start, load and count one variant in one process, a guess until it was measured once."""
-
-
 FIRST_RUN = "suite/first_run"  # kind of the finding that a benchmark had no baseline yet
 
 

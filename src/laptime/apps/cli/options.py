@@ -171,7 +171,6 @@ def on_option(command: Decorated) -> Decorated:
 # Completion
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
-
 NEWEST = 50  # runs that are offered
 
 

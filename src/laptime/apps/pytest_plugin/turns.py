@@ -32,7 +32,6 @@ from laptime.records.series import Regime
 from laptime.verbs.bench.postprocess import without_invalid_winner
 
 PAIRS = 6  # of processes. With five and more, Student's t at 99 % is below 5 standard errors.
-
 Sides = tuple[Run, Run]
 
 

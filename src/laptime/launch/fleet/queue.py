@@ -12,7 +12,6 @@ from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost
 
 MOST_TRIES = 2  # machines that a case is lost with before it is given up
-
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 

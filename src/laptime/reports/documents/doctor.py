@@ -13,7 +13,6 @@ from laptime.reports import document as doc
 from laptime.reports.fields import Field, listed
 
 USELESS = 0.25  # from here on the machine, not the tool, is what keeps differences from being seen
-
 _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 
 

@@ -19,10 +19,8 @@ from laptime.reports.shown import NANOSECONDS, alone, sections, title
 
 NAME = "csv"
 SUFFIXES: tuple[str, ...] = (".csv",)
-
 HEAD = ("section", "table", "row", "name", "column", "value", "text")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
-
 Line = tuple[str, str, int, str, str, str, str]
 
 

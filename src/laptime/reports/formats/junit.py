@@ -17,7 +17,6 @@ from laptime.reports.formats import refusal
 
 NAME = "junit"
 SUFFIXES: tuple[str, ...] = (".xml",)
-
 _COUNTS: dict[str, Outcome] = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 

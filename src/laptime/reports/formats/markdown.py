@@ -17,7 +17,6 @@ from laptime.reports.shown import alone, sections
 
 NAME = "markdown"
 SUFFIXES: tuple[str, ...] = (".md", ".markdown")
-
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
 _SPECIAL_IN_TEXT = re.compile(r"([\\`*_\[\]<>#|~&@$])")
 

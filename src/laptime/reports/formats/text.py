@@ -19,7 +19,6 @@ from laptime.reports.shown import blocks, sections
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
-
 _STYLES = {"neutral": "bold blue", **dict.fromkeys(("unknown", "advice", "next"), "bold")}
 NARROWEST = 40
 _BAR = 20

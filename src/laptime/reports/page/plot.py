@@ -20,7 +20,6 @@ _NUMBERED = ("ring", "triangle", "diamond", "cross")
 _COLOURS = 5
 _MOST_BORDERS = 40
 _WIDEST = 52.0  # pixels of a column
-
 Point = tuple[float, float]
 Interval = tuple[float, float] | None
 

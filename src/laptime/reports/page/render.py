@@ -32,8 +32,6 @@ from laptime.reports.shown import in_columns, sections, share
 
 _LINE = 40  # letters from which words are a sentence, which wraps
 _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added", "-": "removed"}
-
-
 _ALIGNED = {"text": "l", "code": "l c"}
 """Classes of cells by the kind of their column: `l` for words, `c` for names from programs."""
 

@@ -28,8 +28,6 @@ from laptime.verbs.bench.variants import (
 
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"  # the dtype that an object of this process has already
-
-
 RECORDED = (
     *("preset", "batch", "dtype", "device", "backends", "python", "threads", "channels_last", "compile"),
     *("train", "regimes", "rate", "precision", "budget", "processes", "timeout", "options", "shapes", "seed"),
@@ -52,8 +50,6 @@ PRESETS = {
     "standard": Preset(precision=0.02, seconds=4.0, processes=1, compared=3),
     "strict": Preset(precision=0.01, seconds=10.0, processes=3, compared=5),
 }
-
-
 PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a queue needs long stretches
 
 

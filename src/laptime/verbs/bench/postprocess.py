@@ -28,7 +28,6 @@ from laptime.records.series import Label, Regime, Series
 from laptime.store import cache
 
 FAULTS_PER_SECOND = 50_000
-
 HOST_SHARE = 0.2  # share of a call from which host time is worth a word
 
 

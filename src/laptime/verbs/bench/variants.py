@@ -192,7 +192,6 @@ def check_instances(request: BenchRequest, *, in_memory: bool) -> None:
 
 
 OWN = ("torchvision", "keras")  # a framework's own collection of models comes first
-
 _TIMEOUT = 180.0
 
 

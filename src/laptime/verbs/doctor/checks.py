@@ -22,7 +22,6 @@ NOTABLE_LOAD = 0.1
 LITTLE_MEMORY = 2 * 2**30
 SLOW_CLOCK = 0.5e-6
 """Seconds of one reading from which the clock must be a device behind a bus, not a counter of the CPU."""
-
 _NO_TURBO = {
     "GenuineIntel": "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
     "AuthenticAMD": "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",

@@ -193,7 +193,6 @@ def _second_half(emit: Listener) -> Listener:
 
 
 SECONDS = 4.0  # time for the measured peaks of each device
-
 _SURVEY = "laptime.backends.torch.peaks:survey"
 _TIMEOUT = 180.0
 

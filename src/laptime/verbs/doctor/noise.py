@@ -28,7 +28,6 @@ from laptime.verbs.bench import bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 
 POWER = 0.8  # probability of finding a difference of the size named
-
 _NETWORK = "laptime.probes.ruler:network"
 _PRODUCTS = "laptime.probes.ruler:products"
 

@@ -32,7 +32,6 @@ known well enough after hours only."""
 SURE = 0.90
 """Of a two-sided interval, whose upper end is the upper limit at 95 %: 5 % of the claims may be wrong."""
 _FAILED = 1e12  # seconds that a request that failed took
-
 Measure = Callable[[float, float], Case]  # a level of so many requests per second, for so many seconds
 
 

@@ -29,7 +29,6 @@ from laptime.verbs.profile.run import analysed, no_step, settings
 from laptime.verbs.public_run import Run as PublicRun
 
 TIMED = 12  # untraced steps that are timed at most: a loop of 30 steps is to have its trace, too
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

@@ -21,7 +21,6 @@ from laptime.reports.page.svg import Scale, drawing, el
 _STRIP = 260.0
 Described = tuple[Comparison, str, str]
 """A comparison, `batch 8: candidate against baseline`, and what came of it."""
-
 _MOST = 3  # comparisons that the verdict names
 
 

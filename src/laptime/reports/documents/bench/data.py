@@ -24,7 +24,6 @@ from laptime.reports.documents.bench.reasons import failure_check
 from laptime.reports.documents.bench.table import Stats
 
 SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
-
 Interval = tuple[float | None, float | None]
 
 

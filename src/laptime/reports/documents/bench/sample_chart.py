@@ -25,7 +25,6 @@ from laptime.reports.page.svg import BROAD, LETTER, LINE, Frame, Scale, apart, f
 _GAP, _WORDS = 26.0, 68.0  # between samples and distribution; for what is written at the right of it
 _MOST_BOUNDARIES = 12
 _THINNED = "bars reach from the smallest to the largest of equal slices; the numbers use all samples"
-
 Places = NDArray[np.intp]
 
 

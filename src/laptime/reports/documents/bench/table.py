@@ -30,7 +30,6 @@ SPARE = ("latency/isolated/p95", RATE)  # tags of columns that a narrow terminal
 SPARE_OF_SUITES = (RATE, "latency/isolated/p95", "memory/")
 """The same where benchmarks stand one below the other; the last goes first."""
 _MOST_REPORTED = 4
-
 Stats = dict[str, Stat]
 
 

@@ -18,7 +18,6 @@ _TONES: dict[str, Tone] = {
     "compilation": "neutral",
     "unknown": "unknown",
 }
-
 LEAST_SHARE = 0.02
 """Share of the step below which two traces show no difference, as in `records.difference.ChangedRow`."""
 

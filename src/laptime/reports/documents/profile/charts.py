@@ -30,7 +30,6 @@ _SUMMIT = Style("disc", "summit")
 RANKS = 64  # ranks with a bar
 _LEAST = 0.001
 _LEAST_CAUSE = 0.005  # shares of the step below which a part, or a cause of idle time, is not on a terminal
-
 _NAME = 300  # characters of a name: some kernels have names as long as this page
 _GAPS = 8
 _WORDS = {

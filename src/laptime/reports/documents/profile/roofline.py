@@ -27,7 +27,6 @@ _MARKS = {
     )
 }
 _OTHERS = Style("square", "c5", "others")  # marks of the classes; the others are alike, and lie at the left
-
 _BRIEF = 5  # classes on a terminal
 
 

@@ -23,12 +23,10 @@ ACTIVITIES = {
     "profile": "profiling both",
     "build": "exporting and compiling",
 }
-
 _LONGEST_OPTION = 24
 _EFFECT = re.compile(r"^\d[\d.]*x \[[^\]]*\] (?=in \d)")
 """A reason that begins with the numbers of its own row."""
 _SUGGESTED = "suggested, not applied"
-
 Interval = tuple[float, float] | None
 
 
