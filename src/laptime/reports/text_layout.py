@@ -20,7 +20,7 @@ from rich.text import Text
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports._words import printable
-from laptime.reports.document import Cell, Column, Row, Table, Value
+from laptime.reports.document import Cell, Row, Table
 from laptime.reports.shown import alone
 
 INDENT = 12
@@ -193,7 +193,16 @@ def _columns(table: Table, *, exact: bool) -> list[_Shown]:
     columns: list[_Shown] = []
     for index, column in enumerate(table.columns):
         cells = [row.cells[index] for row in table.rows]
-        columns.append(_column(column, cells))
+        columns.append(
+            _Shown(
+                printable(column.title),
+                [printable(alone(column.kind, cell)) for cell in cells],
+                [cell.tone if isinstance(cell, Cell) else "" for cell in cells],
+                column.regime,
+                "name" if column.kind in ("text", "code") else "number",
+                column.priority,
+            )
+        )
         if index == 0:  # with the depth of its rows, and how many rows there are
             deep = zip(table.rows, columns[0].texts, strict=True)
             some = f" ({len(table.rows)} of {table.total:,})" if table.total > len(table.rows) else ""
@@ -208,17 +217,6 @@ def _columns(table: Table, *, exact: bool) -> list[_Shown]:
             title = "95 % interval" if exact else "95 %"
             columns.append(_Shown(title, [text or "-" for text in intervals], [""] * len(cells)))
     return columns
-
-
-def _column(column: Column, cells: list[Value | Cell]) -> _Shown:
-    return _Shown(
-        printable(column.title),
-        [printable(alone(column.kind, cell)) for cell in cells],
-        [cell.tone if isinstance(cell, Cell) else "" for cell in cells],
-        column.regime,
-        "name" if column.kind in ("text", "code") else "number",
-        column.priority,
-    )
 
 
 def _width(column: _Shown) -> int:

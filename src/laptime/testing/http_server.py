@@ -103,17 +103,15 @@ class ScriptedApp:
     async def _truth(self, request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(self._jobs), content_type="application/json")
 
-    def _job(self, arrival: float) -> Job:
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        arrival = time.monotonic()
         script = self._script
         exponential = script.law == "exponential" and script.service
         seconds = self._random.expovariate(1 / script.service) if exponential else script.service
         begin = max(arrival, heapq.heappop(self._free)) if self._free else arrival
         if script.slots:
             heapq.heappush(self._free, begin + seconds)
-        return Job(arrival=arrival, begin=begin, end=begin + seconds)
-
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
-        job = self._job(time.monotonic())
+        job = Job(arrival=arrival, begin=begin, end=begin + seconds)
         self._jobs.append(job)
         answer = self._script.answers[(len(self._jobs) - 1) % len(self._script.answers)]
         await request.read()

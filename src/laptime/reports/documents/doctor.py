@@ -19,11 +19,18 @@ _LEVELS = {"ok": "ok", "warn": "warning", "none": "--"}
 def document(report: DoctorReport) -> doc.Document:
     """What every report shows of an examination."""
     lines = [doc.Notice(_LEVELS[line.outcome], line.sentence, line.next) for line in report.lines]
+    environment = report.environment
+    models = [device.model for device in report.devices if device.name != "cpu"]
+    drivers = sorted({f"driver {device.driver}" for device in report.devices if device.driver})
+    virtual = [f"on {environment.virtual}"] if environment.virtual else []
+    python = f"Python {environment.python.split()[0]}"
     return doc.Document(
         verb="doctor",
         title=report.environment.host,
         verdict=_headline(report.noise),
-        conditions=_machine(report),
+        conditions=[
+            part for part in (environment.cpu, *models, *drivers, *virtual, environment.os, python) if part
+        ],
         brief=[doc.Notices([line for line in lines if line.level == "warning"] or lines[:1])],
         sections=[
             doc.Section("checks", "This machine", [doc.Notices(lines)], headed=False),
@@ -38,15 +45,6 @@ def data(report: DoctorReport) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(report)
     document["environment"]["fingerprint"] = report.environment.fingerprint
     return document
-
-
-def _machine(report: DoctorReport) -> list[str]:
-    environment = report.environment
-    models = [device.model for device in report.devices if device.name != "cpu"]
-    drivers = sorted({f"driver {device.driver}" for device in report.devices if device.driver})
-    virtual = [f"on {environment.virtual}"] if environment.virtual else []
-    python = f"Python {environment.python.split()[0]}"
-    return [part for part in (environment.cpu, *models, *drivers, *virtual, environment.os, python) if part]
 
 
 def _headline(noise: NoiseFloor | None) -> doc.Headline:

@@ -34,11 +34,6 @@ Headers = Annotated[
 ]
 
 
-def _duration(text: str) -> float:
-    """Seconds; infinite for `auto`."""
-    return math.inf if text.strip() == "auto" else seconds(text)
-
-
 class LoadRequest(Struct, frozen=True, kw_only=True):
     """What `laptime load` can be asked.
 
@@ -77,7 +72,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Option(
             "Length of a level; auto: until results are known to 5 %, at most --budget.  [default: 10s]",
             "TIME | auto",
-            read=_duration,
+            read=lambda text: math.inf if text.strip() == "auto" else seconds(text),
         ),
     ] = None
     auto: bool = False
@@ -145,7 +140,23 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         self._check_levels()
         self._check_tokens()
         if self.is_endpoint:
-            _check_address(self.target, confirmed=self.remote)
+            try:
+                url = urlsplit(self.target)
+                host, why = url.hostname if url.port != 0 else "", "it names no host, or port 0"
+            except ValueError as error:
+                host, why = "", str(error)
+            if not host:
+                raise UsageError(
+                    f"{redaction.address(self.target)} is not an address",
+                    why=why,
+                    next="http://127.0.0.1:8000",
+                )
+            if not self.remote and not typed.is_loopback(host):
+                raise UsageError(
+                    f"{host} is not this machine",
+                    why="load on a server that is not yours is an attack, and may cost money",
+                    next="--yes-remote   if it is yours",
+                )
         elif self.bodies or self.headers:
             raise UsageError(
                 "--body and --header are for an address",
@@ -226,21 +237,3 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                     why="their address is http://HOST:PORT/v1",
                     next="laptime load http://127.0.0.1:8000/v1 --rate 2,4,8",
                 )
-
-
-def _check_address(address: str, *, confirmed: bool) -> None:
-    try:
-        url = urlsplit(address)
-        host, why = url.hostname if url.port != 0 else "", "it names no host, or port 0"
-    except ValueError as error:
-        host, why = "", str(error)
-    if not host:
-        raise UsageError(
-            f"{redaction.address(address)} is not an address", why=why, next="http://127.0.0.1:8000"
-        )
-    if not confirmed and not typed.is_loopback(host):
-        raise UsageError(
-            f"{host} is not this machine",
-            why="load on a server that is not yours is an attack, and may cost money",
-            next="--yes-remote   if it is yours",
-        )

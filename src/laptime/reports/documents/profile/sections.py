@@ -36,8 +36,12 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
     why = [charts.breakdown(profile), charts.idle(profile)]
     why += [] if profile.overview.devices else [charts.phases(profile)]
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
+    against, title, blocks = profile.against, "Against", list[doc.Block]()
+    if against is not None:
+        title = f"Against {against.before}"
+        blocks = [doc.Text(text=against.sentence), *_views(jobs.differences(profile))]
     return [
-        _against(profile),
+        doc.Section(id="against", title=title, lead=True, blocks=blocks),
         doc.Section(
             id="limit",
             title="What limits the step",
@@ -163,14 +167,6 @@ def _ranks(run: Run, profile: Profile) -> doc.Section:
         headed=False,
         folded=True,
     )
-
-
-def _against(profile: Profile) -> doc.Section:
-    against, title, blocks = profile.against, "Against", list[doc.Block]()
-    if against is not None:
-        title = f"Against {against.before}"
-        blocks = [doc.Text(text=against.sentence), *_views(jobs.differences(profile))]
-    return doc.Section(id="against", title=title, lead=True, blocks=blocks)
 
 
 def _memory(profile: Profile) -> doc.Section:

@@ -56,6 +56,13 @@ def document(run: Run) -> doc.Document:
     rows = [doc.Notice(finding.severity, finding.sentence) for finding in run.findings]
     rows += [verdicts.doubt(check) for check in run.checks if check.outcome != "ok"]
     blocks = [*verdicts.failures(run), doc.Notices(rows)]
+    outcome = "skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error")
+    sentence, next = f"{verdict.word}: {verdict.sentence}", "; ".join(verdict.next)
+    gain = doc.TestCase(run.verb, "gain", outcome, tuned.outcome(run), sentence, next, run.seconds)
+    questions = [
+        doc.TestCase("gate", each.name, _ANSWERS.get(each.outcome, "error"), each.outcome, each.sentence)
+        for each in tuning.gate.checks
+    ]
     return doc.Document(
         verb=run.verb,
         run=run,
@@ -72,7 +79,7 @@ def document(run: Run) -> doc.Document:
             _session(run, tuning),
             machine.section(run),
         ],
-        cases=_test_cases(run, tuning, verdict),
+        cases=[gain, *questions, *verdicts.test_cases(run)],
         data=lambda: data.document(run),
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
         "in new processes, is the gain.",
@@ -110,15 +117,3 @@ def _session(run: Run, tuning: Tuning) -> doc.Section:
     lacked = ("too short", tuning.shortfall.sentence if tuning.shortfall else "")
     time = [("time", words.session_time(run, tuning)), ("ended", tuning.why_ended), lacked]
     return doc.Section("session", "The session", [doc.Facts(time), doc.Bars(rows, detail="page")])
-
-
-def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.TestCase]:
-    """A test each. What is undecided is an error: a pipeline must not pass on it."""
-    outcome = "skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error")
-    sentence, next = f"{headline.word}: {headline.sentence}", "; ".join(headline.next)
-    gain = doc.TestCase(run.verb, "gain", outcome, tuned.outcome(run), sentence, next, run.seconds)
-    questions = [
-        doc.TestCase("gate", each.name, _ANSWERS.get(each.outcome, "error"), each.outcome, each.sentence)
-        for each in tuning.gate.checks
-    ]
-    return [gain, *questions, *verdicts.test_cases(run)]
