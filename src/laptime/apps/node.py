@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch.fleet.node import BEAT, Beat, Failed
 from laptime.probes import machine
-from laptime.process.channel import out_of_reach
+from laptime.process.channel import Closed, Lines, to_parent
 from laptime.process.program import unwound_by_sigterm
 from laptime.records.event import EnvironmentChanged, Listener
 from laptime.records.plan import BenchRequest
@@ -65,21 +65,17 @@ VERBS: dict[str, tuple[type[Struct], Callable[..., Run]]] = {
 
 def main(words: list[str]) -> int:
     """Carry out the verb of the only word; the exit status."""
-    outgoing, lock, ended = out_of_reach(os.dup(1)), threading.Lock(), threading.Event()
-    os.dup2(2, 1)
-    incoming = os.fdopen(out_of_reach(os.dup(0)), "rb")
+    parent, lock, ended = to_parent(Lines()), threading.Lock(), threading.Event()
 
     def say(record: Struct) -> None:
-        line = memoryview(encode(record) + b"\n")
         with lock:
-            while line:
-                line = line[os.write(outgoing, line) :]
+            parent.send(encode(record))
 
     def live() -> None:
         try:
             while not ended.wait(BEAT):
                 say(Beat())
-        except OSError:  # whoever has asked is gone
+        except Closed:  # whoever has asked is gone
             os.kill(os.getpid(), signal.SIGTERM)
 
     try:
@@ -92,7 +88,7 @@ def main(words: list[str]) -> int:
     threading.Thread(target=live, daemon=True).start()
     try:
         with unwound_by_sigterm():
-            request = decode(incoming.readline(), kind)
+            request = decode(parent.receive(), kind)
             say(EnvironmentChanged(machine.environment()))
             work(request, say)
     except LaptimeError as error:
@@ -102,7 +98,7 @@ def main(words: list[str]) -> int:
         what = UsageError("the request cannot be read", why=str(error).splitlines()[0])
         say(Failed("UsageError", what.what, what.why))
         return what.exit_code
-    except (KeyboardInterrupt, BrokenPipeError):
+    except (KeyboardInterrupt, Closed):
         return 130
     finally:
         ended.set()

@@ -46,6 +46,11 @@ class Frames:
     def add(self, chunk: bytes) -> None:
         self._bytes += chunk
 
+    @staticmethod
+    def pack(message: bytes) -> bytes:
+        """A message as it goes over the stream."""
+        return _LENGTH.pack(len(message)) + message
+
     @property
     def is_whole(self) -> bool:
         """Whether a message has come as a whole. Raises Garbled: what came is none."""
@@ -67,9 +72,23 @@ class Frames:
         return message
 
 
-def framed(message: bytes) -> bytes:
-    """A message as it goes over the stream."""
-    return _LENGTH.pack(len(message)) + message
+class Lines(Frames):
+    """The same of messages that are a line of text each: what other programs print may be looked at."""
+
+    @property
+    def is_whole(self) -> bool:
+        return b"\n" in self._bytes
+
+    def take(self) -> bytes | None:
+        line, end, rest = self._bytes.partition(b"\n")
+        if not end:
+            return None
+        self._bytes = rest
+        return bytes(line)
+
+    @staticmethod
+    def pack(message: bytes) -> bytes:
+        return message + b"\n"
 
 
 class Channel:
@@ -79,9 +98,9 @@ class Channel:
     one that has been read, None without one; it reads nothing. Raises Garbled: what came is none.
     """
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
+    def __init__(self, incoming: int, outgoing: int, frames: Frames | None = None) -> None:
         self._incoming, self._outgoing = incoming, outgoing
-        self._frames = Frames()
+        self._frames = frames or Frames()
         self.taken = self._frames.take
         self._is_cut = False
         self.is_open = True
@@ -100,7 +119,7 @@ class Channel:
         if self._is_cut:
             raise Closed("a message before was sent in part")
         self._is_cut = True  # until it is sent, whatever is raised
-        rest = memoryview(framed(message))
+        rest = memoryview(self._frames.pack(message))
         while rest:
             try:
                 rest = rest[os.write(self._outgoing, rest[:_CHUNK]) :]
@@ -171,7 +190,7 @@ class Channel:
         self.is_open, self._is_cut = False, True
 
 
-def to_parent() -> Channel:
+def to_parent(frames: Frames | None = None) -> Channel:
     """The channel to the process that has started this one, over its standard input and output.
 
     Both are moved to numbers that nobody else uses. What the program prints from here on goes to standard
@@ -183,7 +202,7 @@ def to_parent() -> Channel:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return Channel(*ends)
+    return Channel(*ends, frames)
 
 
 def out_of_reach(descriptor: int) -> int:

@@ -18,7 +18,7 @@ from subprocess import PIPE
 from time import monotonic
 from typing import IO, Any, Self
 
-from laptime.process.channel import Channel, Closed, Garbled, Late
+from laptime.process.channel import Channel, Closed, Frames, Garbled, Late
 from laptime.process.program import LastWords, Process, deferred_signals, tail
 
 LEAVING = 1.0  # seconds that a program may take to end after it has closed its end of the channel
@@ -49,17 +49,19 @@ class Peer:
         self._garbled, self._is_gone = "", False
 
     @classmethod
-    def start(cls, words: Sequence[str], *, cpus: Sequence[int] = (), **options: Any) -> Peer:
+    def start(
+        cls, words: Sequence[str], *, cpus: Sequence[int] = (), frames: Frames | None = None, **options: Any
+    ) -> Peer:
         """Start a program that talks over its standard input and output (`channel.to_parent`). cpus: on which
-        it runs; none: on all. options: as for `Process`. Without `stderr`, what it prints is kept for its
-        last words."""
+        it runs; none: on all. frames: how it talks. options: as for `Process`. Without `stderr`, what it
+        prints is kept for its last words. Raises OSError: it does not start."""
         log = None if "stderr" in options else tempfile.TemporaryFile(prefix="laptime-log-")  # noqa: SIM115
         with deferred_signals() as release:
             process = Process(words, stdin=PIPE, stdout=PIPE, **{"stderr": log, **options})
             if cpus:  # before its interpreter has started a thread: all of them inherit it
                 with suppress(OSError, AttributeError):
                     os.sched_setaffinity(process.pid, cpus)
-            peer = cls(_channel(process), process, log)
+            peer = cls(_channel(process, frames), process, log)
             try:
                 release()
             except BaseException:
@@ -116,14 +118,16 @@ class Peer:
         """Whether it ends by itself within so many seconds."""
         return self._process is None or self._process.ends_within(seconds)
 
-    def end(self) -> None:
-        """Kill the program and all that it has started. Safe to call twice."""
+    def end(self, grace: float = 0.0) -> None:
+        """Kill the program and all that it has started. Safe to call twice. grace: seconds that it gets to
+        end by itself, and as many again once it is told to."""
         if self._process is not None:
-            self._process.end()
+            self._process.ends_within(grace)
+            self._process.end(grace=grace)
 
-    def close(self) -> None:
-        """End it, and close the channel. Safe to call twice."""
-        self.end()
+    def close(self, grace: float = 0.0) -> None:
+        """End it, and close the channel. Safe to call twice. grace: as for `end`."""
+        self.end(grace)
         self._channel.close()
         if self._log is not None:
             self._log.close()
@@ -188,7 +192,7 @@ def _wait(peers: Sequence[Peer], until: float) -> None:
         peer._read(has_ended=has_ended)
 
 
-def _channel(process: Process) -> Channel:
+def _channel(process: Process, frames: Frames | None) -> Channel:
     """Descriptors of our own in place of Popen's files, which buffer."""
     ends = []
     for stream in (process.stdout, process.stdin):
@@ -196,4 +200,4 @@ def _channel(process: Process) -> Channel:
         ends.append(os.dup(stream.fileno()))
         stream.close()
     process.stdin = process.stdout = None
-    return Channel(*ends)
+    return Channel(*ends, frames)

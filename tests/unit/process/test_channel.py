@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.process import channel as module
-from laptime.process.channel import Channel, Closed, Frames, Garbled, Late, framed
+from laptime.process.channel import Channel, Closed, Frames, Garbled, Late
 
 Ends = tuple[Channel, Channel]
 
@@ -43,7 +43,7 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 @given(st.lists(st.binary(max_size=200), max_size=20), st.data())
 def test_however_the_stream_is_cut_the_same_messages_come(messages: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(map(framed, messages))
+    stream = b"".join(map(Frames.pack, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=30)))
     frames, came = Frames(), []
     for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
@@ -63,7 +63,7 @@ def test_text_is_no_message(text: str) -> None:
 
 
 def test_a_frame_without_its_end_is_no_message() -> None:
-    frames, whole = Frames(), framed(b"x" * 100)
+    frames, whole = Frames(), Frames.pack(b"x" * 100)
     for at in range(len(whole)):
         assert frames.take() is None
         frames.add(whole[at : at + 1])
@@ -118,7 +118,7 @@ def test_a_time_limit_is_for_the_whole_message_not_for_each_part_of_it() -> None
     stop = threading.Event()
 
     def drip() -> None:
-        theirs.sendall(framed(b"x" * 1000)[:20])
+        theirs.sendall(Frames.pack(b"x" * 1000)[:20])
         while not stop.wait(0.02):
             theirs.sendall(b"x")
 
@@ -152,7 +152,7 @@ def test_a_message_that_was_cut_by_the_end_is_none() -> None:
     mine, theirs = socket.socketpair()
     descriptor = mine.detach()
     channel = Channel(descriptor, descriptor)
-    theirs.sendall(framed(b"whole") + framed(b"half of it")[:12])
+    theirs.sendall(Frames.pack(b"whole") + Frames.pack(b"half of it")[:12])
     theirs.close()
     assert list(channel) == [b"whole"]
     channel.close()

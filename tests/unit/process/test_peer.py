@@ -119,7 +119,7 @@ def test_what_it_said_before_it_ended_comes_first(start: Start) -> None:
 
 
 def test_a_frame_that_its_end_cut_is_not_given(start: Start) -> None:
-    peer = start("os.write(parent._outgoing, channel.framed(b'x' * 100)[:50]); os._exit(4)")
+    peer = start("os.write(parent._outgoing, channel.Frames.pack(b'x' * 100)[:50]); os._exit(4)")
     with pytest.raises(Gone, match="status 4"):
         peer.receive(30)
 

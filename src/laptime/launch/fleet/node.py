@@ -6,12 +6,7 @@ when its node dies. A node that says nothing for `SILENT` seconds is lost; it se
 
 from __future__ import annotations
 
-import os
-import select
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from subprocess import PIPE
 from threading import Event as Stop
 from time import monotonic
 from typing import cast
@@ -22,7 +17,8 @@ from laptime.kit import errors
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError
 from laptime.launch.fleet import Machine
-from laptime.process.program import LastWords, Process, tail
+from laptime.process.channel import Lines
+from laptime.process.peer import Gone, Peer, Silent
 from laptime.records.environment import Environment
 from laptime.records.event import (
     EnvironmentChanged,
@@ -108,45 +104,30 @@ def _lines(
 ) -> Iterator[Line]:
     """The lines of a node until it has said all.
     Raises Lost: it ended before, fell silent, or talks nonsense."""
-    with tempfile.TemporaryFile(prefix="laptime-node-") as log:
-        try:
-            process = Process([*machine.words, verb], stdin=PIPE, stdout=PIPE, stderr=log)
-        except OSError as error:
-            raise Lost(f"{machine.words[0]} does not start: {error.strerror}") from None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            with suppress(BrokenPipeError):
-                process.stdin.write(request + b"\n")
-                process.stdin.flush()
-            yield from _heard(process.stdout.fileno(), stop, silent, start)
-            status = process.end(grace=LEAVING)
-        finally:
-            process.stdin.close()
-            process.ends_within(LEAVING)  # one that has said all: srun would call it cancelled
-            process.end(grace=LEAVING)
-            process.stdout.close()
-        raise Lost(LastWords(status, tail(log)).sentence)
-
-
-def _heard(incoming: int, stop: Stop, silent: float, start: float) -> Iterator[Line]:
-    poll, rest, until = select.poll(), b"", monotonic() + start
-    poll.register(incoming, select.POLLIN)
-    while True:
-        if stop.is_set():
-            raise Lost("it was stopped")
-        if not poll.poll(1e3 * LOOK):
-            if monotonic() > until:
-                raise Lost("it has said nothing for too long")
-            continue
-        chunk = os.read(incoming, 1 << 16)
-        if not chunk:
-            return
-        until = monotonic() + silent
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
+    try:
+        peer = Peer.start([*machine.words, verb], frames=Lines())
+    except OSError as error:
+        raise Lost(f"{machine.words[0]} does not start: {error.strerror}") from None
+    until = monotonic() + start
+    try:
+        peer.send(request, start)
+        while not stop.is_set():
+            try:
+                line = peer.receive(LOOK)
+            except Silent:
+                if monotonic() > until:
+                    raise
+                continue
+            until = monotonic() + silent
             try:
                 yield cast(Line, decode(line, Line))  # type: ignore[arg-type]
             except (MsgspecError, ValueError, RecursionError):
                 text = line[:80].decode(errors="replace")
                 raise Lost(f"it speaks no laptime of this version: {text!r}") from None
+        raise Lost("it was stopped")
+    except Silent:
+        raise Lost("it has said nothing for too long") from None
+    except Gone as gone:
+        raise Lost(gone.words.sentence) from None
+    finally:
+        peer.close(grace=LEAVING)  # one that has said all ends by itself: srun would call it cancelled
