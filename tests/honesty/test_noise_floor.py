@@ -7,7 +7,7 @@ import pytest
 from laptime.records.plan import BenchRequest
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs.bench import bench
-from laptime.verbs.doctor.noise import _PRODUCTS, noise_floor
+from laptime.verbs.doctor.examination import _PRODUCTS, noise_floor
 
 SECONDS = 0.005
 

@@ -23,7 +23,7 @@ from laptime.reports.formats import text as terminal
 from laptime.store import cache
 from laptime.verbs import doctor
 from laptime.verbs.doctor import examination
-from laptime.verbs.doctor.noise import floor_of
+from laptime.verbs.doctor.examination import floor_of
 
 
 def to_text(report: DoctorReport, **layout: Any) -> str:

@@ -14,7 +14,7 @@ from laptime.analysis.quantiles import Floats
 from laptime.analysis.queues import Queue, queue_of
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.verbs.load.peak import find_peak, likely
+from laptime.verbs.load.levels import find_peak, likely
 
 SEEDS = 100
 SLO = "latency=200ms@p99"

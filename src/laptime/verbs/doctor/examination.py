@@ -6,13 +6,19 @@ look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ─
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from laptime.analysis.compare import DECISION_LEVEL, effect, judge, thin_evidence
+from laptime.analysis.paired import MARGIN, Effect
+from laptime.analysis.student_t import t_quantile
 from laptime.kit import __version__, registry
-from laptime.kit.clock import SystemClock, utc_now
+from laptime.kit.clock import Clock, SystemClock, utc_now
 from laptime.kit.errors import LaptimeError
 from laptime.launch import fresh_call
 from laptime.probes import energy, host_memory, machine, nvml, wall
@@ -24,9 +30,12 @@ from laptime.probes.peaks import Peak, cpu_peak, device_peak
 from laptime.probes.scheduler import Evidence
 from laptime.records.environment import Device, DoctorCheck, DoctorReport, Environment, NoiseFloor, Rate, warn
 from laptime.records.event import Event, Listener, Progress, ignore
+from laptime.records.plan import BenchRequest
+from laptime.records.series import Regime
 from laptime.store import cache
+from laptime.verbs.bench import bench
+from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.doctor import checks
-from laptime.verbs.doctor.noise import noise_floor
 
 _METER_FACTS = ("name", "device", "covers", "method", "period")
 
@@ -274,3 +283,80 @@ def _rate(row: dict[str, Any], ceiling: Peak | None) -> Rate:
         limit = ceiling.bandwidth if row["kind"] == "copy" else ceiling.flops.get(row["dtype"])
         row = {**row, "ceiling": limit, "ceiling_source": ceiling.source if limit else ""}
     return msgspec.convert(row, Rate)
+
+
+# The noise floor: a program measured against itself.
+
+
+POWER = 0.8  # probability of finding a difference of the size named
+_NETWORK = "laptime.probes.ruler:network"
+_PRODUCTS = "laptime.probes.ruler:products"
+
+
+def noise_floor(
+    *,
+    quick: bool = False,
+    emit: Callable[[Event], None] | None = None,
+    open_session: OpenSession = fresh_process,
+    clock: Clock = SystemClock,
+) -> NoiseFloor:
+    """Measure a small program against itself, on the device that `bench` would take.
+
+    Args:
+        open_session, clock: as in `bench`.
+        quick: without torch, three processes instead of five, and a third of the time. What lies between
+            processes is part of the error: from two of them it is hardly known, and the floor is then wide.
+
+    Raises:
+        LaptimeError: the program could not be measured; why is in the error.
+    """
+    has_torch = find_spec("torch") is not None and not quick
+    request = BenchRequest(
+        targets=[_NETWORK if has_torch else _PRODUCTS] * 2,
+        backends=["torch" if has_torch else "null"],
+        regimes=[Regime.ISOLATED],
+        processes=3 if quick else 5,
+        budget=3.0 if quick else 9.0,
+        precision=1e-4,  # use the whole budget: the question is how good it gets
+        save=False,
+        timing_only=True,
+    )
+    started = clock.now()
+    run = bench(request, emit or (lambda event: None), open_session=open_session, clock=clock)
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    seconds = clock.now() - started
+    failed = next((case.failure for case in run.cases if case.failure is not None), None)
+    if failed is not None:
+        raise LaptimeError(failed.what, why=failed.why, next=failed.next)
+    if len(run.cases) != 2:
+        raise LaptimeError(f"the same program twice gave {len(run.cases)} cases")
+    first, second = run.cases[0], run.cases[1]
+    left, right = first.find("latency", Regime.ISOLATED), second.find("latency", Regime.ISOLATED)
+    measured = effect(left, right) if left is not None and right is not None else None
+    if measured is None:
+        raise LaptimeError("too few blocks of the same program were measured to know the noise floor")
+    what = "a small network" if has_torch else "matrix products"
+    floor = floor_of(measured, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
+    # A comparison would not say a word on thin evidence, so neither does the floor.
+    thin = left is not None and right is not None and thin_evidence(left, right, measured)
+    return msgspec.structs.replace(floor, word="unclear") if thin else floor
+
+
+def floor_of(measured: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:
+    """The noise floor that an A/A comparison with this effect shows."""
+    reach = t_quantile((1 + DECISION_LEVEL) / 2, measured.df) + t_quantile(POWER, measured.df)
+    word, (low, high) = judge(measured)
+    # The error moderated by what is expected between processes (see analysis.compare).
+    return NoiseFloor(
+        device=device,
+        workload=workload,
+        smallest=math.expm1(math.log1p(MARGIN) + reach * measured.error),
+        half_width=(high - low) / 2,
+        seen=math.expm1(-measured.mean),
+        between=measured.error * math.sqrt(measured.processes) if measured.processes > 1 else None,
+        word=word,
+        pairs=measured.rounds,
+        processes=measured.processes,
+        seconds=seconds,
+    )

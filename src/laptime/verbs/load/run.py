@@ -28,8 +28,7 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun, Looks
-from laptime.verbs.load.levels import Planned, applied, at_once, open_level, planned
-from laptime.verbs.load.peak import Peak, find_peak
+from laptime.verbs.load.levels import Peak, Planned, applied, at_once, find_peak, open_level, planned
 from laptime.verbs.load.request import DURATION, LoadRequest
 from laptime.verbs.load.senders import Generator, metrics_page, sender_target
 
