@@ -30,30 +30,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Option:
-    """How a field is asked for.
+    """How a field is asked for."""
 
-    Attributes:
-        help: one or two sentences, for `--help` and for `help(laptime.bench)`.
-        metavar: what stands for the value in --help.
-        flags: as they are typed, if it is not the field's name.
-        read: makes the value of a text; of a list of texts, if the option is repeatable.
-        choices: values that it may have, if its type does not say them.
-        least, most: of a number.
-        bare: the value if the option stands alone, before a word that is none of its choices.
-        completes: a room of the registry whose names a shell offers.
-    """
-
-    help: str
-    metavar: str = ""
+    help: str  # one or two sentences, for `--help` and for `help(laptime.bench)`
+    metavar: str = ""  # what stands for the value in --help
     _: KW_ONLY
-    flags: str = ""
+    flags: str = ""  # as they are typed, if it is not the field's name
+    # makes the value of a text; of a list of texts, if the option is repeatable
     read: Callable[[Any], Any] | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # values that it may have, if its type does not say them
+    # least, most: of a number
     least: float = -math.inf
     most: float = math.inf
     repeatable: bool = False
-    bare: str = ""
-    completes: str = ""
+    bare: str = ""  # the value if the option stands alone, before a word that is none of its choices
+    completes: str = ""  # a room of the registry whose names a shell offers
 
 
 class UnknownKeyword(UsageError, TypeError):
@@ -62,21 +53,14 @@ class UnknownKeyword(UsageError, TypeError):
 
 @dataclass(frozen=True)
 class Field:
-    """A field that has an option.
-
-    Attributes:
-        kind: bool, int, float, str, Path, list or dict.
-        of: kind of a list's items.
-        choices: values that it may have; () any.
-        default: None if it is not a bool, number or text.
-    """
+    """A field that has an option."""
 
     name: str
     option: Option
-    kind: type
-    of: type
-    choices: tuple[str, ...]
-    default: Any
+    kind: type  # bool, int, float, str, Path, list or dict
+    of: type  # kind of a list's items
+    choices: tuple[str, ...]  # values that it may have; () any
+    default: Any  # None if it is not a bool, number or text
 
     @property
     def flags(self) -> tuple[str, ...]:

@@ -20,18 +20,12 @@ _TO_SERVERS = ("GIT_ASKPASS", "GIT_CONFIG_", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH
 
 
 class Revision(NamedTuple):
-    """A checked-out revision.
+    """A checked-out revision."""
 
-    Attributes:
-        commit: its full hash.
-        folder: what the current folder is in it.
-        top: of the working tree; place: the same of the revision.
-    """
-
-    commit: str
-    folder: Path
-    top: Path
-    place: Path
+    commit: str  # its full hash
+    folder: Path  # what the current folder is in it
+    top: Path  # of the working tree
+    place: Path  # the same of the revision
 
     def python_path(self, current: str) -> str:
         """A PYTHONPATH with which a process imports the revision's code, and not the working tree's.

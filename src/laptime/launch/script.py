@@ -43,21 +43,15 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a script ran.
+    """How a script ran."""
 
-    Attributes:
-        observed: what each process observed, those with steps first, then by rank.
-        ended: how each process ended.
-        status: exit status; negative is a signal.
-        interrupted: by Ctrl-C. hung: the timeout in seconds that it ran into, None when it did not.
-        others: CPUs that other programs used meanwhile, on average; None where that is not known.
-    """
-
+    # what each process observed, those with steps first, then by rank
     observed: list[Observed] = field(default_factory=list)
-    ended: list[Ended] = field(default_factory=list)
-    status: int = 0
-    interrupted: bool = False
-    hung: float | None = None
+    ended: list[Ended] = field(default_factory=list)  # how each process ended
+    status: int = 0  # exit status; negative is a signal
+    interrupted: bool = False  # by Ctrl-C
+    hung: float | None = None  # the timeout in seconds that it ran into, None when it did not
+    # CPUs that other programs used meanwhile, on average; None where that is not known
     others: float | None = None
 
 

@@ -80,10 +80,9 @@ class Lines(Frames):
         return b"\n" in self._bytes
 
     def take(self) -> bytes | None:
-        line, end, rest = self._bytes.partition(b"\n")
-        if not end:
+        if not self.is_whole:
             return None
-        self._bytes = rest
+        line, _, self._bytes = self._bytes.partition(b"\n")
         return bytes(line)
 
     @staticmethod
@@ -134,8 +133,7 @@ class Channel:
         Raises Closed: the other end is gone. Late: none came in time. Garbled: what came is none."""
         until = None if timeout is None else monotonic() + timeout
         while True:
-            message = self.taken()
-            if message is not None:
+            if (message := self.taken()) is not None:
                 return message
             if not self.is_open:
                 raise Closed("nobody writes any more")

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import select
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from subprocess import PIPE
 from time import monotonic
 from typing import IO, Any, Self
@@ -177,19 +178,17 @@ def received(peers: Sequence[Peer], timeout: float) -> Iterator[tuple[Peer, byte
 def _wait(peers: Sequence[Peer], until: float) -> None:
     """Until one of them says something or ends, and read it. Raises Silent: none did."""
     poll = select.poll()
-    owner: dict[int, tuple[Peer, bool]] = {}
+    read: dict[int, Callable[[], None]] = {}
     for peer in peers:
-        owner[peer._channel.fileno()] = (peer, False)
+        read[peer._channel.fileno()] = partial(peer._read, has_ended=False)
         if peer._ending is not None:
-            owner[peer._ending] = (peer, True)
-    for descriptor in owner:
+            read[peer._ending] = partial(peer._read, has_ended=True)
+    for descriptor in read:
         poll.register(descriptor, select.POLLIN)
-    ready = poll.poll(1e3 * max(0.0, until - monotonic()))
-    if not ready:
+    if not (ready := poll.poll(1e3 * max(0.0, until - monotonic()))):
         raise Silent
     for descriptor, _ in ready:
-        peer, has_ended = owner[descriptor]
-        peer._read(has_ended=has_ended)
+        read[descriptor]()
 
 
 def _channel(process: Process, frames: Frames | None) -> Channel:

@@ -50,8 +50,7 @@ class Process(subprocess.Popen[bytes]):
         if self.poll() is not None:  # its number may be somebody else's by now
             return True
         seconds = max(0.0, seconds)
-        descriptor = self.descriptor()
-        if descriptor is None:
+        if (descriptor := self.descriptor()) is None:
             with suppress(subprocess.TimeoutExpired):
                 self.wait(seconds)
         else:

@@ -14,51 +14,36 @@ time belongs to operators whose work nobody could count, or the ceilings are not
 
 
 class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The bound of the operators of one class.
+    """The bound of the operators of one class."""
 
-    Attributes:
-        kind: the class. operators: calls of operators in a call of the model.
-        seconds: of a call. share: of the call.
-        word: what bounds them. reasons: share of their seconds by compute, memory, overhead, threads; add up
-            to 1 at most. uncounted: share of their seconds whose work is not known.
-    """
-
-    kind: OperatorClass
-    operators: float
-    seconds: float
-    share: float
-    word: BoundWord
+    kind: OperatorClass  # the class
+    operators: float  # calls of operators in a call of the model
+    seconds: float  # of a call
+    share: float  # of the call
+    word: BoundWord  # what bounds them
+    # share of their seconds by compute, memory, overhead, threads; add up to 1 at most
     reasons: dict[str, float] = {}
-    uncounted: float = 0.0
+    uncounted: float = 0.0  # share of their seconds whose work is not known
 
 
 class CallBounds(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What bounds a call of a model, from a recording of some calls by the runtime's own profiler.
+    """What bounds a call of a model, from a recording of some calls by the runtime's own profiler."""
 
-    Attributes:
-        word: what bounds the call; "" where it could not be recorded: `missing` says why.
-        reasons: share of the call by compute, memory, overhead, threads; add up to 1 at most, the rest is
-            not explained. uncounted: share of the call in operators whose work is not known.
-        call: seconds of a call that was not recorded. recorded: seconds of a recorded one.
-        calls: that were recorded. outside: share of the call outside of operators.
-        threads: of the runtime. cores: that may be used. busy: cores that worked on average.
-        recorder: what recorded it, in words. classes: most time first.
-        roofline: work by class and by operator of one call, with the ceilings.
-    """
-
+    # what bounds the call; "" where it could not be recorded: `missing` says why
     word: BoundWord | Literal[""] = ""
+    # share of the call by compute, memory, overhead, threads; add up to 1 at most, the rest is not explained
     reasons: dict[str, float] = {}
-    uncounted: float = 0.0
-    call: float = 0.0
-    recorded: float = 0.0
-    calls: int = 0
-    outside: float = 0.0
-    threads: int = 0
-    cores: float = 0.0
-    busy: float | None = None
-    recorder: str = ""
-    classes: list[ClassBound] = []
-    roofline: Roofline | None = None
+    uncounted: float = 0.0  # share of the call in operators whose work is not known
+    call: float = 0.0  # seconds of a call that was not recorded
+    recorded: float = 0.0  # seconds of a recorded one
+    calls: int = 0  # that were recorded
+    outside: float = 0.0  # share of the call outside of operators
+    threads: int = 0  # of the runtime
+    cores: float = 0.0  # that may be used
+    busy: float | None = None  # cores that worked on average
+    recorder: str = ""  # what recorded it, in words
+    classes: list[ClassBound] = []  # most time first
+    roofline: Roofline | None = None  # work by class and by operator of one call, with the ceilings
     missing: str = ""
 
 

@@ -28,29 +28,19 @@ class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One measured point.
+    """One measured point."""
 
-    Attributes:
-        key: stable and unique in the run: `torchvision:resnet18/batch=8/dtype=float32/device=cpu`.
-        target: what the user named.
-        axes: every axis value that holds for this case (batch, dtype, device, threads, ...).
-        status: ok, failed (see `failure`), skipped, interrupted (what was measured is kept).
-        series: raw samples, one entry for each (metric tag, regime).
-        requests: of a level of load, a row each; their columns are read like series (`samples`, `find`).
-        checks: whether these numbers can be trusted.
-        details: receipts and facts that are no series.
-    """
-
-    key: str
-    target: str
-    axes: dict[str, Axis]
-    status: Status = "ok"
+    key: str  # stable and unique in the run: `torchvision:resnet18/batch=8/dtype=float32/device=cpu`
+    target: str  # what the user named
+    axes: dict[str, Axis]  # every axis value that holds for this case (batch, dtype, device, threads, ...)
+    status: Status = "ok"  # ok, failed (see `failure`), skipped, interrupted (what was measured is kept)
     failure: Failure | None = None
-    series: list[Series] = []
+    series: list[Series] = []  # raw samples, one entry for each (metric tag, regime)
+    # of a level of load, a row each; their columns are read like series (`samples`, `find`)
     requests: Requests | None = None
-    checks: list[Check] = []
+    checks: list[Check] = []  # whether these numbers can be trusted
     artifacts: list[Artifact] = []
-    details: Details = Details()
+    details: Details = Details()  # receipts and facts that are no series
 
     def __repr__(self) -> str:
         return f"Case({self.key!r}, {self.status}, {self.trust}, series={self.series})"

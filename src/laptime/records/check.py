@@ -18,19 +18,12 @@ Trust = Literal["trusted", "noisy", "invalid"]
 
 
 class Check(Struct, frozen=True, omit_defaults=True):
-    """The answer of one check.
+    """The answer of one check."""
 
-    Attributes:
-        name: file name of the check.
-        outcome: ok; note (worth saying, trust unharmed); warn (noisy); fail (invalid).
-        sentence: what was found, with its numbers; written once, shown everywhere.
-        next: the command or change that would mend it.
-    """
-
-    name: str
-    outcome: Outcome
-    sentence: str
-    next: str = ""
+    name: str  # file name of the check
+    outcome: Outcome  # ok; note (worth saying, trust unharmed); warn (noisy); fail (invalid)
+    sentence: str  # what was found, with its numbers; written once, shown everywhere
+    next: str = ""  # the command or change that would mend it
 
 
 def trust(checks: list[Check]) -> Trust:
@@ -75,29 +68,21 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One question that `laptime check` or a suite has answered.
+    """One question that `laptime check` or a suite has answered."""
 
-    Attributes:
-        kind: max, min (a budget), regression (against a baseline), measured (there had to be a number).
-        case: key of the case.
-        metric: tag of the statistic.
-        word: kept and broken need the whole 95 % interval on one side of the limit; else undecided.
-        limit: in the metric's SI unit; of a regression how much worse is allowed, as a multiple of the
-            baseline's: 1.05 times its time.
-        value, ci95: what was found, in the same unit.
-        sentence: what to tell the user.
-        next: what would decide it, or what to do about it.
-    """
-
+    # max, min (a budget), regression (against a baseline), measured (there had to be a number)
     kind: Literal["max", "min", "regression", "measured"]
-    case: str
-    metric: str
-    word: Judgement
+    case: str  # key of the case
+    metric: str  # tag of the statistic
+    word: Judgement  # kept and broken need the whole 95 % interval on one side of the limit; else undecided
+    # in the metric's SI unit; of a regression how much worse is allowed, as a multiple of the baseline's:
+    # 1.05 times its time
     limit: float | None = None
+    # value, ci95: what was found, in the same unit
     value: float | None = None
     ci95: Interval = None
-    sentence: str = ""
-    next: str = ""
+    sentence: str = ""  # what to tell the user
+    next: str = ""  # what would decide it, or what to do about it
 
 
 def conclusion(verdicts: Sequence[Verdict]) -> Judgement:

@@ -24,42 +24,30 @@ Origin = Literal["builtin", "updated", "local", "flag"]
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """One machine. None and "" where the source does not tell.
+    """One machine. None and "" where the source does not tell."""
 
-    Attributes:
-        provider: aws, azure, gcp, oci, ...; "" where only a price is known.
-        region: where the price holds. shape: the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`.
-        vcpus, cores, ocpus: see above.
-        cpu: microarchitectures that it may have, names of `data/cpus.csv`.
-        memory: GiB (OCI's GB are GiB).
-        accelerator: name in `data/accelerators.csv`. accelerators: how many; a share of one below 1.
-        accelerator_memory: GiB of each.
-        usd_per_hour: on demand. spot_usd_per_hour: interruptible. reserved_usd_per_hour: for a year.
-        free_usd_per_month: what hours that an account has free take off the bill of a month, at most.
-        seen, spot_seen: when the prices were seen: YYYY, YYYY-MM or YYYY-MM-DD; spot_seen "": the same day.
-        source: who said so.
-        origin: laptime's own file, `laptime cost update`, `machines.local.csv`, typed.
-    """
-
-    provider: str
-    region: str = ""
-    shape: str
+    provider: str  # aws, azure, gcp, oci, ...; "" where only a price is known
+    region: str = ""  # where the price holds
+    shape: str  # the provider's name: `g5.xlarge`, `VM.Standard.E3.Flex:16:32`
+    # vcpus, cores, ocpus: see above
     vcpus: float | None = None
     cores: float | None = None
     ocpus: float | None = None
-    cpu: list[str] = []
-    memory: float | None = None
-    accelerator: str = ""
-    accelerators: float = 0.0
-    accelerator_memory: float | None = None
-    usd_per_hour: float
-    spot_usd_per_hour: float | None = None
-    reserved_usd_per_hour: float | None = None
+    cpu: list[str] = []  # microarchitectures that it may have, names of `data/cpus.csv`
+    memory: float | None = None  # GiB (OCI's GB are GiB)
+    accelerator: str = ""  # name in `data/accelerators.csv`
+    accelerators: float = 0.0  # how many; a share of one below 1
+    accelerator_memory: float | None = None  # GiB of each
+    usd_per_hour: float  # on demand
+    spot_usd_per_hour: float | None = None  # interruptible
+    reserved_usd_per_hour: float | None = None  # for a year
+    # what hours that an account has free take off the bill of a month, at most
     free_usd_per_month: float | None = None
+    # seen, spot_seen: when the prices were seen: YYYY, YYYY-MM or YYYY-MM-DD; spot_seen "": the same day
     seen: str = ""
     spot_seen: str = ""
-    source: str = ""
-    origin: Origin = "builtin"
+    source: str = ""  # who said so
+    origin: Origin = "builtin"  # laptime's own file, `laptime cost update`, `machines.local.csv`, typed
 
     @property
     def name(self) -> str:
@@ -73,28 +61,26 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class FlexShape(Struct, frozen=True, kw_only=True):
-    """A shape whose OCPUs and memory are chosen, each with its own price.
-
-    Attributes:
-        usd_per_ocpu_hour, usd_per_gb_hour: on demand; `spot_factor` of that when it can be interrupted.
-        vcpus_per_ocpu, cores_per_ocpu: threads and physical cores of an OCPU.
-        max_ocpus, max_memory: GB, of one machine. min_gb, max_gb: GB an OCPU. free_*: an account's, a month.
-        ocpu_part, memory_part: numbers in the provider's price list.
-    """
+    """A shape whose OCPUs and memory are chosen, each with its own price."""
 
     provider: str
     shape: str
+    # usd_per_ocpu_hour, usd_per_gb_hour: on demand; `spot_factor` of that when it can be interrupted
     usd_per_ocpu_hour: float
     usd_per_gb_hour: float
+    # vcpus_per_ocpu, cores_per_ocpu: threads and physical cores of an OCPU
     vcpus_per_ocpu: float
     cores_per_ocpu: float
+    # max_ocpus, max_memory: GB, of one machine
     max_ocpus: float
     max_memory: float
+    # min_gb, max_gb: GB an OCPU. free_*: an account's, a month.
     min_gb: float
     max_gb: float
     spot_factor: float | None = None
     free_ocpu_hours: float = 0.0
     free_gb_hours: float = 0.0
+    # ocpu_part, memory_part: numbers in the provider's price list
     ocpu_part: str = ""
     memory_part: str = ""
     cpu: list[str] = []
@@ -159,50 +145,38 @@ class Training(Struct, frozen=True, kw_only=True):
 
 
 class Monthly(Struct, frozen=True, kw_only=True):
-    """The cost of serving a given rate for a month of 730 hours.
+    """The cost of serving a given rate for a month of 730 hours."""
 
-    Attributes:
-        rate: units per second that come. usd_per_million: per 1 M units that are really served.
-        machines: so many run all month. utilization: share of what they can do that is used.
-    """
-
-    rate: float
-    machines: int
-    utilization: float
+    rate: float  # units per second that come
+    machines: int  # so many run all month
+    utilization: float  # share of what they can do that is used
     usd: float
-    usd_per_million: float
+    usd_per_million: float  # per 1 M units that are really served
 
 
 class Speed(Struct, frozen=True, kw_only=True):
-    """A throughput that a run has, and the conditions under which it holds.
+    """A throughput that a run has, and the conditions under which it holds."""
 
-    Attributes:
-        run: id. case: key in the run. label: what tells it from the others, `batch 8`.
-        rate, ci95: units per second.
-        at: the promise that was held there, else "saturation", "training", "a given rate".
-        latency: median of a call (of a step), seconds. tail: the percentile of the promise.
-        verdict: of the case.
-        batch: units in a call. threads, instances: of the program, where they were set.
-        device: as frameworks write it. host_memory, device_memory: peaks in bytes, None unknown.
-    """
-
-    run: str
-    case: str
-    label: str
+    run: str  # id
+    case: str  # key in the run
+    label: str  # what tells it from the others, `batch 8`
     target: str
     axes: dict[str, Axis] = {}
     unit: Unit
+    # rate, ci95: units per second
     rate: float
     ci95: Interval = None
-    at: str
-    latency: float | None = None
+    at: str  # the promise that was held there, else "saturation", "training", "a given rate"
+    latency: float | None = None  # median of a call (of a step), seconds
     latency_ci95: Interval = None
-    tail: float | None = None
-    verdict: Trust = "trusted"
-    batch: float = 1.0
+    tail: float | None = None  # the percentile of the promise
+    verdict: Trust = "trusted"  # of the case
+    batch: float = 1.0  # units in a call
+    # threads, instances: of the program, where they were set
     threads: int | None = None
     instances: int = 1
-    device: str = "cpu"
+    device: str = "cpu"  # as frameworks write it
+    # host_memory, device_memory: peaks in bytes, None unknown
     host_memory: float | None = None
     device_memory: float | None = None
 
@@ -213,26 +187,20 @@ class Speed(Struct, frozen=True, kw_only=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """The cost of one speed on the machine that it was measured on.
-
-    Attributes:
-        machine: name of the machine. usd_per_hour: of it, or of the `share` of it that was used.
-        usd_per_million: per 1 M units, at the utilization of the whole document.
-        cheapest: none of its run costs less.
-    """
+    """The cost of one speed on the machine that it was measured on."""
 
     kind: Literal["measured"] = "measured"
     speed: Speed
-    machine: str
-    usd_per_hour: float
+    machine: str  # name of the machine
+    usd_per_hour: float  # of it, or of the `share` of it that was used
     share: float = 1.0
-    usd_per_million: float
+    usd_per_million: float  # per 1 M units, at the utilization of the whole document
     ci95: Interval = None
     units_per_usd: float
     usd_per_month: float
     training: Training | None = None
     monthly: Monthly | None = None
-    cheapest: bool = False
+    cheapest: bool = False  # none of its run costs less
 
     @property
     def cost(self) -> Quantity:
@@ -250,84 +218,62 @@ class Priced(Struct, frozen=True, kw_only=True):
 
 
 class Saving(Struct, frozen=True, kw_only=True):
-    """One line against another of the same work.
-
-    Attributes:
-        ratio: cost before over cost after. paired: `ci95` comes from a comparison that was interleaved.
-        usd_per_month, usd_per_training: saved, at the rate and the size that were asked about.
-    """
+    """One line against another of the same work."""
 
     before: str
     after: str
     usd_before: float
     usd_after: float
-    ratio: float
+    ratio: float  # cost before over cost after
     ci95: Interval = None
     word: Literal["cheaper", "dearer", "unclear"] = "unclear"
-    paired: bool = False
+    paired: bool = False  # `ci95` comes from a comparison that was interleaved
+    # usd_per_month, usd_per_training: saved, at the rate and the size that were asked about
     usd_per_month: float | None = None
     usd_per_training: float | None = None
 
 
 class Elsewhere(Struct, frozen=True, kw_only=True):
-    """What a machine that is not at hand can do at best, or is predicted to do.
+    """What a machine that is not at hand can do at best, or is predicted to do."""
 
-    Attributes:
-        kind: bounded (a proof), predicted (an estimate with an interval).
-        word: ruled out (its best case costs more than what was measured, or breaks the promise), open,
-            does not fit (in its memory), unknown (no peaks are known).
-        rate: units per second; of a bound, no more than this. latency: seconds, no less than this.
-        usd_per_million: the same, no less. ci95: of a prediction.
-        limit: what the bound comes from: compute or memory. is_old: its price may not hold any more.
-    """
-
-    kind: Literal["bounded", "predicted"]
+    kind: Literal["bounded", "predicted"]  # bounded (a proof), predicted (an estimate with an interval)
+    # ruled out (its best case costs more than what was measured, or breaks the promise), open, does not fit
+    # (in its memory), unknown (no peaks are known)
     word: Literal["ruled out", "open", "does not fit", "unknown", "estimate"]
     machine: Machine
     age: str = ""
-    is_old: bool = False
-    rate: float | None = None
-    latency: float | None = None
-    usd_per_million: float | None = None
-    ci95: Interval = None
-    limit: str = ""
+    is_old: bool = False  # its price may not hold any more
+    rate: float | None = None  # units per second; of a bound, no more than this
+    latency: float | None = None  # seconds, no less than this
+    usd_per_million: float | None = None  # the same, no less
+    ci95: Interval = None  # of a prediction
+    limit: str = ""  # what the bound comes from: compute or memory
     reason: str = ""
 
 
 class Prediction(Struct, frozen=True, kw_only=True):
-    """How predictions were made, and how wrong they are on the machines that were measured.
+    """How predictions were made, and how wrong they are on the machines that were measured."""
 
-    Attributes:
-        machines: measured ones. why_not: why nothing is predicted.
-        error, worst: of leaving one out, as a factor (1.2 is 20 %): the geometric mean, and the largest.
-    """
-
-    machines: list[str]
+    machines: list[str]  # measured ones
+    # error, worst: of leaving one out, as a factor (1.2 is 20 %): the geometric mean, and the largest
     error: float | None = None
     worst: float | None = None
-    why_not: str = ""
+    why_not: str = ""  # why nothing is predicted
 
 
 class Cores(Struct, frozen=True, kw_only=True):
-    """A number of threads and instances, on the smallest machine that has the cores for them.
-
-    Attributes:
-        efficiency: rate over that of one thread, per thread.
-        cores: physical ones that it keeps busy, None where the hypervisor hides them.
-        siblings: some threads share a core.
-        machine: sized down to these cores and to the measured memory. holds: the promise; None without one.
-    """
+    """A number of threads and instances, on the smallest machine that has the cores for them."""
 
     threads: int
     instances: int
     case: str
     rate: float
     ci95: Interval = None
-    efficiency: float | None = None
-    cores: float | None = None
-    siblings: bool | None = None
-    holds: bool | None = None
-    machine: str = ""
+    efficiency: float | None = None  # rate over that of one thread, per thread
+    cores: float | None = None  # physical ones that it keeps busy, None where the hypervisor hides them
+    siblings: bool | None = None  # some threads share a core
+    holds: bool | None = None  # the promise; None without one
+    machine: str = ""  # sized down to these cores and to the measured memory
     usd_per_hour: float | None = None
     usd_per_million: float | None = None
     cheapest: bool = False
@@ -360,36 +306,29 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a call cannot do without, whoever computes it: what bounds rest on. flops: by dtype. weights:
-    bytes of parameters that are read. source: where it comes from, in words."""
+    """What a call cannot do without, whoever computes it: what bounds rest on."""
 
-    flops: dict[str, float]
-    weights: float = 0.0
-    source: str = ""
+    flops: dict[str, float]  # by dtype
+    weights: float = 0.0  # bytes of parameters that are read
+    source: str = ""  # where it comes from, in words
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """The whole answer of `laptime cost`.
-
-    Attributes:
-        today: the day that ages of prices are counted to.
-        utilization: share of an hour in which the machine works, for USD per 1 M.
-        lines: measured, the runs in the order given. elsewhere: machines that are not at hand.
-    """
+    """The whole answer of `laptime cost`."""
 
     schema: Literal["laptime.cost/1"] = "laptime.cost/1"
     laptime: str
-    today: str
+    today: str  # the day that ages of prices are counted to
     currency: Literal["USD"] = "USD"
     hours_per_month: float = HOURS_PER_MONTH
-    utilization: float = 1.0
+    utilization: float = 1.0  # share of an hour in which the machine works, for USD per 1 M
     slo: str = ""
     runs: list[RunFacts]
     machines: list[Priced]
-    lines: list[Line]
+    lines: list[Line]  # measured, the runs in the order given
     savings: list[Saving] = []
     cores: list[Cores] = []
-    elsewhere: list[Elsewhere] = []
+    elsewhere: list[Elsewhere] = []  # machines that are not at hand
     work: Work | None = None
     prediction: Prediction | None = None
     excluded: list[Excluded] = []

@@ -19,63 +19,46 @@ from laptime.records.load import Level
 
 
 class OutputError(Struct, frozen=True, kw_only=True):
-    """How far one output tensor is from the reference's; see `analysis.agreement`.
+    """How far one output tensor is from the reference's; see `analysis.agreement`."""
 
-    Attributes:
-        output: its place.
-        rms, largest, gain, spread: see there. Of whole numbers `rms` is the share that differs. Gain and
-            spread are None where nothing tells.
-        absolute: largest absolute error, in the output's own unit.
-        cosine: of all calls as one vector; 1 for equal ones.
-        top1: share of rows whose largest element is at the same place; None for other outputs.
-        exact: whole numbers or booleans.
-        rounding: see there; 0 where it is not known.
-        worst: place of the call whose RMS error is the largest.
-        small: see there; 0 where no column is small.
-    """
-
-    output: int
+    output: int  # its place
+    # rms, largest, gain, spread: see there. Of whole numbers `rms` is the share that differs. Gain and spread
+    # are None where nothing tells.
     rms: float
     largest: float
-    absolute: float
+    absolute: float  # largest absolute error, in the output's own unit
     gain: float | None = None
     spread: float | None = None
-    cosine: float
+    cosine: float  # of all calls as one vector; 1 for equal ones
+    # share of rows whose largest element is at the same place; None for other outputs
     top1: float | None = None
-    exact: bool = False
-    rounding: float = 0.0
-    worst: int = 0
-    small: float = 0.0
+    exact: bool = False  # whole numbers or booleans
+    rounding: float = 0.0  # see there; 0 where it is not known
+    worst: int = 0  # place of the call whose RMS error is the largest
+    small: float = 0.0  # see there; 0 where no column is small
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """Outputs against a reference's.
+    """Outputs against a reference's."""
 
-    Attributes:
-        against: whose they are compared with.
-        dtype: the reference's precision.
-        inputs: number of different inputs.
-        batches: their batch sizes.
-        outputs: one entry an output tensor that is not empty.
-        reason: why there are none: shapes differ, the call failed.
-        undetermined: why nothing could be compared: the reference draws random numbers.
-    """
-
-    against: str
-    dtype: str = "float32"
-    inputs: int = 0
-    batches: list[int] = []
-    outputs: list[OutputError] = []
-    reason: str = ""
-    undetermined: str = ""
+    against: str  # whose they are compared with
+    dtype: str = "float32"  # the reference's precision
+    inputs: int = 0  # number of different inputs
+    batches: list[int] = []  # their batch sizes
+    outputs: list[OutputError] = []  # one entry an output tensor that is not empty
+    reason: str = ""  # why there are none: shapes differ, the call failed
+    undetermined: str = ""  # why nothing could be compared: the reference draws random numbers
 
 
 # What is known of a case.
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a case has no (complete) numbers: the three lines of an error, and its kind. kind: user_code,
-    out_of_memory, hung, died, target, unavailable, usage, interrupted, bug."""
+    """Why a case has no (complete) numbers: the three lines of an error, and its kind.
+
+    Attributes:
+        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug.
+    """
 
     kind: str
     what: str
@@ -85,48 +68,33 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KnownInputs(Struct, frozen=True, omit_defaults=True):
-    """The inputs of a call.
+    """The inputs of a call."""
 
-    Attributes:
-        shapes: in words. origin: given, known, guessed or none. batch_is: how the batch is known.
-        resized: cut or repeated from what was given.
-    """
-
-    shapes: str = ""
-    origin: str = ""
-    batch_is: str = ""
-    resized: bool = False
+    shapes: str = ""  # in words
+    origin: str = ""  # given, known, guessed or none
+    batch_is: str = ""  # how the batch is known
+    resized: bool = False  # cut or repeated from what was given
 
 
 class LanguageModel(Struct, frozen=True, omit_defaults=True):
-    """A phase of a language model.
+    """A phase of a language model."""
 
-    Attributes:
-        phase: prefill or decode. tokens: of one item.
-        weight_bytes, cache_bytes: read for a step of decoding, of the cache by each sequence. None: prefill.
-        context: tokens in the cache. bandwidth: bytes per second of a copy in the same process.
-    """
-
-    phase: str
-    tokens: float
+    phase: str  # prefill or decode
+    tokens: float  # of one item
+    # weight_bytes, cache_bytes: read for a step of decoding, of the cache by each sequence. None: prefill.
     weight_bytes: int | None = None
     cache_bytes: float = 0.0
-    context: float = 1.0
-    bandwidth: float | None = None
+    context: float = 1.0  # tokens in the cache
+    bandwidth: float | None = None  # bytes per second of a copy in the same process
 
 
 class KnownModel(Struct, frozen=True, omit_defaults=True):
-    """Facts about a model.
+    """Facts about a model."""
 
-    Attributes:
-        dtypes: numbers of tensors. sha256: of its file. is_file: nothing but the file makes the model.
-        inputs: before they were made fit for a batch size.
-    """
-
-    dtypes: dict[str, int] = {}
-    sha256: str = ""
-    is_file: bool = False
-    inputs: KnownInputs = KnownInputs()
+    dtypes: dict[str, int] = {}  # numbers of tensors
+    sha256: str = ""  # of its file
+    is_file: bool = False  # nothing but the file makes the model
+    inputs: KnownInputs = KnownInputs()  # before they were made fit for a batch size
     llm: LanguageModel | None = None
 
 
@@ -138,38 +106,27 @@ class LeastWork(Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(Struct, frozen=True, omit_defaults=True):
-    """Work as it was counted.
+    """Work as it was counted."""
 
-    Attributes:
-        counter: what counted. counted: FLOPs by operator. least: None where the counter does not tell.
-        complete: whether all was counted; doubtful: what may not have been. reason: why nothing was.
-    """
-
-    counter: str = ""
-    counted: dict[str, float] = {}
-    complete: bool = True
-    doubtful: list[str] = []
-    least: LeastWork | None = None
-    reason: str = ""
+    counter: str = ""  # what counted
+    counted: dict[str, float] = {}  # FLOPs by operator
+    complete: bool = True  # whether all was counted
+    doubtful: list[str] = []  # what may not have been
+    least: LeastWork | None = None  # None where the counter does not tell
+    reason: str = ""  # why nothing was
 
 
 class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of one output.
+    """What was seen of one output."""
 
-    Attributes:
-        finite: None where nothing tells. shape: in words. batch: why it may be no batch.
-        pending: it was still being computed after the call and the wait for it.
-        against_torch: an export's outputs against those of the model that it was made of.
-        threads: that calls had. in_eval: time of a call in eval mode as a share of one as it is.
-    """
-
-    finite: bool | None = None
-    shape: str = ""
-    batch: str = ""
-    pending: bool = False
+    finite: bool | None = None  # None where nothing tells
+    shape: str = ""  # in words
+    batch: str = ""  # why it may be no batch
+    pending: bool = False  # it was still being computed after the call and the wait for it
+    # an export's outputs against those of the model that it was made of
     against_torch: Agreement | None = None
-    threads: int | None = None
-    in_eval: float | None = None
+    threads: int | None = None  # that calls had
+    in_eval: float | None = None  # time of a call in eval mode as a share of one as it is
 
 
 class HostMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):  # as `probes.host_memory.peak_of`
@@ -189,17 +146,12 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EnergyUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Energy of a stretch of calls.
+    """Energy of a stretch of calls."""
 
-    Attributes:
-        measured: whether there is a reading. items: of the stretch. meters: a reading each.
-        why: of meters that are not there, what is missing.
-    """
-
-    measured: bool | None = None
-    items: int | None = None
-    meters: list[dict[str, Any]] = []
-    why: dict[str, Any] | str = ""
+    measured: bool | None = None  # whether there is a reading
+    items: int | None = None  # of the stretch
+    meters: list[dict[str, Any]] = []  # a reading each
+    why: dict[str, Any] | str = ""  # of meters that are not there, what is missing
 
     @property
     def reason(self) -> str:
@@ -211,42 +163,30 @@ class EnergyUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Peak(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The peak of the device, in FLOP/s.
+    """The peak of the device, in FLOP/s."""
 
-    Attributes:
-        flops: measured. limit: on paper. source: of which of them a share is told.
-        dtype, size: of the matrices. reason: why it was not measured.
-    """
-
-    flops: float | None = None
-    limit: float | None = None
-    source: str = ""
+    flops: float | None = None  # measured
+    limit: float | None = None  # on paper
+    source: str = ""  # of which of them a share is told
+    # dtype, size: of the matrices
     dtype: str = ""
     size: int | None = None
-    reason: str = ""
+    reason: str = ""  # why it was not measured
 
 
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a case that are no series.
 
     Attributes:
-        model, inputs, count: as the backend tells them.
-        outputs_compared: against those of the first case.
         outputs_failed ... compare_failed: why a pass has no answer.
-        known_work: seconds of known arithmetic at its best in earlier runs.
-        in_process: it ran in the user's own process. shared_process: cases of one worker, if several.
-        extra_info: what the user of the pytest fixture keeps with it.
-        steps_found_by, seen, settled, notes: of a script's steps (the verb profile).
-        load: the facts of a level. unit: of what was answered. slo: the promise that a search was for.
-        perfzero: the summary of a benchmark, as PerfZero writes it.
-        failed, extras: requests that failed, and what else there is, of results that were imported.
     """
 
+    # model, inputs, count: as the backend tells them
     model: dict[str, Any] = {}
     inputs: dict[str, Any] = {}
     count: dict[str, Any] = {}
     outputs: Outputs | None = None
-    outputs_compared: Agreement | None = None
+    outputs_compared: Agreement | None = None  # against those of the first case
     peak: Peak | None = None
     memory: Memory | None = None
     energy: EnergyUse | None = None
@@ -259,18 +199,20 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     compare_failed: Failure | None = None
     usable_cpus: int | float | None = None
     physical_cores: int | float | None = None
-    known_work: float | None = None
-    in_process: bool = False
-    shared_process: int = 1
-    extra_info: dict[str, Any] = {}
+    known_work: float | None = None  # seconds of known arithmetic at its best in earlier runs
+    in_process: bool = False  # it ran in the user's own process
+    shared_process: int = 1  # cases of one worker, if several
+    extra_info: dict[str, Any] = {}  # what the user of the pytest fixture keeps with it
+    # steps_found_by, seen, settled, notes: of a script's steps (the verb profile)
     steps_found_by: str = ""
     seen: dict[str, int] = {}
     settled: int | None = None
     notes: list[str] = []
-    load: Level | None = None
-    unit: str = ""
-    slo: str = ""
-    perfzero: dict[str, Any] = {}
+    load: Level | None = None  # the facts of a level
+    unit: str = ""  # of what was answered
+    slo: str = ""  # the promise that a search was for
+    perfzero: dict[str, Any] = {}  # the summary of a benchmark, as PerfZero writes it
+    # failed, extras: requests that failed, and what else there is, of results that were imported
     failed: int | None = None
     extras: list[Any] = []
 

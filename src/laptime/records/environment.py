@@ -34,60 +34,39 @@ class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Machine, limits, libraries and knobs that a measured speed depends on.
+    """Machine, limits, libraries and knobs that a measured speed depends on."""
 
-    Attributes:
-        host: machine name (left out of shared reports).
-        os: kernel and distribution.
-        python: version.
-        cpu: model name, as the machine tells it.
-        vcpus: logical CPUs of the machine (hyperthreads counted).
-        physical_cores: physical cores of the machine; clouds' OCPU. None when the hypervisor hides it.
-        sockets: CPU packages of the machine, as far as the system tells.
-        usable_cpus: what this process may use: affinity and cgroup quota together (fractions are possible).
-        affinity: logical CPUs that this process may run on.
-        cpu_kind: what these are where they are some of the machine's: how many on how many cores, and their
-            highest clock where the machine has CPUs of several; "" otherwise.
-        cpu_quota: cgroup quota in CPUs, None without one.
-        isa: instruction sets that matter for speed: avx2 avx512f avx512_bf16 amx_bf16 ...
-        memory: bytes of RAM in the machine.
-        memory_limit: cgroup limit in bytes, None without one.
-        virtual: hypervisor's name where one was seen, "" on bare metal, None unknown.
-        cloud: provider and shape, `aws:c5.xlarge`, as far as the mainboard's name (DMI) tells; None unknown.
-        governor: cpufreq governor, None when hidden.
-        turbo: whether turbo is on, None when hidden.
-        load: load average over 1 minute at the start, and other facts about neighbours.
-        devices: accelerators and the CPU.
-        libraries: versions of what matters: torch, cuda, cudnn, numpy, laptime ...
-        knobs: effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, environment.
-        packages_sha256: hash over the sorted names and versions of all installed packages; not compared.
-        git: commit, dirty, of the folder the user works in.
-    """
-
-    host: str
-    os: str
-    python: str
-    cpu: str
-    vcpus: int
+    host: str  # machine name (left out of shared reports)
+    os: str  # kernel and distribution
+    python: str  # version
+    cpu: str  # model name, as the machine tells it
+    vcpus: int  # logical CPUs of the machine (hyperthreads counted)
+    # physical cores of the machine; clouds' OCPU. None when the hypervisor hides it.
     physical_cores: int | None = None
-    sockets: int | None = None
+    sockets: int | None = None  # CPU packages of the machine, as far as the system tells
+    # what this process may use: affinity and cgroup quota together (fractions are possible)
     usable_cpus: Amount
-    affinity: list[int] = []
+    affinity: list[int] = []  # logical CPUs that this process may run on
+    # what these are where they are some of the machine's: how many on how many cores, and their highest clock
+    # where the machine has CPUs of several; "" otherwise
     cpu_kind: str = ""
-    cpu_quota: Amount | None = None
-    isa: list[str] = []
-    memory: int
-    memory_limit: int | None = None
-    virtual: str | None = None
+    cpu_quota: Amount | None = None  # cgroup quota in CPUs, None without one
+    isa: list[str] = []  # instruction sets that matter for speed: avx2 avx512f avx512_bf16 amx_bf16 ...
+    memory: int  # bytes of RAM in the machine
+    memory_limit: int | None = None  # cgroup limit in bytes, None without one
+    virtual: str | None = None  # hypervisor's name where one was seen, "" on bare metal, None unknown
+    # provider and shape, `aws:c5.xlarge`, as far as the mainboard's name (DMI) tells; None unknown
     cloud: str | None = None
-    governor: str | None = None
-    turbo: bool | None = None
-    load: dict[str, float] = {}
-    devices: list[Device] = []
-    libraries: dict[str, str] = {}
+    governor: str | None = None  # cpufreq governor, None when hidden
+    turbo: bool | None = None  # whether turbo is on, None when hidden
+    load: dict[str, float] = {}  # load average over 1 minute at the start, and other facts about neighbours
+    devices: list[Device] = []  # accelerators and the CPU
+    libraries: dict[str, str] = {}  # versions of what matters: torch, cuda, cudnn, numpy, laptime ...
+    # effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, environment
     knobs: dict[str, Any] = {}
+    # hash over the sorted names and versions of all installed packages; not compared
     packages_sha256: str | None = None
-    git: dict[str, Any] | None = None
+    git: dict[str, Any] | None = None  # commit, dirty, of the folder the user works in
 
     def extended(
         self,
@@ -232,19 +211,12 @@ Outcome = Literal["ok", "warn", "none"]
 
 
 class DoctorCheck(Struct, frozen=True):
-    """One check of the machine, shown as a line.
+    """One check of the machine, shown as a line."""
 
-    Attributes:
-        name: stable name for machines, `cpu/limit`.
-        outcome: ok; warn (it hurts measurements, `next` mends it); none (not there, or not to be read).
-        sentence: what was found, with its numbers.
-        next: the command that mends it.
-    """
-
-    name: str
-    outcome: Outcome
-    sentence: str
-    next: str = ""
+    name: str  # stable name for machines, `cpu/limit`
+    outcome: Outcome  # ok; warn (it hurts measurements, `next` mends it); none (not there, or not to be read)
+    sentence: str  # what was found, with its numbers
+    next: str = ""  # the command that mends it
 
 
 def ok(name: str, sentence: str) -> DoctorCheck:
@@ -263,64 +235,38 @@ def absent(name: str, sentence: str, next: str = "") -> DoctorCheck:
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """A measured peak of a device.
-
-    Attributes:
-        kind: gemm (dense matrix product) or copy (memory to memory on the device).
-        value: FLOP/s of a product, B/s of a copy (bytes read and written); None when the device cannot.
-        ceiling: what the hardware can do on paper, in the same unit; None unknown.
-        ceiling_source: datasheet or estimated.
-        reason: why there is no value.
-    """
+    """A measured peak of a device."""
 
     device: str
-    kind: Literal["gemm", "copy"]
+    kind: Literal["gemm", "copy"]  # gemm (dense matrix product) or copy (memory to memory on the device)
     dtype: str
     unit: str
+    # FLOP/s of a product, B/s of a copy (bytes read and written); None when the device cannot
     value: float | None = None
     size: int | None = None
-    ceiling: float | None = None
-    ceiling_source: str = ""
-    reason: str = ""
+    ceiling: float | None = None  # what the hardware can do on paper, in the same unit; None unknown
+    ceiling_source: str = ""  # datasheet or estimated
+    reason: str = ""  # why there is no value
 
 
 class NoiseFloor(Struct, frozen=True, kw_only=True):
-    """A program against itself, interleaved, in fresh processes.
-
-    Attributes:
-        smallest: smallest relative difference that a comparison like this one shows 4 times in 5.
-        half_width: half of the 95 % interval of the ratio.
-        seen: the difference that was measured between the two equals.
-        between: standard deviation between processes that was seen, as a share; None with one process.
-        word: same or unclear; faster or slower would be a false alarm.
-        pairs: alternating pairs of blocks; `processes` fresh ones of each side; `seconds` in all.
-    """
+    """A program against itself, interleaved, in fresh processes."""
 
     device: str
     workload: str
-    smallest: float
-    half_width: float
-    seen: float
+    smallest: float  # smallest relative difference that a comparison like this one shows 4 times in 5
+    half_width: float  # half of the 95 % interval of the ratio
+    seen: float  # the difference that was measured between the two equals
+    # standard deviation between processes that was seen, as a share; None with one process
     between: float | None
-    word: str
-    pairs: int
+    word: str  # same or unclear; faster or slower would be a false alarm
+    pairs: int  # alternating pairs of blocks; `processes` fresh ones of each side; `seconds` in all
     processes: int
     seconds: float
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """Everything that the doctor measured and checked.
-
-    Attributes:
-        lines: in the order of reading, by topic.
-        timers: step and cost in seconds, by clock.
-        sync: seconds that waiting for an idle device takes, by device.
-        meters: energy meters that work: name, device, covers, method, period.
-        rates: measured peaks; `rates_from` tells when they were measured, `rates_disturbed` that others used
-            the machine meanwhile (then they are too low, and not kept).
-        noise: the noise floor, None where it could not be measured.
-        steal: share of the machine's CPU time that the hypervisor gave to others meanwhile.
-    """
+    """Everything that the doctor measured and checked."""
 
     schema: str = SCHEMA
     laptime: str
@@ -328,15 +274,17 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     seconds: float
     environment: Environment
     devices: list[Device] = []
-    lines: list[DoctorCheck] = []
-    timers: dict[str, dict[str, float]] = {}
-    sync: dict[str, float] = {}
-    meters: list[dict[str, Any]] = []
+    lines: list[DoctorCheck] = []  # in the order of reading, by topic
+    timers: dict[str, dict[str, float]] = {}  # step and cost in seconds, by clock
+    sync: dict[str, float] = {}  # seconds that waiting for an idle device takes, by device
+    meters: list[dict[str, Any]] = []  # energy meters that work: name, device, covers, method, period
+    # measured peaks; `rates_from` tells when they were measured, `rates_disturbed` that others used the
+    # machine meanwhile (then they are too low, and not kept)
     rates: list[Rate] = []
     rates_from: str = ""
     rates_disturbed: bool = False
-    noise: NoiseFloor | None = None
-    steal: float | None = None
+    noise: NoiseFloor | None = None  # the noise floor, None where it could not be measured
+    steal: float | None = None  # share of the machine's CPU time that the hypervisor gave to others meanwhile
 
     @property
     def warnings(self) -> int:

@@ -69,17 +69,11 @@ class PlanChanged(Struct, frozen=True, tag="plan_changed"):
 
 
 class Progress(Struct, frozen=True, tag="progress"):
-    """How far the work is; shown, not stored.
+    """How far the work is; shown, not stored."""
 
-    Attributes:
-        done: share of the work, 0 to 1.
-        remaining: seconds still expected, at most; 0 where nobody knows.
-        text: what is going on.
-    """
-
-    done: float
-    remaining: float
-    text: str
+    done: float  # share of the work, 0 to 1
+    remaining: float  # seconds still expected, at most; 0 where nobody knows
+    text: str  # what is going on
 
 
 class FindingAdded(Struct, frozen=True, tag="found"):

@@ -39,92 +39,62 @@ class Errors(Struct, frozen=True, kw_only=True):
 
 
 class ServerCounts(Struct, frozen=True, kw_only=True):
-    """Requests of one level as one side counts them.
+    """Requests of one level as one side counts them."""
 
-    Attributes:
-        requests: answered. prompt, output: tokens.
-        first_tokens: requests that had one. ttft: seconds from arrival, or sending, to it, on average.
-    """
-
-    requests: int
+    requests: int  # answered
+    # prompt, output: tokens
     prompt: int
     output: int
-    first_tokens: int
-    ttft: float | None
+    first_tokens: int  # requests that had one
+    ttft: float | None  # seconds from arrival, or sending, to it, on average
 
 
 class Alone(Struct, frozen=True, kw_only=True):
-    """What the generator does on loopback, where no server is in its way.
+    """What the generator does on loopback, where no server is in its way."""
 
-    Attributes:
-        rate: requests per second that it was tested at.
-        late: seconds behind schedule, 99 of 100 less. cpu: of the busiest sender, share of its time.
-        capacity: requests per second that all senders together could send, each with a CPU of its own.
-        quota: CPUs that it may use by a limit of its group; None: without a limit.
-        bound: it may use some CPUs of this machine only (taskset).
-    """
-
-    rate: float
-    late: float
-    cpu: float
-    capacity: float
-    quota: float | None = None
-    bound: bool = False
+    rate: float  # requests per second that it was tested at
+    late: float  # seconds behind schedule, 99 of 100 less
+    cpu: float  # of the busiest sender, share of its time
+    capacity: float  # requests per second that all senders together could send, each with a CPU of its own
+    quota: float | None = None  # CPUs that it may use by a limit of its group; None: without a limit
+    bound: bool = False  # it may use some CPUs of this machine only (taskset)
 
 
 class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts of one level.
+    """Facts of one level."""
 
-    Attributes:
-        kind: open: requests come as they are due; closed: users wait for their answers.
-        rate: requests per second that were asked for, on average; None of users.
-        arrivals: law of the gaps, "trace" or "at once". scenario: of MLPerf, where the user named one.
-        concurrency: users; of an open level the most that may be under way, None: any number.
-        scheduled: requests that were due. answered: whole answers. failed: others.
-        begin: first request due, in seconds since the run started. window: seconds in which requests came.
-        senders: processes. cpu: of the busiest, share of its time. stalls: [begin, seconds] since the run
-            started.
-        sizes: bytes of answers, the least and the most.
-        asked: tokens of a prompt and of an answer that were asked for; None where no tokens are.
-        chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
-        turns: requests of a conversation.
-        cached: prompt tokens that the server had already.
-        slo: promises; kept: kept, broken or undecided, and what says so (`said`).
-        goodput: requests per second that kept the promises themselves, and its interval.
-        usd_per_hour: of the machine that serves.
-        alone: what the generator did before, without the server; None of a program.
-        ended: why a level of no fixed length ended: precise, unstable or limit.
-        server: what the server's own `/metrics` counted meanwhile; None where it does not tell.
-    """
-
+    # open: requests come as they are due; closed: users wait for their answers
     kind: Literal["open", "closed"]
-    rate: float | None = None
-    arrivals: str = ""
-    scenario: str = ""
-    concurrency: int | None = None
-    scheduled: int = 0
-    answered: int = 0
-    failed: int = 0
-    begin: float = 0.0
-    window: float = 0.0
-    senders: int = 1
-    cpu: float = 0.0
-    stalls: list[list[float]] = []
+    rate: float | None = None  # requests per second that were asked for, on average; None of users
+    arrivals: str = ""  # law of the gaps, "trace" or "at once"
+    scenario: str = ""  # of MLPerf, where the user named one
+    concurrency: int | None = None  # users; of an open level the most that may be under way, None: any number
+    scheduled: int = 0  # requests that were due
+    answered: int = 0  # whole answers
+    failed: int = 0  # others
+    begin: float = 0.0  # first request due, in seconds since the run started
+    window: float = 0.0  # seconds in which requests came
+    senders: int = 1  # processes
+    cpu: float = 0.0  # of the busiest, share of its time
+    stalls: list[list[float]] = []  # [begin, seconds] since the run started
     errors: list[Errors] = []
-    sizes: tuple[int, int] | None = None
+    sizes: tuple[int, int] | None = None  # bytes of answers, the least and the most
+    # tokens of a prompt and of an answer that were asked for; None where no tokens are
     asked: tuple[int, int] | None = None
-    chunks: int = 0
-    uncounted: int = 0
-    turns: int = 1
-    cached: int = 0
-    slo: str = ""
-    kept: str = ""
+    chunks: int = 0  # with tokens in them, of all answers
+    uncounted: int = 0  # answers whose tokens the server did not count
+    turns: int = 1  # requests of a conversation
+    cached: int = 0  # prompt tokens that the server had already
+    slo: str = ""  # promises
+    kept: str = ""  # kept, broken or undecided, and what says so (`said`)
     said: str = ""
+    # requests per second that kept the promises themselves, and its interval
     goodput: tuple[float, float, float] | None = None
-    usd_per_hour: float | None = None
+    usd_per_hour: float | None = None  # of the machine that serves
+    # what the server's own `/metrics` counted meanwhile; None where it does not tell
     server: ServerCounts | None = None
-    alone: Alone | None = None
-    ended: str = ""
+    alone: Alone | None = None  # what the generator did before, without the server; None of a program
+    ended: str = ""  # why a level of no fixed length ended: precise, unstable or limit
 
     @property
     def regime(self) -> str:

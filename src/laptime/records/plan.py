@@ -29,34 +29,21 @@ class Setting(Struct, frozen=True, kw_only=True):
 
 
 class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one worker process loads; its batch sizes are cases inside it.
+    """What one worker process loads; its batch sizes are cases inside it."""
 
-    Attributes:
-        target: as the user wrote it.
-        backend: name of the framework file that runs it.
-        python: interpreter of its worker, as the user wrote it; "" is laptime's own.
-        device: cpu, cuda:0, mps ...
-        dtype: float32, bfloat16, float16.
-        threads: intra-op threads; None leaves the framework's default.
-        channels_last: memory format NHWC for 4-d inputs and weights.
-        compile: "" for eager, else the mode of torch.compile ("default", "reduce-overhead", ...).
-        train: "" for inference, else the optimizer ("sgd", "adamw"): a call is then one full step.
-        seed: seeds weights and inputs, so that two processes measure the same program.
-        options: a backend's own settings, by the names in its `OPTIONS`; `shape`: sizes of an input without
-            the batch, or of a named dimension, by name; `again`: the number of a twin in an A/A comparison;
-            `instances`: copies that run at the same time.
-    """
-
-    target: str
-    backend: str = "torch"
-    python: str = ""
-    device: str = "cpu"
-    dtype: str = "float32"
-    threads: int | None = None
-    channels_last: bool = False
-    compile: str = ""
-    train: str = ""
-    seed: int = 0
+    target: str  # as the user wrote it
+    backend: str = "torch"  # name of the framework file that runs it
+    python: str = ""  # interpreter of its worker, as the user wrote it; "" is laptime's own
+    device: str = "cpu"  # cpu, cuda:0, mps ..
+    dtype: str = "float32"  # float32, bfloat16, float16
+    threads: int | None = None  # intra-op threads; None leaves the framework's default
+    channels_last: bool = False  # memory format NHWC for 4-d inputs and weights
+    compile: str = ""  # "" for eager, else the mode of torch.compile ("default", "reduce-overhead", ...)
+    train: str = ""  # "" for inference, else the optimizer ("sgd", "adamw"): a call is then one full step
+    seed: int = 0  # seeds weights and inputs, so that two processes measure the same program
+    # a backend's own settings, by the names in its `OPTIONS`; `shape`: sizes of an input without the batch,
+    # or of a named dimension, by name; `again`: the number of a twin in an A/A comparison; `instances`:
+    # copies that run at the same time
     options: dict[str, Any] = {}
 
     def axes(self) -> dict[str, Axis]:
@@ -79,18 +66,10 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything `laptime bench` can be asked, validated by `verbs.bench.planning`.
 
     Values that are None come from the preset; `origins` tells which ones the user gave.
-
-    Attributes:
-        targets: as typed; the first is the baseline of comparisons.
-        batch: None is the batch of the inputs as they were given, 1 where inputs are made.
-        train: "" measures inference.
-        precision: a share, 0.01 is 1 %. budget: in the whole command.
-        timeout: of any one step: load, first call, block.
-        options: several values of a setting are measured side by side, and so are several `instances`.
-        timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.
     """
 
-    targets: list[str]
+    targets: list[str]  # as typed; the first is the baseline of comparisons
+    # None is the batch of the inputs as they were given, 1 where inputs are made
     batch: Annotated[
         list[int] | Literal["auto", "auto:linear"] | None,
         Option(
@@ -123,6 +102,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             bare="default",
         ),
     ] = ""
+    # "" measures inference
     train: Annotated[
         str,
         Option(
@@ -132,6 +112,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             bare="sgd",
         ),
     ] = ""
+    # a share, 0.01 is 1 %
     precision: Annotated[
         float | None,
         Option(
@@ -140,6 +121,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             read=units.share,
         ),
     ] = None
+    # in the whole command
     budget: Annotated[
         float | None,
         Option(
@@ -161,6 +143,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = []
     rate: Annotated[float | None, Option("Calls per second of the paced regime.", "PER_SECOND")] = None
     processes: Annotated[int | None, Option("New processes for each variant.", "N")] = None
+    # of any one step: load, first call, block
     timeout: Annotated[float, Option("Fail a step that takes longer.", "TIME", read=units.seconds)] = 120.0
     backends: Annotated[
         list[str],
@@ -181,6 +164,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             repeatable=True,
         ),
     ] = {}
+    # several values of a setting are measured side by side, and so are several `instances`
     options: Annotated[
         dict[str, list[Any]],
         Option(
@@ -204,7 +188,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: Annotated[int, Option("Seed of weights and inputs.", "N")] = 0
     name: Name = ""
     save: Save = True
-    timing_only: bool = False
+    timing_only: bool = False  # no separate passes (FLOPs, memory, copies, energy) after the timing
     origins: dict[str, Origin] = {}
 
     def check(self) -> None:
@@ -219,19 +203,15 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Constants(Struct, frozen=True, kw_only=True):  # writes its defaults, too: they may change
-    """The defaults are today's; files of versions that did not store them are read with these.
+    """The defaults are today's; files of versions that did not store them are read with these."""
 
-    Attributes:
-        few_samples: so many undisturbed samples tell the level better than a majority of disturbed ones.
-        sound_throughput: half-width, as a share, up to which a CPU's saturated throughput is taken as it is.
-        control_rounds: rounds of a tuning session's control from which a difference in it widens the margin.
-        widest_margin: what a control can widen the margin to at most, as a share of a step.
-    """
-
+    # so many undisturbed samples tell the level better than a majority of disturbed ones
     few_samples: int = 3
+    # half-width, as a share, up to which a CPU's saturated throughput is taken as it is
     sound_throughput: float = 0.05
+    # rounds of a tuning session's control from which a difference in it widens the margin
     control_rounds: int = 6
-    widest_margin: float = 0.1
+    widest_margin: float = 0.1  # what a control can widen the margin to at most, as a share of a step
 
 
 TODAY = Constants()

@@ -43,21 +43,15 @@ WORST_FIRST = (BROKEN, UNDECIDED, KEPT)
 
 
 class Quantity(Struct, frozen=True, omit_defaults=True):
-    """A number, and what is known of it.
+    """A number, and what is known of it."""
 
-    Attributes:
-        value, low, high: in `unit`; low and high are the ends of the 95 % interval, None if there is none.
-        n: samples behind it.
-        unit: an SI base unit, or what is counted: `s`, `1/s`, `B`, `USD`.
-        exact: counted or computed, not sampled: it needs no interval.
-    """
-
+    # value, low, high: in `unit`; low and high are the ends of the 95 % interval, None if there is none
     value: float
     low: float | None = None
     high: float | None = None
-    n: int = 1
-    unit: str = "1"
-    exact: bool = False
+    n: int = 1  # samples behind it
+    unit: str = "1"  # an SI base unit, or what is counted: `s`, `1/s`, `B`, `USD`
+    exact: bool = False  # counted or computed, not sampled: it needs no interval
 
     def __post_init__(self) -> None:
         if (self.low is None) is not (self.high is None):

@@ -66,39 +66,25 @@ TURN_NUMBER = Metric(
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """What is known of one request. Times are seconds on one clock, which the holder of the row names.
+    """What is known of one request. Times are seconds on one clock, which the holder of the row names."""
 
-    Attributes:
-        number: of the request in its level; no two have the same. Turns of a conversation follow each other.
-        due: when it was to be sent; of users: when the one before was answered.
-        woken: when the sender turned to it. sent: when it was written: before, it waited for its turn.
-        first: when the first byte of the answer's body (a language model: the first token) came; 0: none did.
-        end: when the last came, or when it failed.
-        error: its kind, "" where none; `detail` in words, which no table keeps.
-        status: of HTTP; 0: none came.
-        size: bytes of the answer's body.
-        chunks: when each chunk with a token came, from `sent` on.
-        usage: tokens in and out as the server counts them, cached ones; [] where it did not.
-        turn: of its conversation, from 0 on.
-        sender: number of the process that sent it.
-        wait: seconds that the server asked to wait before another one, which no table keeps.
-    """
-
+    # of the request in its level; no two have the same. Turns of a conversation follow each other.
     number: int
-    due: float
-    woken: float
-    sent: float
+    due: float  # when it was to be sent; of users: when the one before was answered
+    woken: float  # when the sender turned to it
+    sent: float  # when it was written: before, it waited for its turn
+    # when the first byte of the answer's body (a language model: the first token) came; 0: none did
     first: float
-    end: float
-    error: str = ""
+    end: float  # when the last came, or when it failed
+    error: str = ""  # its kind, "" where none; `detail` in words, which no table keeps
     detail: str = ""
-    status: int = 0
-    size: int = 0
-    chunks: list[float] = []
-    usage: list[int] = []
-    turn: int = 0
-    sender: int = 0
-    wait: float = 0.0
+    status: int = 0  # of HTTP; 0: none came
+    size: int = 0  # bytes of the answer's body
+    chunks: list[float] = []  # when each chunk with a token came, from `sent` on
+    usage: list[int] = []  # tokens in and out as the server counts them, cached ones; [] where it did not
+    turn: int = 0  # of its conversation, from 0 on
+    sender: int = 0  # number of the process that sent it
+    wait: float = 0.0  # seconds that the server asked to wait before another one, which no table keeps
 
     @property
     def is_whole(self) -> bool:

@@ -23,21 +23,13 @@ from laptime.records.tuning import Tuning
 
 
 class Membership(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One benchmark of one run of a suite.
+    """One benchmark of one run of a suite."""
 
-    Attributes:
-        id: of one `laptime suite run`; all its runs share it, also those that `--resume` adds.
-        name: of the suite.
-        benchmark: name in the suite.
-        question: hash of what the benchmark asked for; another one is another question.
-        tags: as in the suite.
-    """
-
-    id: str
-    name: str
-    benchmark: str
-    question: str = ""
-    tags: list[str] = []
+    id: str  # of one `laptime suite run`; all its runs share it, also those that `--resume` adds
+    name: str  # of the suite
+    benchmark: str  # name in the suite
+    question: str = ""  # hash of what the benchmark asked for; another one is another question
+    tags: list[str] = []  # as in the suite
 
 
 SCHEMA = "laptime.run/2"
@@ -61,42 +53,30 @@ class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `schema` is one of them
-    """One command's worth of measurement.
-
-    Attributes:
-        id: sortable and unique: UTC time and a random tail.
-        verb: bench, trace, profile, ...
-        started: ISO 8601 in UTC.
-        seconds: wall time of the whole command.
-        status: running (in the journal), complete, interrupted, failed.
-        profile: where the time of a step goes; only of the verbs trace and profile.
-        tuning: what was tried to make a script faster, and what was kept; only of the verbs tune and verify.
-        plan: effective settings, each with its origin.
-        constants: what reports of this run compute with, as it was on its day.
-        verdicts: whether budgets and baselines were kept; empty where nobody asked.
-        suite: the suite that it was measured for; None outside of one.
-    """
+    """One command's worth of measurement."""
 
     schema: str = SCHEMA
-    id: str
-    verb: str = "bench"
+    id: str  # sortable and unique: UTC time and a random tail
+    verb: str = "bench"  # bench, trace, profile, ..
     name: str = ""
-    started: str
-    seconds: float = 0.0
+    started: str  # ISO 8601 in UTC
+    seconds: float = 0.0  # wall time of the whole command
     laptime: str
     command: list[str] = []
+    # running (in the journal), complete, interrupted, failed
     status: Literal["running", "complete", "interrupted", "failed"] = "running"
     subjects: list[Subject] = []
     environment: Environment
-    plan: dict[str, Setting] = {}
-    constants: Constants = TODAY
+    plan: dict[str, Setting] = {}  # effective settings, each with its origin
+    constants: Constants = TODAY  # what reports of this run compute with, as it was on its day
     cases: list[Case] = []
     checks: list[Check] = []
     findings: list[Finding] = []
     comparisons: list[Comparison] = []
-    verdicts: list[Verdict] = []
-    suite: Membership | None = None
-    profile: Profile | None = None
+    verdicts: list[Verdict] = []  # whether budgets and baselines were kept; empty where nobody asked
+    suite: Membership | None = None  # the suite that it was measured for; None outside of one
+    profile: Profile | None = None  # where the time of a step goes; only of the verbs trace and profile
+    # what was tried to make a script faster, and what was kept; only of the verbs tune and verify
     tuning: Tuning | None = None
 
     @property

@@ -13,39 +13,23 @@ from msgspec import Struct, structs
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a number is.
+    """What a number is."""
 
-    Attributes:
-        tag: stable name for machines, `latency`, `memory/host/peak`.
-        unit: SI base unit of stored values: s B J W K Hz FLOP MAC FLOP/s B/s 1/s 1 ratio.
-        title: the words people read.
-        better: which direction an engineer wants it to go.
-        meaning: one sentence.
-        lies_when: the conditions under which the number misleads.
-    """
-
-    tag: str
-    unit: str
-    title: str
-    better: Literal["lower", "higher", "none"] = "none"
-    meaning: str = ""
-    lies_when: str = ""
+    tag: str  # stable name for machines, `latency`, `memory/host/peak`
+    unit: str  # SI base unit of stored values: s B J W K Hz FLOP MAC FLOP/s B/s 1/s 1 ratio
+    title: str  # the words people read
+    better: Literal["lower", "higher", "none"] = "none"  # which direction an engineer wants it to go
+    meaning: str = ""  # one sentence
+    lies_when: str = ""  # the conditions under which the number misleads
 
 
 class Regime(StrEnum):
-    """One regime; its value is the word on the command line and in stored files.
+    """One regime; its value is the word on the command line and in stored files."""
 
-    Attributes:
-        meaning: what is timed, in a phrase for readers.
-        times_calls: a sample is one call; otherwise it is a block of calls, and told per call.
-        needs_rate: calls are made on a schedule, so somebody has to say how many per second.
-        needs_accelerator: only a device that keeps times of its own has it.
-    """
-
-    meaning: str
-    times_calls: bool
-    needs_rate: bool
-    needs_accelerator: bool
+    meaning: str  # what is timed, in a phrase for readers
+    times_calls: bool  # a sample is one call; otherwise it is a block of calls, and told per call
+    needs_rate: bool  # calls are made on a schedule, so somebody has to say how many per second
+    needs_accelerator: bool  # only a device that keeps times of its own has it
 
     def __new__(
         cls,
@@ -106,33 +90,21 @@ SHORTEST = 1e-12
 
 
 class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Samples of one metric in one case.
+    """Samples of one metric in one case."""
 
-    Attributes:
-        metric: what the samples are; their unit is the metric's.
-        regime: isolated, saturated, device, paced; None for what has no regime (memory, FLOPs).
-        samples: raw values in the metric's base unit, in the order of measuring.
-        at: start of each sample in seconds since its run started; empty when unknown.
-        process: index of the worker process each sample came from; empty when there is only one.
-        label: `Label` bits of each sample; empty when none was labelled.
-        calls: calls that one sample covers (saturated blocks); empty means 1 each.
-        round: round of the schedule each sample was measured in; cases of one round are neighbours in time.
-        probe: instrument that made it.
-        clock: clock it was read from.
-        note: how it was measured, where that needs a word.
-    """
-
-    metric: Metric
-    samples: list[float]
+    metric: Metric  # what the samples are; their unit is the metric's
+    samples: list[float]  # raw values in the metric's base unit, in the order of measuring
+    # isolated, saturated, device, paced; None for what has no regime (memory, FLOPs)
     regime: str | None = None
-    at: list[float] = []
-    process: list[int] = []
-    label: list[int] = []
-    calls: list[int] = []
+    at: list[float] = []  # start of each sample in seconds since its run started; empty when unknown
+    process: list[int] = []  # index of the worker process each sample came from; empty when there is only one
+    label: list[int] = []  # `Label` bits of each sample; empty when none was labelled
+    calls: list[int] = []  # calls that one sample covers (saturated blocks); empty means 1 each
+    # round of the schedule each sample was measured in; cases of one round are neighbours in time
     round: list[int] = []
-    probe: str = ""
-    clock: str = ""
-    note: str = ""
+    probe: str = ""  # instrument that made it
+    clock: str = ""  # clock it was read from
+    note: str = ""  # how it was measured, where that needs a word
 
     def __repr__(self) -> str:
         name = self.metric.tag if self.regime is None else f"{self.metric.tag}/{self.regime}"

@@ -8,16 +8,11 @@ from msgspec import Struct
 
 
 class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session left out because its budget was too short for it.
+    """What a session left out because its budget was too short for it."""
 
-    Attributes:
-        what: race (nothing could be tried), measurement (the gain was not measured afresh).
-        needs: seconds that it takes, about. left: seconds that were left for it.
-        budget: seconds of a session that would do, about. sentence: all that in words.
-    """
-
+    # race (nothing could be tried), measurement (the gain was not measured afresh)
     what: Literal["race", "measurement"]
-    needs: float
-    left: float
-    budget: float
-    sentence: str
+    needs: float  # seconds that it takes, about
+    left: float  # seconds that were left for it
+    budget: float  # seconds of a session that would do, about
+    sentence: str  # all that in words

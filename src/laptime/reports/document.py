@@ -33,20 +33,14 @@ Outcome = Literal["passed", "failure", "error", "skipped"]
 
 
 class Headline(Struct, frozen=True):
-    """The first thing that is read.
+    """The first thing that is read."""
 
-    Attributes:
-        word: one or a few words: `trusted`, `1.8x`, `input bound`.
-        figure: the number that people came for, unless the word has it: the page's title and first line.
-        next: commands to type, the best first.
-        share: 0 to 1, drawn as a dial on the page instead of the tone's sign.
-    """
-
-    word: str
+    word: str  # one or a few words: `trusted`, `1.8x`, `input bound`
     tone: Tone
     sentence: str
-    next: Sequence[str] = ()
-    share: float | None = None
+    next: Sequence[str] = ()  # commands to type, the best first
+    share: float | None = None  # 0 to 1, drawn as a dial on the page instead of the tone's sign
+    # the number that people came for, unless the word has it: the page's title and first line
     figure: str = ""
 
 
@@ -81,64 +75,40 @@ class Facts(Block, frozen=True):
 
 
 class Bar(Struct, frozen=True):
-    """One bar.
-
-    Attributes:
-        value: its length, on the scale of the block.
-        text: the value in words.
-        share: 0 to 1, printed beside the text where it is not None.
-        kind: class of its colour (`p-KIND` on the page).
-        parts: stacked inside the bar instead of one colour.
-        interval: low and high end in the unit of `value`, drawn as a whisker.
-    """
+    """One bar."""
 
     name: str
-    value: float = 0.0
-    text: str = ""
-    share: float | None = None
-    kind: str = ""
+    value: float = 0.0  # its length, on the scale of the block
+    text: str = ""  # the value in words
+    share: float | None = None  # 0 to 1, printed beside the text where it is not None
+    kind: str = ""  # class of its colour (`p-KIND` on the page)
     note: str = ""
-    parts: Sequence[Bar] = ()
-    interval: tuple[float, float] | None = None
+    parts: Sequence[Bar] = ()  # stacked inside the bar instead of one colour
+    interval: tuple[float, float] | None = None  # low and high end in the unit of `value`, drawn as a whisker
     detail: Detail = "brief"
 
 
 class Bars(Block, frozen=True):
-    """Bars on one scale.
-
-    Attributes:
-        whole: the value of a bar of full width; the longest bar's where it is None.
-        stacked: the page draws all rows as one band with a legend; elsewhere each row is a line.
-        legend: names of the kinds of parts.
-    """
+    """Bars on one scale."""
 
     rows: Sequence[Bar]
     title: str = ""
     note: str = ""
-    whole: float | None = None
-    stacked: bool = False
-    legend: Sequence[Bar] = ()
+    whole: float | None = None  # the value of a bar of full width; the longest bar's where it is None
+    stacked: bool = False  # the page draws all rows as one band with a legend; elsewhere each row is a line
+    legend: Sequence[Bar] = ()  # names of the kinds of parts
 
 
 class Cell(Struct, frozen=True):
-    """A number or word that is shown as it is.
-
-    Attributes:
-        value: the raw number, for sorting and CSV.
-        interval: `[25.9, 26.8] ms`, the 95 % interval.
-        margin: `±1.2 %`, half of it as a share of the value.
-        note: why there is no value, or what was excluded from it.
-        tone: class of its colour: a verdict's word, `faster`, `failed`.
-        draw: what the page shows instead of the text.
-    """
+    """A number or word that is shown as it is."""
 
     text: str
-    value: float | None = None
-    interval: str = ""
-    margin: str = ""
-    note: str = ""
-    tone: str = ""
-    draw: Callable[[], Markup] | None = None
+    value: float | None = None  # the raw number, for sorting and CSV
+    interval: str = ""  # `[25.9, 26.8] ms`, the 95 % interval
+    margin: str = ""  # `±1.2 %`, half of it as a share of the value
+    note: str = ""  # why there is no value, or what was excluded from it
+    tone: str = ""  # class of its colour: a verdict's word, `faster`, `failed`
+    draw: Callable[[], Markup] | None = None  # what the page shows instead of the text
 
 
 def measured(quantity: Quantity) -> Cell:
@@ -160,66 +130,44 @@ class Extra(Struct, frozen=True, kw_only=True):
 
 
 class Column(Struct, frozen=True):
-    """A column.
-
-    Attributes:
-        regime: stands under the title.
-        note: what it means and when it lies.
-        bar: its values are also drawn as bars.
-        draw: stands under the title on the page, an axis for example.
-        priority: a terminal that is too narrow leaves out the highest first; 0 always stays.
-    """
+    """A column."""
 
     title: str
     kind: Kind = "text"
-    regime: str = ""
-    note: str = ""
-    bar: bool = False
-    draw: Callable[[], Markup] | None = None
-    priority: int = 0
+    regime: str = ""  # stands under the title
+    note: str = ""  # what it means and when it lies
+    bar: bool = False  # its values are also drawn as bars
+    draw: Callable[[], Markup] | None = None  # stands under the title on the page, an axis for example
+    priority: int = 0  # a terminal that is too narrow leaves out the highest first; 0 always stays
     detail: Detail = "brief"
 
 
 class Row(Struct, frozen=True):
-    """A row: one raw value or ready `Cell` a column.
-
-    Attributes:
-        key: what links call it: `TABLE/KEY`.
-        full: the whole of a first cell that is shortened.
-        notes: sentences under the row.
-        depth: in a tree, 0 for a root.
-        tone: `strong` stands out, `weak` steps back; a verdict's word colours the row.
-    """
+    """A row: one raw value or ready `Cell` a column."""
 
     cells: Sequence[Value | Cell]
-    key: str = ""
-    full: str = ""
-    notes: Sequence[str] = ()
+    key: str = ""  # what links call it: `TABLE/KEY`
+    full: str = ""  # the whole of a first cell that is shortened
+    notes: Sequence[str] = ()  # sentences under the row
     extras: Sequence[Extra] = ()
-    depth: int | None = None
-    tone: str = ""
+    depth: int | None = None  # in a tree, 0 for a root
+    tone: str = ""  # `strong` stands out, `weak` steps back; a verdict's word colours the row
     detail: Detail = "brief"
 
 
 class Table(Block, frozen=True):
-    """Rows and columns. The page sorts, searches and folds them; a row's anchor is `ID-INDEX`.
-
-    Attributes:
-        most: rows on the page; those further down that a finding links to are there, too. A terminal shows
-            the rows with detail brief, Markdown those that are folded, too.
-        total: rows that there are, where only some are listed; 0 where all are.
-        notes_title: what Markdown and CSV call the column of the rows' notes.
-        tree: rows have a depth and can be folded.
-    """
+    """Rows and columns. The page sorts, searches and folds them; a row's anchor is `ID-INDEX`."""
 
     id: str
     columns: Sequence[Column]
     rows: Sequence[Row]
     title: str = ""
+    # rows on the page; those further down that a finding links to are there, too. A terminal shows the rows
+    # with detail brief, Markdown those that are folded, too.
     most: int = 400
-    total: int = 0
-    notes_title: str = "why"
-    tree: bool = False
+    total: int = 0  # rows that there are, where only some are listed; 0 where all are
+    notes_title: str = "why"  # what Markdown and CSV call the column of the rows' notes
+    tree: bool = False  # rows have a depth and can be folded
 
     @property
     def has_intervals(self) -> bool:
@@ -234,12 +182,7 @@ class Views(Block, frozen=True):
 
 
 class Advice(Block, frozen=True, kw_only=True):
-    """A finding.
-
-    Attributes:
-        links: (`TABLE/KEY`, words) of the rows that it rests on.
-        stack: where in the program it is.
-    """
+    """A finding."""
 
     severity: str
     sentence: str
@@ -248,9 +191,9 @@ class Advice(Block, frozen=True, kw_only=True):
     change: str = ""
     place: str = ""
     commands: Sequence[str] = ()
-    stack: Sequence[Extra] = ()
+    stack: Sequence[Extra] = ()  # where in the program it is
     evidence: Sequence[tuple[str, str]] = ()
-    links: Sequence[tuple[str, str]] = ()
+    links: Sequence[tuple[str, str]] = ()  # (`TABLE/KEY`, words) of the rows that it rests on
 
 
 class Notice(Struct, frozen=True):
@@ -287,16 +230,11 @@ class Code(Block, frozen=True):
 
 
 class Chart(Block, frozen=True):
-    """A drawing, which only the page has.
-
-    Attributes:
-        plot: makes it.
-        half: it stands beside another, and is drawn once, for half of the page.
-    """
+    """A drawing, which only the page has."""
 
     title: str
-    plot: Callable[[], Drawing]
-    half: bool = False
+    plot: Callable[[], Drawing]  # makes it
+    half: bool = False  # it stands beside another, and is drawn once, for half of the page
     note: str = ""
 
 
@@ -331,24 +269,17 @@ class Folded(Block, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """Blocks of one topic.
+    """Blocks of one topic."""
 
-    Attributes:
-        id: anchor on the page, and name in CSV.
-        note: explains the section on the page; what everybody must read is a `Text`.
-        headed: whether a terminal and Markdown write the title; the page does where it is not `lead`, too.
-        lead: the page shows it right after the verdict, before the cards.
-        folded: Markdown folds it away under its title.
-    """
-
-    id: str
+    id: str  # anchor on the page, and name in CSV
     title: str
     blocks: Sequence[Block]
-    note: str = ""
+    note: str = ""  # explains the section on the page; what everybody must read is a `Text`
     detail: Detail = "brief"
+    # whether a terminal and Markdown write the title; the page does where it is not `lead`, too
     headed: bool = True
-    lead: bool = False
-    folded: bool = False
+    lead: bool = False  # the page shows it right after the verdict, before the cards
+    folded: bool = False  # Markdown folds it away under its title
 
 
 class TestCase(Struct, frozen=True):
@@ -366,30 +297,22 @@ class TestCase(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """All that a report says.
-
-    Attributes:
-        run: what it is about; None for what is not stored (doctor, history).
-        conditions: what holds for all of it: machine, versions, settings.
-        warnings: sentences to read before any number.
-        brief: what a terminal shows beside the verdict unless all is asked for: the numbers, a line or few.
-        answers: the verdict is the answer itself, and goes before `brief`; where it only says whether to
-            trust the numbers, they go first.
-        data: the document that `--json` prints; the page has it, too, where it is `embedded`.
-        about: the last line of the page.
-    """
+    """All that a report says."""
 
     verb: str
     title: str
     verdict: Headline
     sections: Sequence[Section]
-    data: Callable[[], Any]
+    data: Callable[[], Any]  # the document that `--json` prints; the page has it, too, where it is `embedded`
     embedded: bool = False
-    run: Run | None = None
-    conditions: Sequence[str] = ()
-    warnings: Sequence[str] = ()
+    run: Run | None = None  # what it is about; None for what is not stored (doctor, history)
+    conditions: Sequence[str] = ()  # what holds for all of it: machine, versions, settings
+    warnings: Sequence[str] = ()  # sentences to read before any number
     cards: Sequence[Card] = ()
+    # what a terminal shows beside the verdict unless all is asked for: the numbers, a line or few
     brief: Sequence[Block] = ()
+    # the verdict is the answer itself, and goes before `brief`; where it only says whether to trust the
+    # numbers, they go first
     answers: bool = True
     cases: Sequence[TestCase] = ()
-    about: str = ""
+    about: str = ""  # the last line of the page

@@ -14,22 +14,16 @@ from laptime.reports.document import Cell, Column, Detail, Extra, Kind, Row, Tab
 
 
 class Field(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        value: of a row's cell: the name of an attribute, or a function of the row.
-        note: what it means, on hover.
-        bar: with bars that show it against the largest.
-        brief: of a table with rows and columns that only the page has: on terminals and in Markdown, too.
-        regime, priority, detail, draw: as those of a `Column`, of a table that is shown whole.
-    """
+    """A column of a table."""
 
     title: str
-    value: str | Callable[[Any], Any]
+    value: str | Callable[[Any], Any]  # of a row's cell: the name of an attribute, or a function of the row
     kind: Kind = "text"
-    note: str = ""
-    bar: bool = False
+    note: str = ""  # what it means, on hover
+    bar: bool = False  # with bars that show it against the largest
+    # of a table with rows and columns that only the page has: on terminals and in Markdown, too
     brief: bool = False
+    # regime, priority, detail, draw: as those of a `Column`, of a table that is shown whole
     regime: str = ""
     priority: int = 0
     detail: Detail = "brief"

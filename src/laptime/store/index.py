@@ -49,49 +49,34 @@ class Number(Struct, frozen=True, kw_only=True):
 
 
 class ListedRun(Struct, frozen=True, kw_only=True):
-    """What a listing shows of one run file.
+    """What a listing shows of one run file."""
 
-    Attributes:
-        id, path: of the file; the path is relative to the store.
-        fault: why it cannot be read; everything below is then empty.
-        verdict: trusted, noisy, invalid.
-        first_case: key of the case that the headline is of, or of the first one.
-        is_failed: whether every case failed.
-        headline: the first number that there is; of a profile, the median step.
-        bound: what limits a profile's step; None of other runs.
-    """
-
+    # id, path: of the file; the path is relative to the store
     id: str
     path: str
-    fault: str = ""
+    fault: str = ""  # why it cannot be read; everything below is then empty
     status: str = ""
     verb: str = ""
     name: str = ""
     started: str = ""
-    verdict: str = ""
+    verdict: str = ""  # trusted, noisy, invalid
     targets: list[str] = []
     cases: int = 0
-    first_case: str = ""
-    is_failed: bool = False
-    headline: Number | None = None
-    bound: str | None = None
+    first_case: str = ""  # key of the case that the headline is of, or of the first one
+    is_failed: bool = False  # whether every case failed
+    headline: Number | None = None  # the first number that there is; of a profile, the median step
+    bound: str | None = None  # what limits a profile's step; None of other runs
 
 
 class Kept(Struct, Generic[Row], frozen=True):
-    """A table of the index: one row a run file.
+    """A table of the index: one row a run file."""
 
-    Attributes:
-        table: its name.
-        decode: a row as it was kept.
-        read: the row of a file and its path in the store; raises UsageError where that cannot be read.
-        unreadable: the row of such a file; None leaves it out. final: whether its run has ended.
-    """
-
-    table: Literal["lines", "levels"]
-    decode: Callable[[bytes], Row]
+    table: Literal["lines", "levels"]  # its name
+    decode: Callable[[bytes], Row]  # a row as it was kept
+    # the row of a file and its path in the store; raises UsageError where that cannot be read
     read: Callable[[Path, str], Row]
-    unreadable: Callable[[str, UsageError], Row | None]
-    final: Callable[[Row], bool]
+    unreadable: Callable[[str, UsageError], Row | None]  # the row of such a file; None leaves it out
+    final: Callable[[Row], bool]  # whether its run has ended
 
 
 Indexed = dict[tuple[str, int, int], bytes]

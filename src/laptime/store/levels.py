@@ -40,27 +40,19 @@ class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run that has cases.
-
-    Attributes:
-        path: of its file, relative to the store.
-        status: as of the run.
-        libraries: versions.
-        machine: its name; "" where nothing names it (`Environment.machine`).
-        conditions: the fingerprint; `across_versions`: that with libraries and Python left out.
-    """
+    """A run that has cases."""
 
     id: str
-    path: str
-    status: str = "complete"
+    path: str  # of its file, relative to the store
+    status: str = "complete"  # as of the run
     name: str = ""
     started: str = ""
     commit: str = ""
     dirty: bool = False
-    libraries: dict[str, str] = {}
-    machine: str = ""
-    conditions: str = ""
-    across_versions: str = ""
+    libraries: dict[str, str] = {}  # versions
+    machine: str = ""  # its name; "" where nothing names it (`Environment.machine`)
+    conditions: str = ""  # the fingerprint
+    across_versions: str = ""  # that with libraries and Python left out
     cases: list[CaseLevels] = []
 
 

@@ -41,23 +41,14 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """One named benchmark.
 
     Attributes:
-        name: unique in its suite.
-        target: what is measured; `targets` are measured side by side and compared, the first is the baseline.
-        batch, dtype, threads: axes; every combination is a case.
-        train: an optimizer (sgd, adamw) measures full training steps.
-        trials: fresh processes of each variant.
-        precision, budget, timeout: as the options of `laptime bench`, or numbers (a share, seconds).
-        max, min: limits of metrics in every case: `{latency = "20 ms", "memory/host/peak" = "2 GiB"}`.
-            Names are `latency` (median), `throughput`, or any tag of the JSON report; bare numbers are in
-            SI units.
-        regression: the most that latency may be above the stored baseline: `5%`.
-        tags: words to choose it by; `large` ones are left out by --quick.
         The rest is as the options of `laptime bench`.
     """
 
-    name: str
+    name: str  # unique in its suite
+    # what is measured; `targets` are measured side by side and compared, the first is the baseline
     target: str = ""
     targets: list[str] = []
+    # batch, dtype, threads: axes; every combination is a case
     batch: list[int] | int | Literal["auto", "auto:linear"] | None = None
     dtype: list[str] | str = "float32"
     threads: list[int] | int = []
@@ -68,19 +59,22 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     shapes: dict[str, list[int]] = {}
     channels_last: bool = False
     compile: str = ""
-    train: str = ""
+    train: str = ""  # an optimizer (sgd, adamw) measures full training steps
     regimes: list[str] = []
     rate: float | None = None
     preset: Literal["quick", "standard", "strict"] = "standard"
+    # precision, budget, timeout: as the options of `laptime bench`, or numbers (a share, seconds)
     precision: str | float | None = None
     budget: str | float | None = None
     timeout: str | float = 120.0
-    trials: int | None = None
+    trials: int | None = None  # fresh processes of each variant
     seed: int = 0
+    # max, min: limits of metrics in every case: `{latency = "20 ms", "memory/host/peak" = "2 GiB"}`. Names
+    # are `latency` (median), `throughput`, or any tag of the JSON report; bare numbers are in SI units.
     max: dict[str, str | float] = {}
     min: dict[str, str | float] = {}
-    regression: str | float | None = None
-    tags: list[str] = []
+    regression: str | float | None = None  # the most that latency may be above the stored baseline: `5%`
+    tags: list[str] = []  # words to choose it by; `large` ones are left out by --quick
 
     @property
     def measured(self) -> list[str]:
@@ -89,19 +83,13 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
 
 class Suite(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Benchmarks under one name.
+    """Benchmarks under one name."""
 
-    Attributes:
-        name: of its runs in the store: `NAME:BENCHMARK`. The file's name where it says none.
-        about: one sentence.
-        baseline: the suite name whose latest stored runs regressions are judged against; its own by default.
-        benchmark: the benchmarks, in order.
-    """
-
-    name: str = ""
-    about: str = ""
+    name: str = ""  # of its runs in the store: `NAME:BENCHMARK`. The file's name where it says none.
+    about: str = ""  # one sentence
+    # the suite name whose latest stored runs regressions are judged against; its own by default
     baseline: str = ""
-    benchmark: list[Benchmark]
+    benchmark: list[Benchmark]  # the benchmarks, in order
 
 
 def digest(request: BenchRequest, subjects: list[Subject]) -> str:

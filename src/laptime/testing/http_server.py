@@ -34,34 +34,24 @@ NAME = "laptime.testing.http_server"
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """How one request is answered.
-
-    Attributes:
-        body: sent in `chunks` pieces.
-        end: whole; cut (the connection breaks in the middle); never (no answer comes); die (the server ends).
-    """
+    """How one request is answered."""
 
     status: int = 200
-    body: str = '{"ok": true}'
+    body: str = '{"ok": true}'  # sent in `chunks` pieces
     content_type: str = "application/json"
     chunks: int = 0
+    # whole; cut (the connection breaks in the middle); never (no answer comes); die (the server ends)
     end: Literal["whole", "cut", "never", "die"] = "whole"
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """The server.
+    """The server."""
 
-    Attributes:
-        slots: requests served at once; 0: any number.
-        service: seconds of each. law: constant, or exponential with this mean.
-        answers: of the requests, in turn.
-    """
-
-    slots: int = 1
-    service: float = 0.0
-    law: Literal["constant", "exponential"] = "constant"
+    slots: int = 1  # requests served at once; 0: any number
+    service: float = 0.0  # seconds of each
+    law: Literal["constant", "exponential"] = "constant"  # constant, or exponential with this mean
     seed: int = 0
-    answers: tuple[Answer, ...] = (Answer(),)
+    answers: tuple[Answer, ...] = (Answer(),)  # of the requests, in turn
 
 
 class Job(Struct, frozen=True, kw_only=True):

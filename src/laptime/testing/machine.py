@@ -28,40 +28,26 @@ _FLOPS = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
 
 @dataclass
 class ScriptedMachine:
-    """A machine with one clock for all its processes.
+    """A machine with one clock for all its processes."""
 
-    Attributes:
-        seconds: true seconds of one call with one item, by target.
-        fixed: seconds that a call takes beside those of its items, so that larger batches pay.
-        fits: the largest batch that memory holds; 0 holds any.
-        noise: standard deviation of a sample, as a share.
-        tail: share of samples that are slower by an exponential of mean `tail_size`.
-        drift: standard deviation of the speed's slow wandering (minutes), as a share.
-        between: standard deviation between processes of one program, as a share.
-        neighbour: share of the time in which another program takes half of the CPUs, in bursts of
-            0.2 to 2 s; samples in a burst take up to twice as long, and the evidence shows the waiting.
-        warm_up: calls of each process that take 1.5 times as long.
-        flops: FLOPs of one call with one item; 0 when nobody can count them.
-        peak: FLOP/s that the machine reaches at best; 0 when it has no peak to measure.
-        swing: share of the peak that is gone in every second stretch of 1.5 s, as on machines whose
-            hypervisor lends and takes back their speed; no evidence shows it.
-        seed: everything random comes from it.
-    """
-
-    seconds: dict[str, float]
-    fixed: float = 0.0
-    fits: int = 0
-    noise: float = 0.01
-    tail: float = 0.02
+    seconds: dict[str, float]  # true seconds of one call with one item, by target
+    fixed: float = 0.0  # seconds that a call takes beside those of its items, so that larger batches pay
+    fits: int = 0  # the largest batch that memory holds; 0 holds any
+    noise: float = 0.01  # standard deviation of a sample, as a share
+    tail: float = 0.02  # share of samples that are slower by an exponential of mean `tail_size`
     tail_size: float = 0.3
-    drift: float = 0.05
-    between: float = 0.003
+    drift: float = 0.05  # standard deviation of the speed's slow wandering (minutes), as a share
+    between: float = 0.003  # standard deviation between processes of one program, as a share
+    # share of the time in which another program takes half of the CPUs, in bursts of 0.2 to 2 s; samples in a
+    # burst take up to twice as long, and the evidence shows the waiting
     neighbour: float = 0.0
-    warm_up: int = 3
-    flops: float = 0.0
-    peak: float = 0.0
+    warm_up: int = 3  # calls of each process that take 1.5 times as long
+    flops: float = 0.0  # FLOPs of one call with one item; 0 when nobody can count them
+    peak: float = 0.0  # FLOP/s that the machine reaches at best; 0 when it has no peak to measure
+    # share of the peak that is gone in every second stretch of 1.5 s, as on machines whose hypervisor lends
+    # and takes back their speed; no evidence shows it
     swing: float = 0.0
-    seed: int = 0
+    seed: int = 0  # everything random comes from it
     _time: float = field(default=0.0, init=False)
     _level: float = field(default=0.0, init=False)
     _burst_until: float = field(default=0.0, init=False)

@@ -247,8 +247,11 @@ def _switches() -> dict[str, Any]:
 
 
 class FakeEditor:
-    """Implements `patch.editor.Editor` for a script that has everything, or only `kinds` of sites. calls:
-    what was asked for, in order: (method, positional arguments, keyword arguments)."""
+    """Implements `patch.editor.Editor` for a script that has everything, or only `kinds` of sites.
+
+    Attributes:
+        calls: what was asked for, in order: (method, positional arguments, keyword arguments).
+    """
 
     comment = ""
 

@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A running scripted server.
+    """A running scripted server."""
 
-    Attributes:
-        origin: `http://127.0.0.1:PORT`.
-        process: it; already ended where the script let it die.
-    """
-
-    origin: str
-    process: Process
+    origin: str  # `http://127.0.0.1:PORT`
+    process: Process  # it; already ended where the script let it die
 
     def get(self, path: str) -> bytes:
         """What it answers there."""

@@ -26,8 +26,11 @@ COMPLETE = "_LAPTIME_COMPLETE"
 
 
 class Commands(click.Group):
-    """The commands of one room, ours and those of other packages. room: a name of `registry.ROOMS`; each file
-    in it has a click command called `command`."""
+    """The commands of one room, ours and those of other packages.
+
+    Attributes:
+        room: a name of `registry.ROOMS`; each file in it has a click command called `command`.
+    """
 
     room = "commands"
 

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 class Measure:
-    """The fixture. One test measures one call. extra_info: facts that are kept beside the timings, as in
-    pytest-benchmark."""
+    """The fixture. One test measures one call.
+
+    Attributes:
+        extra_info: facts that are kept beside the timings, as in pytest-benchmark.
+    """
 
     def __init__(self, name: str, session: Session) -> None:
         self._name, self._session = name, session

@@ -17,15 +17,11 @@ NODE = ("-m", "laptime.apps.node")  # the program of the other end, for a Python
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine.
+    """One machine."""
 
-    Attributes:
-        name: as its engine knows it; no two have the same. words: that start a program there.
-        place: machines of one place disturb each other: they are asked in turn where speed is compared.
-    """
-
-    name: str
-    words: tuple[str, ...]
+    name: str  # as its engine knows it; no two have the same
+    words: tuple[str, ...]  # that start a program there
+    # machines of one place disturb each other: they are asked in turn where speed is compared
     place: str = ""
 
 

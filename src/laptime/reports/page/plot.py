@@ -38,20 +38,15 @@ def numbered(at: int, name: str = "") -> Style:
 
 
 class Axis(NamedTuple):
-    """What an axis shows.
-
-    Attributes:
-        unit: the factor of the unit that labels are written in, and its name.
-        about: labels wanted; as many as have room where it is 0.
-        write: the labels of a scale with room for so many; round values where it is None.
-    """
+    """What an axis shows."""
 
     low: float
     high: float
     title: str = ""
-    unit: tuple[float, str] = (1.0, "")
+    unit: tuple[float, str] = (1.0, "")  # the factor of the unit that labels are written in, and its name
     log: bool = False
-    about: int = 0
+    about: int = 0  # labels wanted; as many as have room where it is 0
+    # the labels of a scale with room for so many; round values where it is None
     write: Callable[[Scale, int], Labels] | None = None
 
     @property
@@ -216,19 +211,14 @@ class Note(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A chart: a `Drawing`.
+    """A chart: a `Drawing`."""
 
-    Attributes:
-        label: says to a screen reader what is drawn.
-        marks: in the order of drawing; spots lie on top of all else, the first of them on top.
-        margins: pixels between the frame and the edges, where they are not the usual ones.
-    """
-
-    label: str
+    label: str  # says to a screen reader what is drawn
     x: Axis
     y: Axis
-    marks: Sequence[Mark]
+    marks: Sequence[Mark]  # in the order of drawing; spots lie on top of all else, the first of them on top
     height: float = 270
+    # pixels between the frame and the edges, where they are not the usual ones
     margins: Mapping[str, float] = {}
 
     def panel(self, width: float) -> Panel:

@@ -37,18 +37,14 @@ _ALIGNED = {"text": "l", "code": "l c"}
 
 
 class PageTable(NamedTuple):
-    """A table for the template.
+    """A table for the template."""
 
-    Attributes:
-        heads: column, unit and align of each. rows: anchor, row and cells of each; a cell has a text, the
-            percents of its bar, itself where it was ready, and classes: `long` for a sentence, its word.
-        left_out: rows that are not in the page. anchors: of its rows by `TABLE/KEY`.
-    """
-
-    heads: list[dict[str, Any]]
+    heads: list[dict[str, Any]]  # column, unit and align of each
+    # anchor, row and cells of each; a cell has a text, the percents of its bar, itself where it was ready,
+    # and classes: `long` for a sentence, its word
     rows: list[dict[str, Any]]
-    left_out: int
-    anchors: dict[str, str]
+    left_out: int  # rows that are not in the page
+    anchors: dict[str, str]  # of its rows by `TABLE/KEY`
 
 
 def table_shown(table: Table, linked: Collection[str] = ()) -> PageTable:

@@ -147,18 +147,15 @@ def apart(boxes: Iterable[tuple[float, float, float]]) -> list[tuple[float, floa
 
 
 class Scale(NamedTuple):
-    """From values to pixels: linear or logarithmic, and beyond `bend` squeezed into what is left.
+    """From values to pixels: linear or logarithmic, and beyond `bend` squeezed into what is left."""
 
-    Attributes:
-        low, high: values at `start` and `end` (pixels).
-        bend: values above it share the last `_SQUEEZED` of the length, logarithmically; None: none do.
-    """
-
+    # low, high: values at `start` and `end` (pixels)
     low: float
     high: float
     start: float
     end: float
     log: bool = False
+    # values above it share the last `_SQUEEZED` of the length, logarithmically; None: none do
     bend: float | None = None
 
     def __call__(self, value: float) -> float:

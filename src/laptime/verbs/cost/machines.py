@@ -226,19 +226,13 @@ class Measured(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked of every machine.
+    """What is asked of every machine."""
 
-    Attributes:
-        work: of one call of the reference. batch: units in it.
-        reference: the measured line that bounds are held against: the cheapest.
-        loose: float32 may be computed in a lower precision.
-        host, device: bytes that it needs of a machine, and of an accelerator.
-    """
-
-    work: Work
-    batch: float
-    reference: Line
-    loose: bool
+    work: Work  # of one call of the reference
+    batch: float  # units in it
+    reference: Line  # the measured line that bounds are held against: the cheapest
+    loose: bool  # float32 may be computed in a lower precision
+    # host, device: bytes that it needs of a machine, and of an accelerator
     host: float | None
     device: float | None
     utilization: float

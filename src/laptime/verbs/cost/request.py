@@ -36,7 +36,11 @@ def _used(text: str) -> float:
 
 
 class CostRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime cost` can be asked. today: the day that ages are counted to; None is today."""
+    """What `laptime cost` can be asked.
+
+    Attributes:
+        today: the day that ages are counted to; None is today.
+    """
 
     usd_per_hour: Annotated[float | None, Option("Price of the machine, instead of a listed one.", "USD")] = (
         None

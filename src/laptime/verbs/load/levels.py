@@ -201,21 +201,15 @@ Measure = Callable[[float, float], Case]  # a level of so many requests per seco
 
 
 class Peak(NamedTuple):
-    """Result.
+    """Result."""
 
-    Attributes:
-        rate: requests per second that surely keep the promise; None where no rate was proven.
-        broken: the lowest rate that surely breaks it; None where none did. case: the level of `rate`.
-        sentence: of the level that decided. advice: of the check that made the last level invalid, else "".
-        about: the likely peak by all levels and the ends between which it lies with 90 %; None where no
-            level broke the promise, or none kept it.
-    """
-
-    rate: float | None
-    broken: float | None
-    case: Case | None
-    sentence: str
-    advice: str = ""
+    rate: float | None  # requests per second that surely keep the promise; None where no rate was proven
+    broken: float | None  # the lowest rate that surely breaks it; None where none did
+    case: Case | None  # the level of `rate`
+    sentence: str  # of the level that decided
+    advice: str = ""  # of the check that made the last level invalid, else ""
+    # the likely peak by all levels and the ends between which it lies with 90 %; None where no level broke
+    # the promise, or none kept it
     about: tuple[float, float, float] | None = None
 
 

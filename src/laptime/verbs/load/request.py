@@ -35,17 +35,9 @@ Headers = Annotated[
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime load` can be asked.
+    """What `laptime load` can be asked."""
 
-    Attributes:
-        target: an address, or whatever `laptime bench` takes.
-        duration: of one level; None with `auto`, which is until the level has told enough, at most `budget`.
-        bodies: used in turn. headers: secrets among them.
-        output: tokens of a language model's answer.
-        budget: of sending, when the peak is looked for.
-    """
-
-    target: str
+    target: str  # an address, or whatever `laptime bench` takes
     rates: Annotated[
         list[float],
         Option("Requests per second; each value is one level.", "R,R", flags="--rate", read=typed.rates),
@@ -67,6 +59,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     arrivals: Annotated[str, Option("Request spacing: constant, poisson or gamma.", "LAW")] = "poisson"
     shape: Annotated[float, Option("Shape of gamma spacing; below 1, requests come in bursts.")] = 0.5
     trace: Annotated[Path | None, Option("File of times to send at, one a line.", "FILE")] = None
+    # of one level; None with `auto`, which is until the level has told enough, at most `budget`
     duration: Annotated[
         float | None,
         Option(
@@ -79,10 +72,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     requests: Annotated[int | None, Option("Requests in a level, not a duration.", "N", least=1)] = None
     seed: Annotated[int, Option("Seed of the schedule.")] = 0
     method: Annotated[str, Option("HTTP method.  [default: POST with a body, else GET]", "WORD")] = ""
-    bodies: Bodies = []
-    headers: Headers = []
+    bodies: Bodies = []  # used in turn
+    headers: Headers = []  # secrets among them
     model: Annotated[str, Option("Model to ask for.  [default: the server's first]", "NAME")] = ""
     prompt: Annotated[int, Option("Prompt length in tokens.", "N", least=1)] = 128
+    # tokens of a language model's answer
     output: Annotated[int, Option("Answer length in tokens.", "N", flags="--output-tokens", least=1)] = 64
     shared_prefix: Annotated[int, Option("Tokens that all prompts share at their start.", "N", least=0)] = 0
     turns: Annotated[
@@ -95,6 +89,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     ] = None
     slo: Annotated[str, Option("Limits on latency, ttft, itl or tpot, with commas.", "ttft=300ms@p95")] = ""
     find_peak: Annotated[bool, Option("Find the highest rate that keeps --slo.")] = False
+    # of sending, when the peak is looked for
     budget: Annotated[float, Option("Total sending time of --find-peak.", "TIME", read=seconds)] = BUDGET
     usd_per_hour: Annotated[float | None, Option("Price of the server's machine.", "USD")] = None
     timeout: Annotated[float, Option("Time limit of a request.", "TIME", read=seconds)] = 60.0

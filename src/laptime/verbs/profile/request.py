@@ -19,15 +19,9 @@ OF_TARGETS = ("batch", "dtype", "device")  # options that a script, which makes 
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRequest:
-    """What `laptime profile` can be asked.
+    """What `laptime profile` can be asked."""
 
-    Attributes:
-        program: a script, a module, a command written in Python (torchrun), or a target of `bench`.
-        output_to_stderr: the script's standard output goes to standard error: ours is for the result.
-        stop: end the program once its steps are observed.
-    """
-
-    program: str
+    program: str  # a script, a module, a command written in Python (torchrun), or a target of `bench`
     arguments: list[str] = field(default_factory=list)
     module: Module = False
     python: Annotated[str, Option("Python interpreter to run it with. [default: laptime's own]", "PATH")] = ""
@@ -50,9 +44,10 @@ class ProfileRequest:
     trace: Annotated[
         Path | None, Option("Keep the trace in this folder. [default: beside the run]", "FOLDER")
     ] = None
+    # the script's standard output goes to standard error: ours is for the result
     output_to_stderr: bool = False
     quiet: bool = False
-    stop: bool = True
+    stop: bool = True  # end the program once its steps are observed
     name: Name = ""
     save: Save = True
     origins: dict[str, Origin] = field(default_factory=dict)

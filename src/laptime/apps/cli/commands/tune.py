@@ -26,8 +26,11 @@ EXAMPLE = "laptime tune server 'COMMAND --port {port} --flag {1,2}' --concurrenc
 
 
 class Subject(options.Command):
-    """A word behind `tune`: what is tuned, with the options that it has. many: what it is called in a
-    sentence. reason: why it has no more options."""
+    """A word behind `tune`: what is tuned, with the options that it has.
+
+    Attributes:
+        many: what it is called in a sentence. reason: why it has no more options.
+    """
 
     many = reason = ""
 

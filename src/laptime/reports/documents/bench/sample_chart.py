@@ -52,12 +52,7 @@ _PLAIN = len(KINDS) - 1
 
 
 class Drawn(NamedTuple):
-    """The samples on scales: every one with its kind, and which of them get a mark, at which pixels.
-
-    Attributes:
-        over_time: where they are drawn over time.
-        side: where their distribution is drawn.
-    """
+    """The samples on scales: every one with its kind, and which of them get a mark, at which pixels."""
 
     series: Series
     values: Floats
@@ -65,8 +60,8 @@ class Drawn(NamedTuple):
     kinds: Places
     marked: Places
     places: list[tuple[float, float]]
-    over_time: Panel
-    side: Panel
+    over_time: Panel  # where they are drawn over time
+    side: Panel  # where their distribution is drawn
 
     @property
     def y(self) -> Scale:
