@@ -32,7 +32,8 @@ class Breakdown(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One device-aware step: from the end of the one before to the end of the last device work it launched."""
+    """One device-aware step: from the end of the one before to the end of the last device work it
+    launched."""
 
     number: int  # of ProfilerStep#N; 0 for the only one of a trace without steps
     # start_ns, end_ns: since the first event of the file
