@@ -175,11 +175,7 @@ class Peak(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts of a case that are no series.
-
-    Attributes:
-        outputs_failed ... compare_failed: why a pass has no answer.
-    """
+    """Facts of a case that are no series."""
 
     # model, inputs, count: as the backend tells them
     model: dict[str, Any] = {}
@@ -190,6 +186,7 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
     peak: Peak | None = None
     memory: Memory | None = None
     energy: EnergyUse | None = None
+    # why a pass has no answer
     outputs_failed: Failure | None = None
     count_failed: Failure | None = None
     memory_failed: Failure | None = None

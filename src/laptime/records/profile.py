@@ -95,11 +95,7 @@ class Fusible(Struct, frozen=True, kw_only=True):
 
 
 class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What kind of program it is, and how it runs.
-
-    Attributes:
-        accelerator.
-    """
+    """What kind of program it is, and how it runs."""
 
     # training: autograd or an optimizer is at work; inference: operators and neither of them
     kind: Literal["training", "inference", "unknown"] = "unknown"
@@ -116,7 +112,7 @@ class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     host_work: list[HostWork] = []
     empty_waits: list[EmptyWait] = []
     collectives: list[CollectiveUse] = []
-    fusible: Fusible | None = None  # None without an
+    fusible: Fusible | None = None  # None without an accelerator
 
 
 Bound = Literal[

@@ -169,11 +169,7 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Compilation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A compilation of a function by torch.compile, as its log tells it (`TORCH_TRACE`).
-
-    Attributes:
-        first one.
-    """
+    """A compilation of a function by torch.compile, as its log tells it (`TORCH_TRACE`)."""
 
     id: str  # `FRAME/TIME`: 0/0 is the first of the first function, 0/1 its second
     # function, place: what was compiled, `train.py:12`
@@ -181,7 +177,7 @@ class Compilation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: str = ""
     total_ns: int = 0  # of all of it
     start_ns: int = 0  # since the first one
-    # guards of earlier compilations that failed, the last compilation's first; empty of the
+    # guards of earlier compilations that failed, the last compilation's first; empty of the first one
     reasons: list[str] = []
     failed: str = ""  # why nothing came of it, "" mostly
 

@@ -38,11 +38,7 @@ LARGE = "large"  # tag of benchmarks that `--quick` leaves out
 
 
 class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One named benchmark.
-
-    Attributes:
-        The rest is as the options of `laptime bench`.
-    """
+    """One named benchmark; what says nothing here is as the options of `laptime bench`."""
 
     name: str  # unique in its suite
     # what is measured; `targets` are measured side by side and compared, the first is the baseline

@@ -66,26 +66,19 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Attributes:
-    budget: seconds of measuring a test.
-    disable: call each function once and measure nothing; `--laptime-disable`, and in pytest-xdist's workers,
-        which would disturb each other.
-    compare: the run to compare with, "" for none. against_rev: the git revision, likewise.
-    compare_fail: share by which a test may be slower than there; None where nothing fails.
-    save: name of the stored run; "" keeps none. reports: files, their suffix says the format.
-    side: file that the run goes to, of a pytest that `turns` has started; "" for all others.
-    """
+    """What is asked of one pytest."""
 
-    budget: float = 1.0
+    budget: float = 1.0  # seconds of measuring a test
     only: bool = False
     skip: bool = False
+    # call each function once and measure nothing; in pytest-xdist's workers, too, which would disturb each other
     disable: bool = False
-    save: str = ""
-    compare: str = ""
-    against_rev: str = ""
-    side: str = ""
-    compare_fail: float | None = None
-    reports: tuple[str, ...] = ()
+    save: str = ""  # name of the stored run; "" keeps none
+    compare: str = ""  # the run to compare with, "" for none
+    against_rev: str = ""  # the git revision, likewise
+    side: str = ""  # file that the run goes to, of a pytest that `turns` has started; "" for all others
+    compare_fail: float | None = None  # share by which a test may be slower than there; None: nothing fails
+    reports: tuple[str, ...] = ()  # files, their suffix says the format
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -126,13 +119,9 @@ def _share(text: str) -> float:
 
 
 class Session:
-    """Attributes:
-    is_worse: a test is slower than the baseline allows.
-    """
-
     def __init__(self, options: Options, arguments: Sequence[str] = ()) -> None:
         self.options = options
-        self.is_worse = False
+        self.is_worse = False  # whether a test is slower than the baseline allows
         self._arguments = arguments
         self._verdicts: list[Verdict] = []
         self._runs: dict[str, Run] = {}
