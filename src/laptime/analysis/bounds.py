@@ -26,8 +26,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from laptime.analysis import roofline as rooflines
-from laptime.records.bounds import BoundWord, CallBounds, ClassBound
-from laptime.records.overview import Ceilings, OperatorClass, Work
+from laptime.records.overview import BoundWord, CallBounds, Ceilings, ClassBound, OperatorClass, Work
 
 HALF = 0.5
 """Share of the time from which on a part is what bounds it."""

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from laptime.records.bounds import ModelBounds
+from laptime.records.overview import ModelBounds
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Judgement
-from laptime.records.shortfall import Shortfall
 
 Numerics = Literal["exact", "reassociated", "random", "precision", "algorithm"]
 GateWord = Literal["passed", "failed", "undecided", "none"]
@@ -298,3 +297,14 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """What the final set has to keep, and whether it does."""
         tuned = self.model or self.server
         return tuned.limits if tuned else []
+
+
+class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session left out because its budget was too short for it."""
+
+    # race (nothing could be tried), measurement (the gain was not measured afresh)
+    what: Literal["race", "measurement"]
+    needs: float  # seconds that it takes, about
+    left: float  # seconds that were left for it
+    budget: float  # seconds of a session that would do, about
+    sentence: str  # all that in words

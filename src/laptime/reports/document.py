@@ -7,14 +7,13 @@ kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from laptime.records.quantity import Quantity
 from laptime.records.run import Run
-from laptime.reports.drawing import Drawing
 
 Detail = Literal["brief", "folded", "page", "text"]
 """Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;
@@ -227,6 +226,22 @@ class Code(Block, frozen=True):
     language: str = ""
     title: str = ""
     brief: int = 0
+
+
+class Drawing(Protocol):
+    """A `page.plot.Plot`, or anything that can do the same."""
+
+    def drawn(self, width: float) -> Markup:
+        """It for a width in pixels: the page has one for wide screens, and one for phones."""
+        ...
+
+    def keys(self) -> Markup:
+        """What its marks mean, under it."""
+        ...
+
+    def points(self) -> Any:
+        """Data for tooltips of it for wide screens; None where its marks have titles."""
+        ...
 
 
 class Chart(Block, frozen=True):

@@ -17,11 +17,10 @@ from laptime.analysis import tuned
 from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
-from laptime.records.bounds import CallBounds, ModelBounds
 from laptime.records.check import Check
+from laptime.records.overview import CallBounds, ModelBounds
 from laptime.records.run import Run
-from laptime.records.shortfall import Shortfall
-from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
+from laptime.records.tuning import Applied, Gate, Measured, Rung, Shortfall, Speedup, Tuning
 from laptime.reports.documents import document
 from laptime.reports.documents.tuning import ladder, script, words
 from laptime.reports.documents.tuning import model as of_model

@@ -71,7 +71,7 @@ class Options:
     budget: float = 1.0  # seconds of measuring a test
     only: bool = False
     skip: bool = False
-    # call each function once and measure nothing; in pytest-xdist's workers, too, which would disturb each other
+    # call each function once and measure nothing; as in pytest-xdist's workers: they would disturb each other
     disable: bool = False
     save: str = ""  # name of the stored run; "" keeps none
     compare: str = ""  # the run to compare with, "" for none

@@ -14,8 +14,7 @@ from typing import Literal
 
 from laptime.experiment.pairs import FEWEST, LEAST, Visited, interval
 from laptime.kit.units import show
-from laptime.records.shortfall import Shortfall
-from laptime.records.tuning import Measured
+from laptime.records.tuning import Measured, Shortfall
 
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most for more than the least: something is tried first."""

@@ -42,8 +42,7 @@ from laptime.records.event import (
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.records.shortfall import Shortfall
-from laptime.records.tuning import Gate, GateWord, Measured, Rung, Tuning
+from laptime.records.tuning import Gate, GateWord, Measured, Rung, Shortfall, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe

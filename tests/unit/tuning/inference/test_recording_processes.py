@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from laptime.records.bounds import CallBounds
+from laptime.records.overview import CallBounds
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.recording import recordings
 from laptime.tuning.inference.request import ModelRequest

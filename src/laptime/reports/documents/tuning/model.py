@@ -11,8 +11,7 @@ from laptime.analysis.paired import from_pairs
 from laptime.analysis.quantiles import quantile, samples_needed
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
-from laptime.records.bounds import CallBounds
-from laptime.records.overview import Ceilings
+from laptime.records.overview import CallBounds, Ceilings
 from laptime.records.quantity import BROKEN, UNDECIDED, Judgement
 from laptime.records.tuning import Measured, OutputSameness, TunedModel, Tuning
 from laptime.reports import _words

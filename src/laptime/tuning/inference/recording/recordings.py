@@ -27,8 +27,7 @@ from laptime.probes import machine
 from laptime.probes.cpu import cpu
 from laptime.probes.peaks import cpu_peak
 from laptime.process.peer import Peer
-from laptime.records.bounds import CallBounds, ModelBounds
-from laptime.records.overview import Ceilings, Work
+from laptime.records.overview import CallBounds, Ceilings, ModelBounds, Work
 from laptime.records.tuning import Measured
 from laptime.trace import profile
 from laptime.trace.reading import reader
