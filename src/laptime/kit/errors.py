@@ -14,6 +14,7 @@ Each says three things: what happened, why we think so, what to type next.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import IntEnum
 
@@ -80,6 +81,15 @@ def unknown(kind: str, name: str, names: Iterable[str], *, option: str = "", exa
         why=f"known: {', '.join(names)}",
         next=f"did you mean {typed}?" if near else example or "laptime --help",
     )
+
+
+def refuse_not_positive(*given: tuple[str, float | None, str]) -> None:
+    """Check numbers: the option, its value (None is none) and an example of each.
+    Raises UsageError: one is no finite number above zero."""
+    for option, value, example in given:
+        if value is not None and not 0 < value < math.inf:  # NaN is neither
+            why, next = "it must be a number above zero", f"{option} {example}"
+            raise UsageError(f"{option} {value:g} is impossible", why=why, next=next)
 
 
 class TargetError(UsageError):

@@ -18,6 +18,7 @@ from laptime.analysis.between_runs import Spread
 from laptime.analysis.budgets import metric_change, refuse_unknown
 from laptime.analysis.budgets import with_verdicts as with_verdicts
 from laptime.analysis.compare import compare_in_shared_regime
+from laptime.analysis.stat import Stat
 from laptime.analysis.summary import REPORTED, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
@@ -115,17 +116,22 @@ def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
 def _limits(case: Case, budget: Budget) -> list[Verdict]:
     if case.status in UNMEASURED:
         return [failed(case, budget.metric)]
-    stat = budgets.named(case, budget.metric)
-    if stat is None:
-        known = budgets.names(case)
-        near = closest(budget.metric, known)
-        raise UsageError(
-            f"{case.key} has no metric {budget.metric!r}",
-            why=f"it has {', '.join(known[2:8]) or 'none'} ...",
-            next=f"did you mean {near!r}?" if near else "laptime show --json   lists them all",
-        )
+    stat = _named(case, budget.metric)
     limits = (("max", budget.max), ("min", budget.min))
     return [budgets.judge(case, stat, kind, limit) for kind, limit in limits if limit is not None]  # type: ignore[arg-type]
+
+
+def _named(case: Case, name: str, what_for: str = "") -> Stat:
+    """The metric of a case. Raises UsageError: it has none of this name."""
+    stat, names = budgets.named(case, name), budgets.names(case)
+    if stat is None:
+        near = closest(name, names)
+        raise UsageError(
+            f"{case.key} has no metric {name!r}{what_for}",
+            why=f"it has {', '.join(names[2:8]) or 'none'} ...",
+            next=f"did you mean {near!r}?" if near else "laptime show --json   lists them all",
+        )
+    return stat
 
 
 def failed(case: Case, metric: str) -> Verdict:
@@ -224,15 +230,7 @@ def _tolerances(case: Case, rules: Rules) -> dict[str, str | float]:
 def _directed(case: Case, name: str) -> str:
     """The metric, when the case has it and it is known which direction is worse.
     Raises UsageError: one of them is not so."""
-    stat, names = budgets.named(case, name), budgets.names(case)
-    if stat is None:
-        near = closest(name, names)
-        raise UsageError(
-            f"{case.key} has no metric {name!r} to look for a regression in",
-            why=f"it has {', '.join(names[2:8]) or 'none'} ...",
-            next=f"did you mean {near!r}?" if near else "laptime show --json   lists them all",
-        )
-    if stat.better == "none":
+    if _named(case, name, " to look for a regression in").better == "none":
         raise UsageError(
             f"a regression of {name!r} cannot be judged",
             why="laptime does not know whether a higher value is better or worse",

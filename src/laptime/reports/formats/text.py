@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from rich.table import Table as RichTable
 from rich.text import Text as Line
@@ -28,17 +29,9 @@ _BAR_NAMES = 24
 _WIDE = 72
 
 
-def render(
-    run: Run, *, color: bool = False, width: int = 100, brief: bool = False, unicode: bool = True
-) -> str:
-    """The report as lines of at most `width` columns; only commands to copy and numbers may be longer.
-
-    Args:
-        color: with ANSI colours, which repeat what the words say.
-        brief: the answer, its numbers, the reason, what to type next, and where the run is kept.
-        unicode: False where the terminal can show nothing but ASCII.
-    """
-    return render_document(document(run), color=color, width=width, brief=brief, unicode=unicode)
+def render(run: Run, **look: Any) -> str:
+    """The report of a run. look: as for `render_document`."""
+    return render_document(document(run), **look)
 
 
 def render_document(
@@ -49,7 +42,13 @@ def render_document(
     brief: bool = False,
     unicode: bool = True,
 ) -> str:
-    """Any document as lines."""
+    """Lines of at most `width` columns; only commands to copy and numbers may be longer.
+
+    Args:
+        color: with ANSI colours, which repeat what the words say.
+        brief: the answer, its numbers, the reason, what to type next, and where the run is kept.
+        unicode: False where the terminal can show nothing but ASCII.
+    """
     is_brief = brief and document.brief
     lines = (_brief if is_brief else _whole)(document, max(width, NARROWEST))
     text = layout.printed(lines, color=color)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from laptime.kit.errors import UsageError, unknown
+from laptime.kit.errors import UsageError, refuse_not_positive, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.launch import interpreter
@@ -242,7 +241,7 @@ def _check_training(optimizer: str, variants: list[Variant]) -> None:
 
 
 def _check_numbers(request: BenchRequest) -> None:
-    numbers: tuple[tuple[str, float | None, str], ...] = (
+    refuse_not_positive(
         ("--precision", request.precision, "1%"),
         ("--budget", request.budget, "60s"),
         ("--rate", request.rate, "20"),
@@ -250,13 +249,6 @@ def _check_numbers(request: BenchRequest) -> None:
         ("--processes", request.processes, "3"),
         ("--threads", min(request.threads, default=None), "1,2"),
     )
-    for option, value, example in numbers:
-        if value is not None and not 0 < value < math.inf:  # NaN is neither
-            raise UsageError(
-                f"{option} {value:g} is impossible",
-                why="it must be a number above zero",
-                next=f"{option} {example}",
-            )
     if request.precision is not None and request.precision >= 1:
         raise UsageError(
             f"--precision {request.precision:g} is impossible",

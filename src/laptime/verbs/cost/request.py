@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from laptime.analysis.promises import promises
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import UsageError, refuse_not_positive
 from laptime.kit.options import Option
 from laptime.kit.text import count
 from laptime.kit.units import share
@@ -80,19 +79,13 @@ class CostRequest(Struct, frozen=True, kw_only=True):
     def check(self, runs: int) -> None:
         """Raise what is wrong with the options themselves.
         Raises UsageError: a number is impossible, a promise cannot be read, or options do not go together."""
-        for option, value in (
-            ("--usd-per-hour", self.usd_per_hour),
-            ("--samples", self.samples),
-            ("--epochs", self.epochs),
-            ("--rate", self.rate),
-            ("--batch", self.samples_per_step),
-        ):
-            if value is not None and not 0 < value < math.inf:
-                raise UsageError(
-                    f"{option} {value:g} is impossible",
-                    why="it must be a number above zero",
-                    next=f"{option} 4",
-                )
+        refuse_not_positive(
+            ("--usd-per-hour", self.usd_per_hour, "4"),
+            ("--samples", self.samples, "4"),
+            ("--epochs", self.epochs, "4"),
+            ("--rate", self.rate, "4"),
+            ("--batch", self.samples_per_step, "4"),
+        )
         promises(self.slo)
         if len(self.machines) not in (0, 1, runs):
             raise UsageError(

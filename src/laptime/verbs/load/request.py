@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from laptime.analysis.promises import promises
 from laptime.kit import redaction, typed
-from laptime.kit.errors import UsageError, unknown
+from laptime.kit.errors import UsageError, refuse_not_positive, unknown
 from laptime.kit.options import Option
 from laptime.kit.units import seconds
 from laptime.records.plan import Name, Origin, Save
@@ -123,7 +123,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Raises UsageError: a number is impossible, or options do not go together."""
         from laptime.loadgen.arrivals import LAWS  # not for `laptime load --help`
 
-        self._check_numbers()
+        refuse_not_positive(
+            *(("--rate", rate, "8") for rate in self.rates),
+            ("--shape", self.shape, "0.5"),
+            ("--usd-per-hour", self.usd_per_hour, "4"),
+        )
         if any(users < 1 for users in self.concurrency):
             raise UsageError(
                 "--concurrency 0 is impossible", why="no user would send requests", next="--concurrency 1"
@@ -197,20 +201,6 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="each of them sets how long a level is",
                 next="leave one of them out",
             )
-
-    def _check_numbers(self) -> None:
-        numbers = (
-            *(("--rate", rate, "8") for rate in self.rates),
-            ("--shape", self.shape, "0.5"),
-            ("--usd-per-hour", self.usd_per_hour, "4"),
-        )
-        for option, value, example in numbers:
-            if value is not None and not 0 < value < math.inf:  # NaN is neither
-                raise UsageError(
-                    f"{option} {value:g} is impossible",
-                    why="it must be a number above zero",
-                    next=f"{option} {example}",
-                )
 
     def _check_tokens(self) -> None:
         """Raise for promises that are none, and for what only the server of a language model has.

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from laptime.analysis.knee import kept_until, load_of
 from laptime.analysis.knee import knee as knee_among
@@ -117,8 +118,8 @@ def _over_time(each: Measured) -> Plot:
     )
 
 
-class Knee(NamedTuple):
-    """What is said of it. `low`, `high`: requests per second, or users; None: no level bounds it there."""
+class Knee(Struct, frozen=True):
+    """Between which levels the knee lies, in requests per second or users; null where none bounds it."""
 
     low: float | None
     high: float | None

@@ -38,14 +38,6 @@ class Number(Struct, frozen=True, kw_only=True):
     note: str
 
 
-class Knee(Struct, frozen=True, kw_only=True):
-    """Between which levels the knee lies, in requests per second or users; null where none bounds it."""
-
-    low: float | None
-    high: float | None
-    sentence: str
-
-
 class OneLevel(Struct, frozen=True, kw_only=True):
     """One level. `latency` counts from when requests were due; `turn` of it is waiting for --concurrency.
 
@@ -82,14 +74,13 @@ Report = json_parts.struct(
         "environment": json_parts.Environment,
         "plan": dict[str, Setting],
         "levels": list[OneLevel],
-        "knee": Knee | None,
+        "knee": curve.Knee | None,
     },
 )
 
 
 def report(run: Run, rows: Sequence[Measured]) -> Any:
     """The document as plain data."""
-    found = curve.knee_of(run, rows)
     made = json_parts.filled(
         Report,
         run,
@@ -98,7 +89,7 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
         target=run.subjects[0].target if run.subjects else "",
         environment=json_parts.machine(run),
         levels=[_level(each) for each in rows],
-        knee=Knee(**found._asdict()) if found else None,
+        knee=curve.knee_of(run, rows),
     )
     return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))
 
