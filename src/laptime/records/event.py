@@ -159,7 +159,6 @@ class RunBuilder:
         self._cases: dict[str, Case] = {}
 
     def __call__(self, event: Event) -> None:
-        """Take one event."""
         match event:
             case Progress():
                 pass

@@ -74,8 +74,6 @@ class Facts(Block, frozen=True):
 
 
 class Bar(Struct, frozen=True):
-    """One bar."""
-
     name: str
     value: float = 0.0  # its length, on the scale of the block
     text: str = ""  # the value in words
@@ -129,8 +127,6 @@ class Extra(Struct, frozen=True, kw_only=True):
 
 
 class Column(Struct, frozen=True):
-    """A column."""
-
     title: str
     kind: Kind = "text"
     regime: str = ""  # stands under the title

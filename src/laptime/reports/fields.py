@@ -14,8 +14,6 @@ from laptime.reports.document import Cell, Column, Detail, Extra, Kind, Row, Tab
 
 
 class Field(NamedTuple):
-    """A column of a table."""
-
     title: str
     value: str | Callable[[Any], Any]  # of a row's cell: the name of an attribute, or a function of the row
     kind: Kind = "text"
@@ -30,7 +28,6 @@ class Field(NamedTuple):
     draw: Callable[[], Markup] | None = None
 
     def of(self, row: Any) -> Any:
-        """Its cell of a row."""
         return attrgetter(self.value)(row) if isinstance(self.value, str) else self.value(row)
 
 

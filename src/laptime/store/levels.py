@@ -40,8 +40,6 @@ class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run that has cases."""
-
     id: str
     path: str  # of its file, relative to the store
     status: str = "complete"  # as of the run

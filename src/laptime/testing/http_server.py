@@ -45,8 +45,6 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """The server."""
-
     slots: int = 1  # requests served at once; 0: any number
     service: float = 0.0  # seconds of each
     law: Literal["constant", "exponential"] = "constant"  # constant, or exponential with this mean

@@ -23,13 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A running scripted server."""
-
     origin: str  # `http://127.0.0.1:PORT`
     process: Process  # it; already ended where the script let it die
 
     def get(self, path: str) -> bytes:
-        """What it answers there."""
         with urllib.request.urlopen(self.origin + path, timeout=10) as reply:  # noqa: S310 - always http
             body: bytes = reply.read()
         return body

@@ -85,7 +85,6 @@ class Run(records.Run, frozen=True, kw_only=True):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
         return fragment.render(document(self))
 
     def _timed(self, stat: Stat | None) -> Stat:

@@ -114,7 +114,6 @@ def complete(instruction: str) -> int:
 
 
 def main() -> None:
-    """Console entry point."""
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets a question mark, not a crash.

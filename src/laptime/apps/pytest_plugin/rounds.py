@@ -24,8 +24,6 @@ from laptime.verbs.public_run import Run
 
 
 class Plan(NamedTuple):
-    """The plan of one round."""
-
     target: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

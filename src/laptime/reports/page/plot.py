@@ -38,8 +38,6 @@ def numbered(at: int, name: str = "") -> Style:
 
 
 class Axis(NamedTuple):
-    """What an axis shows."""
-
     low: float
     high: float
     title: str = ""
@@ -55,7 +53,6 @@ class Axis(NamedTuple):
         return ", ".join(filter(None, (self.title, self.unit[1], "logarithmic" if self.log else "")))
 
     def labels(self, scale: Scale, room: int) -> Labels:
-        """Values with their texts."""
         about = self.about or room
         return self.write(scale, about) if self.write else scale.labels(about, self.unit[0])
 
@@ -75,7 +72,6 @@ class Panel(NamedTuple):
     y: Scale
 
     def points(self, points: Sequence[Point]) -> list[Point]:
-        """Data as pixels."""
         return [(self.x(x), self.y(y)) for x, y in points]
 
 
@@ -134,7 +130,6 @@ class Spot(NamedTuple):
     label: str = ""
 
     def drawn(self, on: Panel) -> Markup:
-        """Interval and mark."""
         x, y = on.x(self.x), on.y(self.y)
         ends = [on.y(end) for end in self.ends or () if not math.isnan(end)]
         shape, colour, _ = self.style
@@ -155,7 +150,6 @@ class Column(NamedTuple):
     title: str
 
     def drawn(self, on: Panel) -> Markup:
-        """A rectangle; what is left of the room for a column is between it and the next."""
         bottom, top, width = on.y(self.low), on.y(self.high), min(0.72 * (on.x(1.0) - on.x(0.0)), _WIDEST)
         place = {"x": on.x(self.x) - width / 2, "y": top, "width": width, "height": bottom - top}
         return el("rect", el("title", plain(self.title)), class_=self.class_, **place)
@@ -170,7 +164,6 @@ class Level(NamedTuple):
     ends: Interval = None
 
     def drawn(self, on: Panel) -> Markup:
-        """The band behind the line."""
         across = self.across
         left, right = (on.x(across[0]), on.x(across[1])) if across else (on.frame.left, on.frame.right)
         line = el("line", x1=left, x2=right, y1=on.y(self.y), y2=on.y(self.y), class_=self.class_)
@@ -188,7 +181,6 @@ class Border(NamedTuple):
     name: str = ""
 
     def drawn(self, on: Panel) -> Markup:
-        """A dashed line."""
         x, place = on.x(self.x), on.frame
         line = el("line", x1=x, x2=x, y1=place.top, y2=place.bottom, class_="boundary")
         name, y = plain(self.name), place.top - 6
@@ -205,7 +197,6 @@ class Note(NamedTuple):
     by: Point = (0.0, 0.0)
 
     def drawn(self, on: Panel) -> Markup:
-        """A text."""
         x, y = on.x(self.x) + self.by[0], on.y(self.y) + self.by[1]
         return el("text", plain(self.text), x=x, y=y, class_=self.class_)
 
@@ -237,7 +228,6 @@ class Plot(NamedTuple):
         yield on.frame.bottom_axis(on.x, self.x.labels(on.x, on.frame.across), self.x.text)
 
     def drawn(self, width: float) -> Markup:
-        """The whole drawing."""
         return drawing(width, self.height, *self.parts(self.panel(width)), label=plain(self.label))
 
     def keys(self) -> Markup:

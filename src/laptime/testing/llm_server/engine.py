@@ -55,8 +55,6 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A server."""
-
     cost: Cost = Cost()
     slots: int = 16  # requests that run at once; others wait
     model: str = "scripted"

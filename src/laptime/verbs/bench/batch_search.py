@@ -49,8 +49,6 @@ class Attempt(NamedTuple):
 
 
 class BatchSizes(NamedTuple):
-    """Result."""
-
     batches: list[int]  # sizes to measure, the largest that fits among them
     findings: list[Finding]  # what was learned
     largest: int  # the largest batch known to fit
@@ -303,8 +301,6 @@ LONGEST = 60.0  # seconds that long calls may extend the usual time to
 
 
 class Curve(NamedTuple):
-    """Result."""
-
     batches: list[int]  # sizes to measure, ascending
     left_out: list[int]  # what fits, too, but takes too long
     seconds: float  # to measure them

@@ -53,8 +53,6 @@ PACED_SHARE = 0.5  # share of the budget for paced calls beside other regimes: a
 
 
 class Plan(NamedTuple):
-    """What will be done."""
-
     settings: dict[str, Setting]  # effective values with their origin, for the record
     variants: list[Variant]  # one worker process each (times `processes`)
     notes: list[Finding]  # what was asked for and is left out

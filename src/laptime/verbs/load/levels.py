@@ -201,8 +201,6 @@ Measure = Callable[[float, float], Case]  # a level of so many requests per seco
 
 
 class Peak(NamedTuple):
-    """Result."""
-
     rate: float | None  # requests per second that surely keep the promise; None where no rate was proven
     broken: float | None  # the lowest rate that surely breaks it; None where none did
     case: Case | None  # the level of `rate`
