@@ -156,15 +156,9 @@ def _kind(hint: Any) -> tuple[type, type, tuple[str, ...]]:
 
 
 def requested(request: Callable[..., Request], given: Mapping[str, Any], call: str, **own: Any) -> Request:
-    """The request that the keywords of a call make; those that are None are as if they were left out.
-
-    Args:
-        call: what was called, `laptime.bench`.
-        own: fields that are not asked for by a keyword.
-
-    Raises:
-        UnknownKeyword: there is no such option. UsageError: a value is impossible.
-    """
+    """The request that the keywords of a call make; those that are None are as if they were left out. call:
+    what was called, `laptime.bench`. own: fields that are not asked for by a keyword.
+    Raises UnknownKeyword: there is no such option. UsageError: a value is impossible."""
     known = fields(request)
     for name in given:
         if name not in known:
@@ -181,8 +175,7 @@ def requested(request: Callable[..., Request], given: Mapping[str, Any], call: s
         except UsageError as error:
             next = error.next or f"help({call})"
             raise UsageError(f"{name}: {error.what}", why=error.why, next=next) from error
-    origins = dict.fromkeys(values, "argument")
-    return request(**{**own, **values}, origins=origins)
+    return request(**{**own, **values}, origins=dict.fromkeys(values, "argument"))
 
 
 def takes(request: type, **defaults: Any) -> Callable[[Function], Function]:

@@ -254,8 +254,7 @@ class EndpointSender:
 class ProgramSender:
     def __init__(self, target: Program) -> None:
         self._model = open_variant(target.variant)
-        workload = self._model.workload(target.batch)
-        _, self._call = call_of(workload)
+        _, self._call = call_of(self._model.workload(target.batch))
 
     def open(self) -> dict[str, Any]:
         """Make the first calls, which are slower than others."""

@@ -16,12 +16,9 @@ _OPEN = re.compile(r"\blaptime bench \.\.\.")
 
 
 def whole(advice: str, run: Run | None = None) -> str:
-    """Advice as a line that runs: options go into the command as it was typed, and replace its own.
-
-    Args:
-        advice: `--budget 30s   because`, `laptime doctor   (why)`; what is no command stays what it is.
-        run: what was measured with the command; without it, options stay as they are.
-    """
+    """Advice as a line that runs: options go into the command as it was typed, and replace its own. advice:
+    `--budget 30s   because`, `laptime doctor   (why)`; what is no command stays what it is. run: what was
+    measured with the command; without it, options stay as they are."""
     line, _, reason = advice.partition("   ")
     if run is None and not line.startswith("laptime "):
         return advice

@@ -39,12 +39,8 @@ def listed(
     row: Callable[[Any], Mapping[str, Any]] = lambda row: {},
     **settings: Any,
 ) -> Table:
-    """A table that is shown whole; a field that is False is left out.
-
-    Args:
-        row: what a row of the document has besides its cells.
-        settings: of the table.
-    """
+    """A table that is shown whole; a field that is False is left out. row: what a row of the document has
+    besides its cells. settings: of the table."""
     shown = [field for field in fields if field]
     columns = [Column(**{name: getattr(field, name) for name in _OF_COLUMNS}) for field in shown]
     made = [Row([field.of(each) for field in shown], **row(each)) for each in rows]

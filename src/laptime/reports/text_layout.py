@@ -266,8 +266,7 @@ def _stacked(table: Table, columns: list[_Shown]) -> list[Text]:
     wide = max(map(cell_len, names))
     lines: list[Text] = []
     for index, row in enumerate(table.rows):
-        texts = [each.texts[index] for each in columns]
-        pairs = zip(names, texts, strict=True)
+        pairs = zip(names, [each.texts[index] for each in columns], strict=True)
         lines += [Text(f"{GAP}{name}{fill(name, wide)}{GAP}{text}") for name, text in pairs]
         lines += [*_notes(row, 0), Text()]
     return lines[:-1]

@@ -78,10 +78,9 @@ def version_of(head: Head, path: Path) -> int:
     match = re.fullmatch(re.escape(_NAME) + r"/([1-9]\d*)(?:\.\d+)?", head.schema, re.ASCII)
     if match is None:
         why = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
-        report = head.schema.startswith("laptime.")
         next_ = (
             "laptime show ID -o FILE.json   writes a report that carries its run"
-            if report
+            if head.schema.startswith("laptime.")
             else "laptime list"
         )
         raise UsageError(f"{path} is not a laptime run", why=why, next=next_)

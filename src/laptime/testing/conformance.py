@@ -214,8 +214,7 @@ def check_command(name: str, *, room: str = "commands") -> None:
     `suite_commands` for a word after `laptime suite`."""
     import click
 
-    module = documented(room, name)
-    command = module.command
+    command = documented(room, name).command
     need(isinstance(command, click.Command), f"{room}/{name}: `command` is not a click command")
     need(
         command.name == name.replace("_", "-"),
@@ -279,8 +278,7 @@ def _check_hostile(name: str, module: ModuleType) -> None:
     """Names come from users and from files of strangers: they must stay text."""
     tag, escape = "<img src=x onerror=alert(1)>", "\x1b[2J"
     trusted = runs(["bench"])["trusted"]
-    case = trusted.cases[0]
-    evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
+    evil = msgspec.structs.replace(trusted.cases[0], key=tag + escape, target=tag + escape)
     run = msgspec.structs.replace(trusted, name=tag + escape, cases=[evil], comparisons=[], findings=[])
     page = _rendered(name, module, "a hostile name", run) or ""
     text = page if isinstance(page, str) else page.decode("utf-8", "replace")

@@ -141,8 +141,7 @@ def discard_stdout() -> None:
 def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageError:
     """Click's errors in our three lines."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    words = [word for word in arguments[:1] if not word.startswith("-")]
-    path = " ".join(["laptime", *words])
+    path = " ".join(["laptime", *[word for word in arguments[:1] if not word.startswith("-")]])
     if context is not None and context.command_path.startswith(f"{path} "):
         path = context.command_path  # a command of a group: laptime suite run
     why = "the line cannot be read"

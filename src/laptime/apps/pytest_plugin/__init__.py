@@ -33,8 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def laptime(request: pytest.FixtureRequest) -> Iterator[Measure]:
     """Measures a call: `result = laptime(function, *args, **kwargs)`."""
-    session = request.config.stash[SESSION]
-    measure = Measure(request.node.nodeid, session)
+    measure = Measure(request.node.nodeid, request.config.stash[SESSION])
     yield measure
     measure.close()
 

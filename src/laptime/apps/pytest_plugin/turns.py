@@ -100,8 +100,7 @@ def compared(pairs: Sequence[Sides]) -> list[Comparison]:
 
 def _compared(pairs: Sequence[tuple[Case, Case]]) -> Comparison:
     logs = [math.log((_level(now) or 1.0) / (_level(before) or 1.0)) for before, now in pairs]
-    sides = pairs[-1]
-    found = compare.described(*sides, Regime.ISOLATED, from_pairs(logs))
+    found = compare.described(*pairs[-1], Regime.ISOLATED, from_pairs(logs))
     return without_invalid_winner(found, *(case for pair in pairs for case in pair))
 
 

@@ -83,8 +83,7 @@ def carried_out(
     fold, has_begun = RunBuilder(), False
     for line in _lines(machine, verb, encode(request), stop or Stop(), silent, start):
         if isinstance(line, Failed):
-            kind = getattr(errors, line.kind, LaptimeError)
-            raise kind(line.what, why=line.why, next=line.next)
+            raise getattr(errors, line.kind, LaptimeError)(line.what, why=line.why, next=line.next)
         if isinstance(line, Beat):
             continue
         if isinstance(line, EnvironmentChanged) and not has_begun:

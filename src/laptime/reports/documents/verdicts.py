@@ -71,8 +71,7 @@ def test_case(check: Check, group: str) -> TestCase:
 
 def failures(run: Run) -> list[Failure]:
     """The cases that failed, were skipped or interrupted."""
-    failed = [(case, case.failure) for case in run.cases if case.failure is not None]
     return [
         Failure(status=case.status, name=words.label(case, run), what=each.what, why=each.why, next=each.next)
-        for case, each in failed
+        for case, each in [(case, case.failure) for case in run.cases if case.failure is not None]
     ]

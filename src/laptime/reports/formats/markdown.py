@@ -182,8 +182,7 @@ def _coded(text: str) -> str:
 
 def _fenced(source: str, language: str) -> str:
     """A block of code that no line of the code can end."""
-    lines = [plain(line.expandtabs(4)) for line in source.split("\n")]
-    body = "\n".join(lines).rstrip()
+    body = "\n".join([plain(line.expandtabs(4)) for line in source.split("\n")]).rstrip()
     fence = "`" * max(3, 1 + _backticks(body))
     return f"{fence}{language}\n{body}\n{fence}"
 

@@ -269,12 +269,9 @@ def _without_twins(variants: list[Variant]) -> list[Variant]:
 
 
 def axes_of(variant: Variant, batch: int | None, *, device: str, held: dict[str, int]) -> dict[str, Axis]:
-    """Axis values of a case, device and dtype as the worker told them.
-
-    Args:
-        batch: items in a call; None where nothing tells.
-        held: number of the model's tensors by dtype; names the dtype where the variant left it open.
-    """
+    """Axis values of a case, device and dtype as the worker told them. batch: items in a call; None where
+    nothing tells. held: number of the model's tensors by dtype; names the dtype where the variant left it
+    open."""
     size = AS_GIVEN if batch is None else batch
     axes: dict[str, Axis] = {"batch": size, **variant.axes(), "device": device}
     floats = {dtype: number for dtype, number in held.items() if "float" in dtype}

@@ -196,11 +196,8 @@ def _page_faults(case: Case) -> Finding | None:
 
 def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     """The smallest batch that is nearly as good as the best, or between which sizes it lies; None below two.
-
-    Args:
-        group: cases of one program that differ in their batch size alone; none that is invalid.
-        largest: batch that fits, where that is known.
-    """
+    group: cases of one program that differ in their batch size alone; none that is invalid. largest: batch
+    that fits, where that is known."""
     every = [throughputs(case) for case in group]
     on_cpu = group[0].axes.get("device") == "cpu"
     regime = throughput_regime(every, on_cpu=on_cpu)

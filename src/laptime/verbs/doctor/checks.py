@@ -250,8 +250,7 @@ def _is(gpu: Gpu) -> DoctorCheck:
     parts += [f"driver {gpu.driver}" if gpu.driver else ""]
     parts += [f"power limit {show(gpu.power_limit, 'W')}" if gpu.power_limit else ""]
     parts += [f"{gpu.temperature:.0f} °C" if gpu.temperature else ""]
-    sentence = f"{gpu.device}: {', '.join(part for part in parts if part)}"
-    return ok(f"gpu/{gpu.index}", sentence)
+    return ok(f"gpu/{gpu.index}", f"{gpu.device}: {', '.join(part for part in parts if part)}")
 
 
 def _neighbours(gpu: Gpu) -> DoctorCheck:

@@ -212,12 +212,8 @@ class Peak(NamedTuple):
 
 
 def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budget: float) -> Peak:
-    """The highest rate that keeps all promises.
-
-    Args:
-        start: a rate that the server probably can serve.
-        budget: seconds of sending, in all.
-    """
+    """The highest rate that keeps all promises. start: a rate that the server probably can serve. budget:
+    seconds of sending, in all."""
     search = _Search(measure, list(wanted), budget)
     search.rough(start)
     search.near(NEAR, PROOF * budget)

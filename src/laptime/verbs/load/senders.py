@@ -52,17 +52,15 @@ def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPag
         return None
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
-    model = msgspec.json.decode(target.bodies[0])["model"]
-    return MetricsPage(target, model)
+    return MetricsPage(target, msgspec.json.decode(target.bodies[0])["model"])
 
 
 def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
     from laptime.loadgen.language_model import BODIES, Prompts, bodies, later, settled  # it needs h11
 
     base, _, path = endpoint.url.partition("/v1")
-    kind = {"/completions": "completions", "/chat/completions": "chat"}.get(path.rstrip("/"), "")
     prompts = Prompts(
-        kind=kind,
+        kind={"/completions": "completions", "/chat/completions": "chat"}.get(path.rstrip("/"), ""),
         model=request.model,
         prompt=request.prompt,
         output=request.output,

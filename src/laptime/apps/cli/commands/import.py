@@ -45,8 +45,7 @@ def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) ->
     stored = {folder.id_of(file): file for file in files.stored()}
     for path in paths:
         try:
-            runs = imports.read(Path(path), format_)
-            for run in runs:
+            for run in imports.read(Path(path), format_):
                 # Imports of one file share the time that it tells, with which ids begin.
                 time = run.id.rpartition("-")[0]
                 earlier = [files.read(file) for known, file in stored.items() if known.startswith(f"{time}-")]

@@ -65,8 +65,7 @@ class Subject(options.Command):
 
     def choices(self, name: str, *others: Any) -> Sequence[Any]:
         """What may stand behind an option; these, if it has no choices."""
-        found = next((each.field.choices for each in self.asked if each.name == name), ())
-        return found or others
+        return next((each.field.choices for each in self.asked if each.name == name), ()) or others
 
     def _refuse(self, given: str, owners: Sequence[Subject]) -> None:
         if owners:

@@ -43,8 +43,7 @@ def _waterfall(name: str, stats: Stats) -> doc.Bars:
             begin[stat.tag] = begin.get("time/first_call", now)
         elif stat.tag != "time/compile":
             now = begin[stat.tag] + _length(stat)
-    kinds = [f"start-{stat.tag.rpartition('/')[2]}" for stat in parts]
-    told = zip(parts, kinds, strict=True)
+    told = zip(parts, [f"start-{stat.tag.rpartition('/')[2]}" for stat in parts], strict=True)
     return doc.Bars([_bar(each, each.title, kind=k, begin=begin[each.tag]) for each, k in told], title=name)
 
 

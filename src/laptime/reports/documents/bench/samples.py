@@ -51,8 +51,7 @@ def _case(run: Run, index: int, stats: Stats, most: int) -> list[Block]:
         for beside in [_beside(run, case, series)]
     ]
     rest = Folded(", ".join(series.regime or "" for series in timed[1:]), charts[1:])
-    table = Folded("All numbers of this case", [_numbers(index, case, stats)])
-    return [*charts[:1], rest, table]
+    return [*charts[:1], rest, Folded("All numbers of this case", [_numbers(index, case, stats)])]
 
 
 def _beside(run: Run, case: Case, series: Series) -> list[Series]:

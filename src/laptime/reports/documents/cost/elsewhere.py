@@ -84,8 +84,7 @@ def _table(name: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: i
 
 
 def _seen(row: Elsewhere) -> doc.Cell:
-    text = (row.machine.seen or "-") + " (old)" * row.is_old
-    return doc.Cell(text, tone="unclear" * row.is_old)
+    return doc.Cell((row.machine.seen or "-") + " (old)" * row.is_old, tone="unclear" * row.is_old)
 
 
 def _kind(row: Elsewhere) -> doc.Cell:

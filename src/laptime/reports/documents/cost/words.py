@@ -93,8 +93,7 @@ def bill(cost: Cost) -> doc.Section:
     rows = [("machine", f"{usd(cheapest.usd_per_hour)} USD/h{share}; {month}")]
     for line in [cheapest] if len(cost.lines) > 3 or not cost.savings else cost.lines:
         label = f"{line.speed.label}: " if len(cost.lines) > 1 else ""
-        told = (*_training(line), *_monthly(line, cost))
-        rows += [(topic, label + text) for topic, text in told]
+        rows += [(topic, label + text) for topic, text in (*_training(line), *_monthly(line, cost))]
     return doc.Section("bill", "The bill", [doc.Facts(rows)], headed=False)
 
 
