@@ -127,23 +127,15 @@ def check_target(name: str) -> None:
             need(isinstance(recipe, Recipe), f"targets/{name}: resolve({text!r}) gave no Recipe")
     targets = module.names()
     for text in [*targets[:3], *targets[-1:]]:
-        _check_known_target(name, module, text)
-
-
-def _check_known_target(name: str, module: ModuleType, text: str) -> None:
-    others = [
-        kind for kind in names("targets") if kind != name and load("targets", kind).matches(text) is True
-    ]
-    need(module.matches(text), f"targets/{name} knows {text!r} but does not match it")
-    need(not others, f"{text!r} is matched by {name} and by {', '.join(others)}")
-    recipe = parse(text)
-    need(recipe.target == text, f"targets/{name}: the recipe of {text!r} says target {recipe.target!r}")
-    need(recipe.kind == name, f"targets/{name}: the recipe of {text!r} says kind {recipe.kind!r}")
-    need(recipe.source, f"targets/{name}: the recipe of {text!r} does not say where it comes from")
-    need(
-        recipe.backend in names("backends"),
-        f"targets/{name}: {text!r} wants backend {recipe.backend!r}, which is not there",
-    )
+        need(module.matches(text), f"targets/{name} knows {text!r} but does not match it")
+        others = [kind for kind in names("targets") if kind != name and load("targets", kind).matches(text)]
+        need(not others, f"{text!r} is matched by {name} and by {', '.join(others)}")
+        recipe, who = parse(text), f"targets/{name}: the recipe of {text!r}"
+        need(recipe.target == text, f"{who} says target {recipe.target!r}")
+        need(recipe.kind == name, f"{who} says kind {recipe.kind!r}")
+        need(recipe.source, f"{who} does not say where it comes from")
+        there = recipe.backend in names("backends")
+        need(there, f"targets/{name}: {text!r} wants backend {recipe.backend!r}, which is not there")
 
 
 def check_probe(name: str) -> None:

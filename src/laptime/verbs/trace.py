@@ -175,7 +175,7 @@ def environment(profile: Profile) -> Environment:
 
 
 def checks(profile: Profile) -> list[Check]:
-    """Can the numbers of this trace be trusted?"""
+    """Can the numbers of this trace be trusted? Is it the whole job, and nothing but it?"""
     again = "see what was alive at the peak" if profile.is_snapshot else "record the trace again"
     complete = [
         Check(name="complete", outcome="warn", sentence=f"{file.name}: {text}", next=again)
@@ -191,13 +191,7 @@ def checks(profile: Profile) -> list[Check]:
         next="record more steps (schedule(active=6), or laptime profile --steps 6)",
     )
     counted = [] if profile.is_snapshot or profile.is_log else [few if steps < 3 else enough]
-    return [*complete, *counted, *_of_the_job(profile)]
-
-
-def _of_the_job(profile: Profile) -> list[Check]:
-    """Is this the whole job, and nothing but it?"""
-    checks = []
-    given = len(profile.ranks)
+    checks, given = [*complete, *counted], len(profile.ranks)
     if given and profile.world and given < profile.world:
         sentence = (
             f"{given} of the job's {profile.world:,} ranks are given: sums over ranks are sums over these"

@@ -237,20 +237,16 @@ def gpus(devices: Sequence[Gpu]) -> Iterator[DoctorCheck]:
     """Each GPU of the machine: what it is, who else uses it, whether its clock can move."""
     for gpu in devices:
         if gpu.device:
-            yield _is(gpu)
+            parts = [gpu.model, show(gpu.memory, "B") if gpu.memory else ""]
+            parts += [f"driver {gpu.driver}" if gpu.driver else ""]
+            parts += [f"power limit {show(gpu.power_limit, 'W')}" if gpu.power_limit else ""]
+            parts += [f"{gpu.temperature:.0f} °C" if gpu.temperature else ""]
+            yield ok(f"gpu/{gpu.index}", f"{gpu.device}: {', '.join(filter(None, parts))}")
             yield _neighbours(gpu)
             yield from _unsteady(gpu)
         else:
             sentence = f"GPU {gpu.index} ({gpu.model}) is hidden by CUDA_VISIBLE_DEVICES"
             yield absent(f"gpu/{gpu.index}", sentence)
-
-
-def _is(gpu: Gpu) -> DoctorCheck:
-    parts = [gpu.model, show(gpu.memory, "B") if gpu.memory else ""]
-    parts += [f"driver {gpu.driver}" if gpu.driver else ""]
-    parts += [f"power limit {show(gpu.power_limit, 'W')}" if gpu.power_limit else ""]
-    parts += [f"{gpu.temperature:.0f} °C" if gpu.temperature else ""]
-    return ok(f"gpu/{gpu.index}", f"{gpu.device}: {', '.join(part for part in parts if part)}")
 
 
 def _neighbours(gpu: Gpu) -> DoctorCheck:

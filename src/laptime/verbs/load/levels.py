@@ -34,7 +34,11 @@ def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Plann
     if request.scenario == "Offline":
         return []
     if request.trace is not None:
-        return [_traced(request, name, own)]
+        times = arrivals.from_trace(request.trace)
+        limit, window = request.concurrency[0] if request.concurrency else None, float(times[-1])
+        axes: dict[str, Axis] = {"trace": request.trace.name, **own}
+        mean = (len(times) - 1) / window if window > 0 else None
+        return [_scheduled(request, name, times.tolist(), window, axes, limit, mean)]
     if request.rates:
         return [open_level(request, name, rate, own) for rate in request.rates]
     return [closed_level(request, name, users, own) for users in request.concurrency]
@@ -57,15 +61,6 @@ def open_level(
     limit = request.concurrency[0] if request.concurrency else None
     axes: dict[str, Axis] = {"rate": rate, "arrivals": request.arrivals}
     return _scheduled(request, name, due.tolist(), window, {**axes, **own}, limit, rate)
-
-
-def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> Planned:
-    assert request.trace is not None
-    due = arrivals.from_trace(request.trace)
-    window = float(due[-1])
-    limit = request.concurrency[0] if request.concurrency else None
-    rate = (len(due) - 1) / window if window > 0 else None
-    return _scheduled(request, name, due.tolist(), window, {"trace": request.trace.name, **own}, limit, rate)
 
 
 def at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
