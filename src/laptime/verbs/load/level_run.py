@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -31,41 +32,28 @@ if TYPE_CHECKING:
 LEAD = 0.1  # seconds between an order and its first request: all senders have read it by then
 
 
+@dataclass(eq=False)
 class LevelRun:
-    """Carries out one level and tells of it.
+    """Carries out one level and tells of it."""
 
-    Args:
-        live: the run it belongs to.
-        began: when that started, on the clock of the senders.
-        case: with its key, axes and target.
-        share: [from, to] of the whole work, for the progress. after: seconds of the levels that follow.
-        metrics: of the server, asked before and after.
-        looks: say when the level ends; None: when its schedule does.
-    """
-
-    def __init__(
-        self,
-        live: LiveRun,
-        began: float,
-        case: Case,
-        facts: Level,
-        *,
-        share: Sequence[float] = (0.0, 1.0),
-        after: float = 0.0,
-        metrics: MetricsPage | None = None,
-        looks: Looks | None = None,
-    ) -> None:
-        self._live, self._began, self._case, self._facts = live, began, case, facts
-        self._metrics, self._looks = metrics, looks
-        (self._from, self._to), self._after = share, after
-        self._errors: dict[str, Errors] = {}
-        self._answered = 0
-        self._last = self._cpu = 0.0
-        self._stalls: list[list[float]] = []
+    _live: LiveRun  # the run it belongs to
+    _began: float  # when that started, on the clock of the senders
+    _case: Case  # with its key, axes and target
+    _facts: Level
+    _: KW_ONLY
+    share: Sequence[float] = (0.0, 1.0)  # from and to of the whole work, for the progress
+    after: float = 0.0  # seconds of the levels that follow
+    metrics: MetricsPage | None = None  # of the server, asked before and after
+    looks: Looks | None = None  # say when the level ends; None: when its schedule does
+    _answered: int = 0
+    _last: float = 0.0
+    _cpu: float = 0.0
+    _errors: dict[str, Errors] = field(default_factory=dict)
+    _stalls: list[list[float]] = field(default_factory=list)
 
     def carry_out(self, senders: Senders, order: Order) -> Case:
         """Send all of it; the case with its checks. What came before an interruption is kept."""
-        counted = self._metrics.read() if self._metrics else None
+        counted = self.metrics.read() if self.metrics else None
         begin = SystemClock.now() + LEAD
         order = structs.replace(order, begin=begin)
         self._facts = structs.replace(self._facts, begin=begin - self._began, senders=senders.count)
@@ -95,17 +83,17 @@ class LevelRun:
             case = structs.replace(self._live.case(self._case.key), status="failed", failure=error.failure)
             self._live(CaseChanged(case))
             raise
-        if self._metrics and counted:
-            server = self._metrics.settled(counted, self._answered)
+        if self.metrics and counted:
+            server = self.metrics.settled(counted, self._answered)
             self._facts = structs.replace(self._facts, server=server)
         return self._finish("ok")
 
     def _look(self, senders: Senders) -> None:
         """End a level that has told enough."""
-        if self._looks is None or self._facts.ended:
+        if self.looks is None or self._facts.ended:
             return
         seconds = self._last - self._began - self._facts.begin
-        if reason := self._looks.reason(self._live.case(self._case.key), seconds):
+        if reason := self.looks.reason(self._live.case(self._case.key), seconds):
             senders.stop()
             self._facts = structs.replace(self._facts, ended=reason, window=seconds)
 
@@ -118,7 +106,8 @@ class LevelRun:
         else:
             done, left = min(1.0, gone / order.end) if order.end else 1.0, max(0.0, order.end - gone)
         text = f"{label(self._facts)}: {self._answered} answered" + (f", {failed} failed" if failed else "")
-        self._live(Progress(self._from + (self._to - self._from) * done, left + self._after, text))
+        low, high = self.share
+        self._live(Progress(low + (high - low) * done, left + self.after, text))
 
     def _finish(self, status: str) -> Case:
         window = self._facts.window
@@ -132,7 +121,7 @@ class LevelRun:
         facts = structs.replace(
             self._facts,
             scheduled=len(rows) if self._facts.ended else self._facts.scheduled,
-            ended=self._facts.ended or ("limit" if self._looks and status == "ok" else ""),
+            ended=self._facts.ended or ("limit" if self.looks and status == "ok" else ""),
             window=round(window, 4),
             answered=len(whole),
             failed=len(rows) - len(whole),

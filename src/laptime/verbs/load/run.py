@@ -6,6 +6,7 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -75,25 +76,25 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     return live.finish(status)
 
 
+@dataclass(eq=False)
 class _Levels:
     """Levels carried out by senders that are open."""
 
-    def __init__(
-        self,
-        request: LoadRequest,
-        name: str,
-        own: dict[str, Axis],
-        senders: Senders,
-        live: LiveRun,
-        began: float,
-        metrics: MetricsPage | None,
-    ) -> None:
-        self._request, self._name, self._own = request, name, own
-        self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
+    _request: LoadRequest
+    _name: str
+    _own: dict[str, Axis]
+    _senders: Senders
+    _live: LiveRun
+    _began: float
+    _metrics: MetricsPage | None
+    _count: int = 0
+    _gone: float = 0.0
+
+    def __post_init__(self) -> None:
+        request, senders = self._request, self._senders
         self._seconds = float(str(senders.facts.get("seconds", 0.1)))
         chunks = request.output if request.is_language_model else 0
-        self._generator = None if own else Generator(senders, request.senders, chunks)
-        self._count, self._gone = 0, 0.0
+        self._generator = None if self._own else Generator(senders, request.senders, chunks)
 
     def all(self, levels: Sequence[Planned]) -> None:
         """Those that were asked for."""
