@@ -23,26 +23,16 @@ from msgspec.json import Decoder
 
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
+from laptime.records import event as events
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.event import (
-    CaseChanged,
-    Diagnosed,
-    Event,
-    Measured,
-    ProfileMade,
-    Progress,
-    RequestsEnded,
-    RunBuilder,
-    RunFinished,
-    RunStarted,
-)
+from laptime.records.event import Event
 from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import DAMAGE, decode, encode
 from laptime.store.schema import CURRENT, Opening, current, damaged, version_of
 
-_MEASURED = (Measured, RequestsEnded, CaseChanged, ProfileMade, Diagnosed)
+_MEASURED = (events.Measured, events.RequestsEnded, events.CaseChanged, events.ProfileMade, events.Diagnosed)
 COMPRESS_ABOVE = 1_000_000  # bytes of JSON from which a finished run is stored gzipped
 
 
@@ -59,7 +49,7 @@ class Journal:
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root or folder.home()
-        self._builder = RunBuilder()
+        self._builder = events.RunBuilder()
         self._file: int | None = None
         self._torn = False
         self._measured = False
@@ -77,10 +67,10 @@ class Journal:
     def __call__(self, event: Event) -> None:
         """Keep one event; workers' events may come from several threads."""
         with self._lock:
-            if isinstance(event, RunStarted):
+            if isinstance(event, events.RunStarted):
                 event = self._begin(event.run)
             self._builder(event)
-            if isinstance(event, Progress):
+            if isinstance(event, events.Progress):
                 return
             try:
                 self._write(event)
@@ -88,7 +78,7 @@ class Journal:
                 self._fault = self._fault or error
                 self._move()
             self._measured |= isinstance(event, _MEASURED)
-            if isinstance(event, RunFinished):
+            if isinstance(event, events.RunFinished):
                 self._finish()
 
     def close(self) -> None:
@@ -114,7 +104,7 @@ class Journal:
             else "free some disk space, or set LAPTIME_HOME to another disk, and measure again",
         )
 
-    def _begin(self, run: Run) -> RunStarted:
+    def _begin(self, run: Run) -> events.RunStarted:
         try:
             return self._open(run, self._root)
         except OSError as error:
@@ -122,9 +112,9 @@ class Journal:
         try:
             return self._open(run, _temporary())
         except OSError:
-            return RunStarted(run)
+            return events.RunStarted(run)
 
-    def _open(self, run: Run, root: Path) -> RunStarted:
+    def _open(self, run: Run, root: Path) -> events.RunStarted:
         """Open a file under a name that no other run has or will get."""
         run_id = run.id if folder.is_id(run.id) else folder.new_id()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -146,7 +136,7 @@ class Journal:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file, self.path, self.run_id, self._torn = file, path, run_id, False
-        return RunStarted(run if run_id == run.id else structs.replace(run, id=run_id))
+        return events.RunStarted(run if run_id == run.id else structs.replace(run, id=run_id))
 
     def _write(self, event: Struct) -> None:
         """One line, straight to the system: after this only a power cut can lose it."""
@@ -226,7 +216,7 @@ def is_running(path: Path) -> bool:
 def read_journal(data: bytes, path: Path) -> Run:
     """The run as far as its journal goes. Damaged lines are left out, a torn last one among them.
     Raises UsageError: not even the beginning can be read, or a newer laptime wrote it."""
-    builder = RunBuilder()
+    builder = events.RunBuilder()
     lost, version = 0, CURRENT
     for number, line in enumerate(data.split(b"\n")):
         if not line:

@@ -24,19 +24,11 @@ from laptime.launch.fleet.node import carried_out
 from laptime.launch.fleet.queue import carry_out
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
+from laptime.records import event as events
 from laptime.records.case import Case
 from laptime.records.check import Finding, Verdict
 from laptime.records.environment import Environment
-from laptime.records.event import (
-    Event,
-    FindingAdded,
-    Listener,
-    Progress,
-    RunFinished,
-    RunStarted,
-    VerdictsReached,
-    ignore,
-)
+from laptime.records.event import Event, Listener, ignore
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Membership, Run, Subject
 from laptime.store.folder import new_id
@@ -225,9 +217,9 @@ def _of_suite(listener: Listener, place: str, *, before: float, own: float, tota
     """A listener that hears of the suite's progress where a benchmark tells of its own; times in seconds."""
 
     def hear(event: Event) -> None:
-        if isinstance(event, Progress):
+        if isinstance(event, events.Progress):
             after = total - before - own
-            event = Progress(
+            event = events.Progress(
                 done=min(1.0, (before + event.done * own) / total),
                 remaining=max(event.remaining, (1 - event.done) * own) + max(0.0, after),
                 text=f"{place}: {event.text}",
@@ -251,17 +243,17 @@ def _one(
 
     def judged(emit: Listener) -> Run:
         def hear(event: Event) -> None:
-            if isinstance(event, RunStarted):
-                event = RunStarted(structs.replace(event.run, suite=membership))
-            if not isinstance(event, RunFinished):  # the verdicts come before it
+            if isinstance(event, events.RunStarted):
+                event = events.RunStarted(structs.replace(event.run, suite=membership))
+            if not isinstance(event, events.RunFinished):  # the verdicts come before it
                 emit(event)
 
         run = bench(item.request, hear)
         run = _rejudged(item, structs.replace(run, suite=membership))
-        emit(VerdictsReached(run.verdicts))
+        emit(events.VerdictsReached(run.verdicts))
         for verdict in run.verdicts:
-            emit(FindingAdded(finding(verdict)))
-        emit(RunFinished(run.status, run.seconds))
+            emit(events.FindingAdded(finding(verdict)))
+        emit(events.RunFinished(run.status, run.seconds))
         return run
 
     try:

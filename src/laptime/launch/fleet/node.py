@@ -19,16 +19,9 @@ from laptime.kit.errors import LaptimeError
 from laptime.launch.fleet import Machine
 from laptime.process.channel import Lines
 from laptime.process.peer import Gone, Peer, Silent
+from laptime.records import event as events
 from laptime.records.environment import Environment
-from laptime.records.event import (
-    EnvironmentChanged,
-    Event,
-    Listener,
-    RunBuilder,
-    RunFinished,
-    RunStarted,
-    ignore,
-)
+from laptime.records.event import Event, Listener, ignore
 from laptime.records.run import Run
 from laptime.store.encoding import decode, encode
 from laptime.store.folder import new_id
@@ -80,20 +73,21 @@ def carried_out(
     Raises:
         Lost: the node did not get to the end. LaptimeError: the verb's own.
     """
-    fold, has_begun = RunBuilder(), False
+    fold, has_begun = events.RunBuilder(), False
     for line in _lines(machine, verb, encode(request), stop or Stop(), silent, start):
         if isinstance(line, Failed):
             raise getattr(errors, line.kind, LaptimeError)(line.what, why=line.why, next=line.next)
         if isinstance(line, Beat):
             continue
-        if isinstance(line, EnvironmentChanged) and not has_begun:
+        if isinstance(line, events.EnvironmentChanged) and not has_begun:
             known(line.environment)
             continue
-        if isinstance(line, RunStarted):  # clocks of two machines may be hours apart
-            has_begun, line = True, RunStarted(structs.replace(line.run, id=new_id(), started=utc_now()))
+        if isinstance(line, events.RunStarted):  # clocks of two machines may be hours apart
+            has_begun = True
+            line = events.RunStarted(structs.replace(line.run, id=new_id(), started=utc_now()))
         fold(line)
         emit(line)
-        if isinstance(line, RunFinished):
+        if isinstance(line, events.RunFinished):
             return fold.run()
     raise AssertionError("lines end with the run, or raise")
 

@@ -24,18 +24,10 @@ from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import compared_enough, is_within, looks, rounds
 from laptime.probes import machine
+from laptime.records import event as events
 from laptime.records.case import Case
 from laptime.records.details import Details
-from laptime.records.event import (
-    CaseChanged,
-    ComparisonAdded,
-    EnvironmentChanged,
-    FindingAdded,
-    Listener,
-    Measured,
-    PlanChanged,
-    ignore,
-)
+from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.records.series import Regime
@@ -121,7 +113,7 @@ class _Bench:
             name=self._request.name, subjects=planned.subjects, environment=environment, plan=planned.settings
         )
         for note in self._plan.notes:
-            self._live(FindingAdded(note))
+            self._live(events.FindingAdded(note))
         status = "complete"
         try:
             if not self._batches:
@@ -156,11 +148,11 @@ class _Bench:
         # Only the first variant was searched.
         self._largest = result.largest if result.is_limit and not self._is_comparison else None
         for finding in result.findings:
-            self._live(FindingAdded(finding))
+            self._live(events.FindingAdded(finding))
         settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
             settings["budget"] = Setting(value=result.seconds, origin="preset")
-        self._live(PlanChanged(settings))
+        self._live(events.PlanChanged(settings))
 
     # One generation: a fresh process of every variant.
 
@@ -223,7 +215,7 @@ class _Bench:
         for worker in self._workers:
             if (loaded := worker.loaded) is not None:
                 environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
-        self._live(EnvironmentChanged(environment))
+        self._live(events.EnvironmentChanged(environment))
 
     def _complete_cases(self) -> None:
         """Add what is known by now: a case's inputs and the machine's best so far; the plan's own batch."""
@@ -232,12 +224,12 @@ class _Bench:
                 case = self._case(worker, batch)
                 cpus, known = self._live.run().environment.usable_cpus, best_known(self._clock) or None
                 details = case.details.merged(Details(inputs=inputs, known_work=known, usable_cpus=cpus))
-                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+                self._live(events.CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
             sizes = {case.axes["batch"]: None for case in self._live.run().cases}
             settings = {**self._plan.settings, "batch": Setting(value=[*sizes], origin="machine")}
             if [*sizes] != [1]:
-                self._live(PlanChanged(settings))
+                self._live(events.PlanChanged(settings))
 
     @property
     def _is_curve(self) -> bool:  # sizes of one program are compared by their throughput, round by round
@@ -324,7 +316,7 @@ class _Bench:
             self._last = (worker, NO_BATCH)
         of_variant = [(w, b) for w, b in self._active() if w.variant is worker.variant]
         for other, size in of_variant if samples else []:
-            self._live(Measured(other.keys[size], samples[0]))
+            self._live(events.Measured(other.keys[size], samples[0]))
 
     def _block(self, worker: CaseWorker, batch: int, regime: Regime, seconds: float) -> None:
         resumed = self._last not in (None, (worker, batch))
@@ -362,9 +354,9 @@ class _Bench:
     def _passes(self) -> None:
         cases = self._active()
         for case in completed_cases(cases, self._case, self._wall.completing):
-            self._live(CaseChanged(case))
+            self._live(events.CaseChanged(case))
         for worker, batch in cases:
-            self._live(CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
+            self._live(events.CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
         return self._live.case(worker.keys[batch])
@@ -378,21 +370,23 @@ class _Bench:
         for worker in self._workers:
             for batch, failure in worker.failed.items():
                 case = run.case(worker.keys[batch])
-                self._live(CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure)))
+                self._live(
+                    events.CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure))
+                )
         done: list[Case] = []
         for case in self._live.run().cases:
             if status == "interrupted" and case.status == "ok":
                 case = msgspec.structs.replace(case, status="interrupted")
             finished = completed(case, run.environment, run.plan)
             done.append(finished)
-            self._live(CaseChanged(finished))
+            self._live(events.CaseChanged(finished))
         if status == "complete" and done and all(case.status == "failed" for case in done):
             status = "failed"
         remember(done, self._clock)
         for comparison in comparisons(done):
-            self._live(ComparisonAdded(comparison))
+            self._live(events.ComparisonAdded(comparison))
         kinds = {finding.kind for finding in run.findings}
         for finding in findings(done, largest=self._largest):
             if finding.kind not in kinds:
-                self._live(FindingAdded(finding))
+                self._live(events.FindingAdded(finding))
         self._live.finish(status, self._now() - self._started)

@@ -28,20 +28,12 @@ from laptime.launch.fleet import Machine
 from laptime.launch.fleet.node import Lost, carried_out
 from laptime.measure.metrics import LATENCY
 from laptime.probes import machine as here
+from laptime.records import event as events
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.check import Check, Finding
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
-from laptime.records.event import (
-    CaseAdded,
-    CaseChanged,
-    ChecksMade,
-    ComparisonAdded,
-    FindingAdded,
-    Listener,
-    Measured,
-    ignore,
-)
+from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.records.series import Regime, Series
@@ -75,22 +67,26 @@ def examine_fleet(machines: Sequence[Machine], emit: Listener = ignore, *, turns
                 if turn == 0:
                     hardware = environments[machine.name].hardware
                     axes: dict[str, Axis] = {"machine": machine.name, "speed": speed, "hardware": hardware}
-                    live(CaseAdded(Case(key=key, target=SPEEDS[speed], axes=axes)))
-                live(Measured(key, _sample(seconds, turn)))
+                    live(events.CaseAdded(Case(key=key, target=SPEEDS[speed], axes=axes)))
+                live(events.Measured(key, _sample(seconds, turn)))
     cases = {(str(case.axes["machine"]), str(case.axes["speed"])): case for case in live.run().cases}
     for name, why in lost.items():
         failure = Failure(kind="died", what=f"{name} was lost: {why}")
         for speed in SPEEDS:
             key = f"{name}/{speed}"
             if (name, speed) not in cases:
-                live(CaseAdded(Case(key=key, target=SPEEDS[speed], axes={"machine": name, "speed": speed})))
-            live(CaseChanged(structs.replace(live.case(key), status="failed", failure=failure)))
+                live(
+                    events.CaseAdded(
+                        Case(key=key, target=SPEEDS[speed], axes={"machine": name, "speed": speed})
+                    )
+                )
+            live(events.CaseChanged(structs.replace(live.case(key), status="failed", failure=failure)))
     comparisons = compared([case for case in cases.values() if case.axes["machine"] not in lost])
-    live(ChecksMade([_seen(comparisons)] if comparisons else []))
+    live(events.ChecksMade([_seen(comparisons)] if comparisons else []))
     for comparison in comparisons:
-        live(ComparisonAdded(comparison))
+        live(events.ComparisonAdded(comparison))
         if comparison.word == "slower":
-            live(FindingAdded(_finding(comparison)))
+            live(events.FindingAdded(_finding(comparison)))
     return live.finish()
 
 
