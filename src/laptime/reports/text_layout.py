@@ -122,21 +122,16 @@ def bar_drawn(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) or "▏"
 
 
-def brief_footer(run: Run | None) -> str:
-    """Where the run is kept, and what shows the rest."""
+def footer(run: Run | None, *, brief: bool) -> str:
+    """Where the run is kept, and what to type for the rest, or for a page of it."""
     if run is None:
         return "--details shows the rest"
     if (save := run.plan.get("save")) is not None and save.value is False:
-        return "Not saved   --details shows the rest"
+        return "Not saved" + "   --details shows the rest" * brief
+    if not brief:
+        return f"Saved {run.id}   next: laptime show last -o report.html"
     state = f", {run.status}" if run.status in ("running", "interrupted") else ""
     return f"Saved {run.id}{state}   the rest: laptime show {run.id} --details"
-
-
-def footer(run: Run) -> str:
-    """Where the run is kept, and what to type for a page of it."""
-    if (save := run.plan.get("save")) is not None and save.value is False:
-        return "Not saved"
-    return f"Saved {run.id}   next: laptime show last -o report.html"
 
 
 def in_ascii(text: str) -> str:

@@ -66,7 +66,7 @@ def _whole(document: doc.Document, width: int) -> list[Line]:
         lines += [Line(), *title, *_blocks(section.blocks, width, layout.GAP if section.headed else "")]
     lines += [Line(), *_topic("warning", document.warnings, width)] if document.warnings else []
     if document.run is not None:
-        lines += [Line(), Line(printable(layout.footer(document.run)))]
+        lines += [Line(), Line(printable(layout.footer(document.run, brief=False)))]
     return lines
 
 
@@ -77,7 +77,7 @@ def _brief(document: doc.Document, width: int) -> list[Line]:
     lines = [*verdict, *lines] if document.answers else [*lines, *verdict]
     lines += _topic("next", document.verdict.next[:1], 0)
     lines += _topic("warning", document.warnings, width)
-    return [*lines, Line(printable(layout.brief_footer(document.run)), style="dim")]
+    return [*lines, Line(printable(layout.footer(document.run, brief=True)), style="dim")]
 
 
 def _topic(topic: str, texts: Sequence[str], width: int) -> list[Line]:

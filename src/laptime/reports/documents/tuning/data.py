@@ -9,7 +9,7 @@ speedups baseline time over candidate time. null is "not known", never 0. docs/t
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -24,27 +24,22 @@ from laptime.reports.documents.tuning.headline import headline
 SCHEMA: Literal["laptime.tuning/1"] = "laptime.tuning/1"
 
 
-class Bound(Struct, frozen=True, kw_only=True):
-    """What limits the step: data, transfer, compute, other; null where it was not diagnosed."""
-
-    before: str | None
-    after: str | None
+def _both(name: str, about: str, kind: Any) -> type[Struct]:
+    """The same as the script is and with the final set."""
+    return json_parts.struct(name, about, {"before": kind, "after": kind})
 
 
-class Diagnoses(Struct, frozen=True, kw_only=True):
-    """Where a step's time goes, as the script is and with the final set."""
-
-    before: Diagnosis | None
-    after: Diagnosis | None
-
-
-class Breakdowns(Struct, frozen=True, kw_only=True):
-    """Seconds of a step by part, as diagnosed; empty without a diagnosis."""
-
-    before: dict[str, float]
-    after: dict[str, float]
-
-
+Bound = _both(
+    "Bound",
+    "What limits the step: data, transfer, compute, other; null where it was not diagnosed.",
+    str | None,
+)
+Diagnoses = _both(
+    "Diagnoses", "Where a step's time goes, as the script is and with the final set.", Diagnosis | None
+)
+Breakdowns = _both(
+    "Breakdowns", "Seconds of a step by part, as diagnosed; empty without a diagnosis.", dict[str, float]
+)
 Document = json_parts.struct(
     "Document",
     "A session: what was gained, what was tried, whether it is still the same training, the patch.",
