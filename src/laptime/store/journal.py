@@ -41,10 +41,6 @@ class Journal:
 
     A disk that fails must not end the measurement, so calling a journal never raises OSError: read
     `complaint` once the results have been shown.
-
-    Attributes:
-        path: where the run lies now; None before it starts, or when no place could be found.
-        run_id: the id that it is kept under.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -55,8 +51,8 @@ class Journal:
         self._measured = False
         self._lock = threading.Lock()
         self._fault: OSError | None = None
-        self.path: Path | None = None
-        self.run_id = ""
+        self.path: Path | None = None  # where the run lies; None before it starts, or if there is no place
+        self.run_id = ""  # that it is kept under
 
     def __enter__(self) -> Journal:
         return self

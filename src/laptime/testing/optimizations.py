@@ -244,11 +244,7 @@ def _switches() -> dict[str, Any]:
 
 
 class FakeEditor:
-    """Implements `patch.editor.Editor` for a script that has everything, or only `kinds` of sites.
-
-    Attributes:
-        calls: what was asked for, in order: (method, positional arguments, keyword arguments).
-    """
+    """Implements `patch.editor.Editor` for a script that has everything, or only `kinds` of sites."""
 
     comment = ""
 
@@ -256,6 +252,7 @@ class FakeEditor:
         """`arguments`: sources by name that every call at a site has."""
         self.kinds = None if kinds is None else frozenset(kinds)
         self.arguments = arguments or {}
+        # what was asked for, in order: method, positional arguments, keyword arguments
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def has_site(self, kind: str) -> bool:

@@ -26,13 +26,9 @@ COMPLETE = "_LAPTIME_COMPLETE"
 
 
 class Commands(click.Group):
-    """The commands of one room, ours and those of other packages.
+    """The commands of one room, ours and those of other packages."""
 
-    Attributes:
-        room: a name of `registry.ROOMS`; each file in it has a click command called `command`.
-    """
-
-    room = "commands"
+    room = "commands"  # a name of `registry.ROOMS`; each file in it has a click command called `command`
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their words, sorted."""

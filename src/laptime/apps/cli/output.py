@@ -125,16 +125,12 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
 
 
 class Delivery:
-    """How the result of a line is shown and written, as its options say (`options.report_options`).
-
-    Attributes:
-        voice: of the line. format: json or text. outputs: the reports to write.
-    """
+    """How the result of a line is shown and written, as its options say (`options.report_options`)."""
 
     def __init__(self, voice: Voice, paths: Sequence[str], *, as_json: bool) -> None:
         self.voice, self.as_json = voice, as_json
         self.format = "json" if as_json else "text"
-        self.outputs = planned(paths)
+        self.outputs = planned(paths)  # the reports to write
 
     def watched(
         self,

@@ -13,17 +13,13 @@ if TYPE_CHECKING:
 
 
 class Measure:
-    """The fixture. One test measures one call.
-
-    Attributes:
-        extra_info: facts that are kept beside the timings, as in pytest-benchmark.
-    """
+    """The fixture. One test measures one call."""
 
     def __init__(self, name: str, session: Session) -> None:
         self._name, self._session = name, session
         self._run: Run | None = None
         self._is_used = False
-        self.extra_info: dict[str, Any] = {}
+        self.extra_info: dict[str, Any] = {}  # facts that are kept beside the timings, as in pytest-benchmark
 
     @property
     def run(self) -> Run:

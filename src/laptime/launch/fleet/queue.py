@@ -17,17 +17,12 @@ _Result = TypeVar("_Result")
 
 
 class Queue:
-    """Jobs that wait for a machine; it starts nothing and has no clock.
-
-    Attributes:
-        left: numbers of the jobs that wait. lost: of each job that lost a machine, the machines.
-        out: machines that are not asked any more.
-    """
+    """Jobs that wait for a machine; it starts nothing and has no clock."""
 
     def __init__(self, jobs: int) -> None:
-        self.left = list(range(jobs))
-        self.lost: dict[int, list[str]] = {}
-        self.out: set[str] = set()
+        self.left = list(range(jobs))  # numbers of the jobs that wait
+        self.lost: dict[int, list[str]] = {}  # of each job that lost a machine, the machines
+        self.out: set[str] = set()  # machines that are not asked any more
 
     def next(self, machine: str, is_alike: Callable[[str, str], bool]) -> int | None:
         """The number of the job that a machine does next; None if there is none for it.

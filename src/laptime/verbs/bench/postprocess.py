@@ -171,9 +171,7 @@ def _page_faults(case: Case) -> Finding | None:
     A fault takes 0.1 to 1 us, more on virtual machines: below 50 faults a millisecond it does not show.
     """
     counted, latency = case.find(metrics.PAGE_FAULTS.tag), headline(case)
-    if counted is None or not counted.samples or latency is None or not latency.value:
-        return None
-    if growth(case):
+    if counted is None or not counted.samples or latency is None or not latency.value or growth(case):
         return None
     faults = counted.samples[0]
     if case.axes.get("device") != "cpu" or faults / latency.value < FAULTS_PER_SECOND:
@@ -238,16 +236,12 @@ def _said(
         sizes = found.candidates or [best]
         again = ",".join(map(str, sorted({*sizes, best})))
         if top in sizes and top != largest:
-            text = f"whether throughput still rises at batch {top}, the largest measured, is unclear"
-            return (
-                None,
-                f"{text}: no knee is shown",
-                f"--batch {again} --preset strict   measures these alone",
-            )
-        between = f"{sizes[0]} or a larger one"
-        if len(sizes) > 1:
-            between = f"one of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
-        text = f"the smallest batch within {KNEE:.0%} of the best throughput is {between}: unclear which"
+            text = f"whether throughput still rises at batch {top}, the largest measured, is unclear: "
+            text += "no knee is shown"
+        else:
+            several = f"one of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+            between = several if len(sizes) > 1 else f"{sizes[0]} or a larger one"
+            text = f"the smallest batch within {KNEE:.0%} of the best throughput is {between}: unclear which"
         return None, text, f"--batch {again} --preset strict   measures these alone"
     text = f"batch {found.batch} is the smallest within {KNEE:.0%} of the best throughput"
     if found.batch == best:
