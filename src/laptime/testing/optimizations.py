@@ -40,17 +40,9 @@ from laptime.tuning.trial.loop import KINDS, CannotApply, ConstructorCall, Loop,
 class FakeLoop(Loop):
     """Implements `trial.loop.Loop`, and plays the script: the callbacks and the way back of the real one."""
 
-    def __init__(
-        self,
-        *,
-        models: Iterable[Any] = (),
-        optimizers: Iterable[Any] = (),
-        parallels: Iterable[Any] = (),
-        device: str = "cpu",
-        live: bool = False,
-    ) -> None:
-        """A loop that has these objects; others may follow by `meet(kind, object)`."""
-        super().__init__(live=live, models=models, optimizers=optimizers, parallels=parallels, device=device)
+    def __init__(self, *, device: str = "cpu", **given: Any) -> None:
+        """A loop that has objects, `given` as for `Loop`; others may follow by `meet(kind, object)`."""
+        super().__init__(device=device, **given)
 
     @property
     def kinds(self) -> set[str]:

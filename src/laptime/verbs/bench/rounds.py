@@ -73,12 +73,7 @@ class _Account:
 
 
 class PeakRounds:
-    """Decides and keeps account.
-
-    Args:
-        variants: every one has an account of its own.
-        wanted: whether peaks are measured at all.
-    """
+    """Decides, and keeps an account of each variant. wanted: whether peaks are measured at all."""
 
     def __init__(self, variants: list[Variant], *, wanted: bool) -> None:
         self._accounts = [_Account(is_over=not wanted) for _ in variants]

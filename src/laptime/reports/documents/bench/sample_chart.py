@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -69,21 +70,20 @@ class Drawn(NamedTuple):
         return self.over_time.y
 
 
+@dataclass(eq=False)
 class SampleChart:
-    """The chart of a series: a `Drawing`.
+    """The chart of a series: a `Drawing`."""
 
-    Args:
-        stats: of the case; the median is a line through both parts with its interval as a band, quantiles
-            that the samples support are marked beside the distribution.
-        most: samples that are drawn, at most about.
-        beside: what it is compared with: all of them have one axis.
-    """
+    _series: Series
+    # of the case; the median is a line through both parts with its interval as a band, quantiles that the
+    # samples support are marked beside the distribution
+    _stats: dict[str, Stat]
+    _: KW_ONLY
+    most: int  # samples that are drawn, at most about
+    beside: Sequence[Series] = ()  # what it is compared with: all of them have one axis
 
-    def __init__(
-        self, series: Series, stats: dict[str, Stat], *, most: int, beside: Sequence[Series] = ()
-    ) -> None:
-        self._series, self._stats, self._most = series, stats, most
-        self._together = beside or [series]
+    def __post_init__(self) -> None:
+        self._together = self.beside or [self._series]
         self._factor, self._unit = unit(self._together)
         self._on = cache(self._scaled)
 
@@ -139,7 +139,7 @@ class SampleChart:
         everything = np.concatenate([_sound(each) for each in self._together])
         used = np.concatenate([select(each).values for each in self._together])
         y = _value_scale(everything, used, over_time)
-        marked = thinned(values, kinds, int(self._most * width / BROAD))
+        marked = thinned(values, kinds, int(self.most * width / BROAD))
         on = Panel(over_time, x, y)
         places = on.points([(float(at[i]), float(values[i])) for i in marked])
         return Drawn(series, values, at, kinds, marked, places, on, Panel(side, x, y))
