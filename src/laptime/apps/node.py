@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -37,30 +36,24 @@ class TraceRequest(Struct, frozen=True):
     against: list[str] = []
 
 
-def _bench(request: BenchRequest, emit: Listener) -> Run:
-    from laptime.verbs.bench import bench
-
-    return bench(structs.replace(request, save=False), emit)
+VERBS: dict[str, type[Struct]] = {"bench": BenchRequest, "load": LoadRequest, "trace": TraceRequest}
 
 
-def _load(request: LoadRequest, emit: Listener) -> Run:
-    from laptime.verbs.load.run import load
+def carried_out(request: Struct, emit: Listener) -> Run:
+    """The run of a request; its verb is imported now."""
+    if isinstance(request, BenchRequest):
+        from laptime.verbs.bench import bench
 
-    return load(structs.replace(request, save=False), emit)
+        return bench(structs.replace(request, save=False), emit)
+    if isinstance(request, LoadRequest):
+        from laptime.verbs.load.run import load
 
-
-def _trace(request: TraceRequest, emit: Listener) -> Run:
+        return load(structs.replace(request, save=False), emit)
     from laptime.verbs.trace import trace
 
+    assert isinstance(request, TraceRequest)
     paths = [*request.paths, *filter(None, [request.path])]
     return trace(list(map(Path, paths)), emit, against=list(map(Path, request.against)))
-
-
-VERBS: dict[str, tuple[type[Struct], Callable[..., Run]]] = {
-    "bench": (BenchRequest, _bench),
-    "load": (LoadRequest, _load),
-    "trace": (TraceRequest, _trace),
-}
 
 
 def main(words: list[str]) -> int:
@@ -79,18 +72,18 @@ def main(words: list[str]) -> int:
             os.kill(os.getpid(), signal.SIGTERM)
 
     try:
-        kind, work = VERBS[words[0] if len(words) == 1 else ""]
+        kind = VERBS[words[0] if len(words) == 1 else ""]
     except KeyError:
         say(
             Failed("UsageError", f"a node has no verb {' '.join(words)!r}", next=f"one of {', '.join(VERBS)}")
         )
         return 2
-    threading.Thread(target=live, daemon=True).start()
     try:
         with unwound_by_sigterm():
             request = decode(parent.receive(), kind)
+            threading.Thread(target=live, daemon=True).start()
             say(EnvironmentChanged(machine.environment()))
-            work(request, say)
+            carried_out(request, say)
     except LaptimeError as error:
         say(Failed(type(error).__name__, error.what, error.why, error.next))
         return error.exit_code
