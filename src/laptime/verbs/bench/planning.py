@@ -221,24 +221,6 @@ def check(request: BenchRequest, *, in_memory: bool = False) -> None:
                 why="calls are made on a schedule",
                 next=f"--regime {regime} --rate 20",
             )
-    _check_numbers(request)
-    check_instances(request, in_memory=in_memory)
-
-
-def _check_training(optimizer: str, variants: list[Variant]) -> None:
-    if optimizer not in OPTIMIZERS:
-        example = f"--train {OPTIMIZERS[0]}"
-        raise unknown("optimizer", optimizer, OPTIMIZERS, option="--train", example=example)
-    for variant in variants:
-        if not getattr(load("backends", variant.backend), "TRAINS", False):
-            raise UsageError(
-                f"{variant.target} cannot be trained by the {variant.backend} backend",
-                why="it measures inference only",
-                next="leave --train out, or name a torch model",
-            )
-
-
-def _check_numbers(request: BenchRequest) -> None:
     refuse_not_positive(
         ("--precision", request.precision, "1%"),
         ("--budget", request.budget, "60s"),
@@ -253,6 +235,20 @@ def _check_numbers(request: BenchRequest) -> None:
             why="the half-width of the interval is a share of the value, below 100 %",
             next="--precision 1%",
         )
+    check_instances(request, in_memory=in_memory)
+
+
+def _check_training(optimizer: str, variants: list[Variant]) -> None:
+    if optimizer not in OPTIMIZERS:
+        example = f"--train {OPTIMIZERS[0]}"
+        raise unknown("optimizer", optimizer, OPTIMIZERS, option="--train", example=example)
+    for variant in variants:
+        if not getattr(load("backends", variant.backend), "TRAINS", False):
+            raise UsageError(
+                f"{variant.target} cannot be trained by the {variant.backend} backend",
+                why="it measures inference only",
+                next="leave --train out, or name a torch model",
+            )
 
 
 def _without_twins(variants: list[Variant]) -> list[Variant]:
