@@ -23,8 +23,7 @@ better."""
 HURRIED = 2
 """Rounds of a pair whose time is short, if rounds are dear: three pairs of two say more than two of four."""
 OF_A_RACE = 3  # rounds of a race after which both sides get new processes
-FAR, STEPS = 6.0, 20
-"""Deviations from the middle from which a round has no weight; steps in which the middle is found."""
+FAR, STEPS = 6.0, 20  # deviations from the middle at which a round has no weight; steps to find the middle
 
 
 class Side(Protocol):

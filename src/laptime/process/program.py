@@ -16,8 +16,7 @@ from typing import IO, Any, NamedTuple
 
 from laptime.kit.system_files import children
 
-MARK = "LAPTIME_MARK_"
-"""Environment variables begin so by which programs that have left their group are found."""
+MARK = "LAPTIME_MARK_"  # environment variables begin so by which programs outside their group are found
 TAIL = 4000  # bytes of a program's output that are kept of one that failed
 
 

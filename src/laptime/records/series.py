@@ -83,10 +83,8 @@ DISTURBED = Label.WAITED | Label.STOLEN | Label.THROTTLED | Label.CLOCK
 """Labels with a cause outside the measured program. Garbage collection is the program's own."""
 UNSETTLED = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED | Label.ALONE
 """Labels of samples that are not what the program settles at."""
-EXCLUDED = DISTURBED | UNSETTLED
-"""Labels whose samples a headline does not use, while enough others are there."""
-SHORTEST = 1e-12
-"""Seconds; a time below stands for a clock too coarse to see it, and has no logarithm worth comparing."""
+EXCLUDED = DISTURBED | UNSETTLED  # labels whose samples a headline does not use while enough others are there
+SHORTEST = 1e-12  # seconds; a time below is of a clock too coarse to see it, and its logarithm says nothing
 
 
 class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):

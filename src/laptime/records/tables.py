@@ -118,8 +118,7 @@ class MemoryPoint(Struct, frozen=True, array_like=True):
     reserved: int = -1
 
 
-OLDER = "older than the record"
-"""Holder of memory that was there when the record began, and whose stack is not known."""
+OLDER = "older than the record"  # holder of memory from before the record, whose stack is not known
 
 
 class LiveAtPeak(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,7 @@ from laptime.kit import registry, units
 from laptime.records.run import IN_MEMORY, Run
 from laptime.reports._words import printable
 
-_OPEN = re.compile(r"\blaptime bench \.\.\.")
-"""Where a check, which knows no command, leaves room for the one that was typed."""
+_OPEN = re.compile(r"\blaptime bench \.\.\.")  # where a check leaves room for the command that was typed
 
 
 def whole(advice: str, run: Run | None = None) -> str:

@@ -26,8 +26,7 @@ from laptime.store.schema import damaged
 
 NAME = "index.sqlite"
 _FORMAT = 3
-_FRESH = 2.0
-"""Seconds in which a changed file is not indexed: FAT counts in twos, another change would not show."""
+_FRESH = 2.0  # seconds in which a changed file is not indexed: FAT counts in twos, a change would not show
 _COLUMNS = "path text primary key, mtime integer, size integer, line blob"
 _TABLES = (
     *(f"create table if not exists {name} ({_COLUMNS}) without rowid" for name in ("lines", "levels")),
@@ -79,8 +78,7 @@ class Kept(Struct, Generic[Row], frozen=True):
     final: Callable[[Row], bool]  # whether its run has ended
 
 
-Indexed = dict[tuple[str, int, int], bytes]
-"""Rows, still as JSON, by path, time of change and size of their file."""
+Indexed = dict[tuple[str, int, int], bytes]  # rows, still as JSON, by path, time of change and size of file
 _CHUNK = 1000  # files that are looked up, read and kept at once: what ends early loses no more
 
 

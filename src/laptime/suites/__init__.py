@@ -97,8 +97,7 @@ def digest(request: BenchRequest, subjects: list[Subject]) -> str:
 
 # Which benchmarks of a suite (--match, --quick), and what each asks `bench` for
 
-QUICK_BUDGET = 10.0
-"""Seconds of measuring that --quick gives each benchmark at most: slow models need it for an interval."""
+QUICK_BUDGET = 10.0  # seconds of measuring a benchmark at most with --quick: slow models need it
 
 
 def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:

@@ -20,8 +20,7 @@ from laptime.suites import Benchmark, Suite
 from laptime.targets import _code
 
 SHIPPED = ("standard",)  # suites that come with laptime
-_MARK = "laptime.suites"
-"""A Python file in a folder is a suite file when it mentions this; others are not run."""
+_MARK = "laptime.suites"  # a Python file in a folder is a suite file if it mentions this; others are not run
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+=,-]*")
 
 

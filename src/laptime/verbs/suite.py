@@ -41,8 +41,7 @@ from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
 
-OVERHEAD = 6.0
-"""Seconds to start, load and count one variant in one process, a guess until it was measured once."""
+OVERHEAD = 6.0  # seconds to start, load and count one variant in one process: a guess until it was measured
 FIRST_RUN = "suite/first_run"  # kind of the finding that a benchmark had no baseline yet
 
 

@@ -21,8 +21,7 @@ from laptime.apps.cli.options import voice_options
 from laptime.kit import __version__, registry
 from laptime.kit.errors import UsageError
 
-COMPLETE = "_LAPTIME_COMPLETE"
-"""Set by the shell that wants a line completed: `bash_complete`, say (click's protocol)."""
+COMPLETE = "_LAPTIME_COMPLETE"  # set by a shell that wants a line completed: `bash_complete`, say
 
 
 class Commands(click.Group):

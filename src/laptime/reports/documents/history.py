@@ -24,8 +24,7 @@ from laptime.reports.page.svg import Labels
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40  # blocks of a line at most; more runs than that share one, by their median
 _TOLD = 2  # differences between conditions that the table tells
-LEAST_SPAN = 0.05
-"""Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
+LEAST_SPAN = 0.05  # share of the level that a line's height stands for at least: noise of 1 % is no mountain
 _RUN = Style("ring", "c0")
 
 

@@ -26,8 +26,7 @@ SHAPES = {
     "ring": "m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0",
 }
 BROAD, HALF, NARROW = 1000.0, 460.0, 380.0
-LETTER, LINE = 6.8, 13.0
-"""A letter is at most as wide in the fonts of the page, on average, and a line as high."""
+LETTER, LINE = 6.8, 13.0  # a letter is as wide at most in the fonts of the page, on average; a line as high
 Labels = Sequence[tuple[float, str]]
 _SQUEEZED = 0.22
 _FINER = 0.75  # share of the distance asked for that two ticks may be nearer

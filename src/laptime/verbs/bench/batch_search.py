@@ -27,11 +27,9 @@ from laptime.records.plan import Variant
 from laptime.records.series import Regime
 from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
 
-FAR = 0.25
-"""The scout goes on while the next batch is predicted to need less than this share of the free memory."""
+FAR = 0.25  # the scout goes on while the next batch is predicted to need less of the free memory than this
 RESOLUTION = 0.05  # bisection ends when the interval is below this share of the batch
-LONGEST_CALL = 20.0
-"""Seconds of one call beyond which larger batches are not tried: they would only take longer."""
+LONGEST_CALL = 20.0  # seconds of one call beyond which no larger batch is tried: it would only take longer
 LARGEST = 1 << 20
 BEHIND, NEAR, BRIEF = 16, 0.9, 10.0
 """Where nobody set a budget, no size is measured that is more times as large as the smallest whose throughput
@@ -292,11 +290,9 @@ def _is_memory(failure: Failure) -> bool:
 # time does not suffice for all, the dearest are left out, and the finding says which.
 
 USUAL_SEARCH = 60.0  # seconds that a search may take where nobody set a budget
-SEARCH_SHARE = 0.5
-"""Of a budget that was set: the rest is for measuring, with all that the search has not used."""
+SEARCH_SHARE = 0.5  # of a budget that was set: the rest, and what the search leaves of it, is for measuring
 ROUNDS = 6  # of all sizes, at least: fewer say nothing about how they compare
-CALLS = 3
-"""That a size takes in a round where calls are long: one to warm up, one alone, one of those back to back."""
+CALLS = 3  # of a size in a round where calls are long: one to warm up, one alone, one of those back to back
 LONGEST = 60.0  # seconds that long calls may extend the usual time to
 
 

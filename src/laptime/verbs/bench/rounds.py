@@ -57,8 +57,7 @@ def open_together(workers: Sequence[CaseWorker]) -> None:
 
 SHARE = 0.04  # share of the measuring time that the peaks of all variants may take together
 MOST_TRIES = 8  # blocks after which a variant has had its chances of `FEWEST` undisturbed ones
-WARM = 0.1
-"""Seconds of a call from which on nothing shows of the caches that a product has left cold before it."""
+WARM = 0.1  # seconds of a call from which on nothing shows of the caches that a product left cold before it
 
 
 @dataclass
@@ -176,8 +175,7 @@ def _name(reference: Case, case: Case) -> str:
 
 
 LOADING = 3.0  # seconds that one variant takes to load: a guess, until all have loaded once
-PASSES = 1.0
-"""Seconds that the passes of one case (outputs, FLOPs, memory ...) take beside calls of the model."""
+PASSES = 1.0  # seconds that the passes of a case (outputs, FLOPs, memory ...) take beside calls of the model
 CALLS = 10  # calls of the model that they make
 
 

@@ -17,8 +17,7 @@ from laptime.probes.wall import Timer
 from laptime.records.environment import Device, DoctorCheck, Environment, absent, ok, warn
 
 NOTABLE_STEAL = 0.005  # share of CPU time from which other guests of the hypervisor show in the numbers
-NOTABLE_LOAD = 0.1
-"""CPUs that others may use before it is worth a warning: a desktop's background is a few hundredths."""
+NOTABLE_LOAD = 0.1  # CPUs that others may use without a warning: a desktop's background is a few hundredths
 LITTLE_MEMORY = 2 * 2**30
 SLOW_CLOCK = 0.5e-6
 """Seconds of one reading from which the clock must be a device behind a bus, not a counter of the CPU."""

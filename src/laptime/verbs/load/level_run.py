@@ -160,8 +160,7 @@ def label(facts: Level) -> str:
 # Carson, A Sequential Procedure for Determining the Length of a Steady-State Simulation, Operations Research
 # 27, 1979).
 
-MARGIN = 0.9
-"""Of the width that is asked for: answers that come after the look may make the interval a little wider."""
+MARGIN = 0.9  # of the width that is asked for: answers after the look may make the interval a little wider
 FIRST, FACTOR = 5.0, 1.3  # seconds until the first look, and by how much each is later than the one before
 
 

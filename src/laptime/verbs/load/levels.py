@@ -23,8 +23,7 @@ from laptime.records.load import AT_ONCE, Level
 from laptime.verbs.load.request import DURATION, LoadRequest
 
 LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000  # requests of the scenario Offline
-CONNECTIONS = 64
-"""Of these are under way at once where nobody says how many: more are refused by some servers."""
+CONNECTIONS = 64  # of these are under way at once where nobody says how many: some servers refuse more
 LONGEST = 86400.0  # seconds that so many requests may take where nobody says how long
 Planned = tuple[Case, Level, Order]
 
@@ -189,8 +188,7 @@ SHORTEST, FEWEST, MOST = 2.0, 60, 0.05
 NEAR, PROOF, BACK = 3, 0.3, 0.65
 """Levels at the likely peak; share of the budget for a proof, and of the likely peak: near the edge a tail is
 known well enough after hours only."""
-SURE = 0.90
-"""Of a two-sided interval, whose upper end is the upper limit at 95 %: 5 % of the claims may be wrong."""
+SURE = 0.90  # of a two-sided interval, whose upper end is the limit at 95 %: 5 % of claims may be wrong
 _FAILED = 1e12  # seconds that a request that failed took
 Measure = Callable[[float, float], Case]  # a level of so many requests per second, for so many seconds
 
@@ -305,8 +303,7 @@ def _over(promise: Promise, stats: LevelStats | None) -> tuple[float, float]:
 
 _SLOPES, _STEPS = np.geomspace(4.0, 16.0, 9), 400
 """Of the logit of a share in the logarithm of the rate: 5 to 12 for M/M/1 and M/D/3 near their peak."""
-_MISSED = 0.1
-"""Of an independent request over the limit: levels of seconds see fewer long busy spells than there are."""
+_MISSED = 0.1  # of an independent request over the limit: levels of seconds see too few long busy spells
 
 
 def likely(rates: Floats, over: Floats, worth: Floats, tail: float) -> tuple[float, float, float]:

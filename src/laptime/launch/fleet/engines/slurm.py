@@ -8,8 +8,7 @@ import sys
 from laptime.kit.errors import UsageError
 from laptime.launch.fleet import NODE, Machine
 
-USABLE = ("idle", "mixed", "allocated", "completing")
-"""States of a node whose jobs start sooner or later (sinfo(1))."""
+USABLE = ("idle", "mixed", "allocated", "completing")  # states of a node whose jobs start in time (sinfo(1))
 LONGEST = 30.0  # seconds that sinfo may take
 
 

@@ -19,8 +19,7 @@ from laptime.reports.fields import Field, listed
 from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
-Described = tuple[Comparison, str, str]
-"""A comparison, `batch 8: candidate against baseline`, and what came of it."""
+Described = tuple[Comparison, str, str]  # a comparison, its sides in words, and what came of it
 _MOST = 3  # comparisons that the verdict names
 
 

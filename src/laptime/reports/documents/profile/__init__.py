@@ -18,8 +18,7 @@ _TONES: dict[str, Tone] = {
     "compilation": "neutral",
     "unknown": "unknown",
 }
-LEAST_SHARE = 0.02
-"""Share of the step below which two traces show no difference, as in `records.difference.ChangedRow`."""
+LEAST_SHARE = 0.02  # share of the step below which traces show no difference, as in `records.difference`
 
 
 def document(run: Run) -> Document:

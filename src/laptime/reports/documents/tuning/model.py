@@ -37,8 +37,7 @@ _QUANTILES = (0.5, 0.9, 0.99)
 _COMPARED = "recorded call"
 _LIMITS = {"slo": "SLO", "memory": "memory"}
 _TITLES = ("as it is", "tuned")
-_PROCESSES, _BEYOND = 3, 5
-"""Processes, and calls of each beyond a quantile, from which on a process tells one."""
+_PROCESSES, _BEYOND = 3, 5  # processes, and calls of each beyond a quantile, from which a process tells one
 _LEAST = 0.05  # shares of a call that a line names, where none has half of it
 
 

@@ -24,8 +24,7 @@ ACTIVITIES = {
     "build": "exporting and compiling",
 }
 _LONGEST_OPTION = 24
-_EFFECT = re.compile(r"^\d[\d.]*x \[[^\]]*\] (?=in \d)")
-"""A reason that begins with the numbers of its own row."""
+_EFFECT = re.compile(r"^\d[\d.]*x \[[^\]]*\] (?=in \d)")  # a reason that begins with the numbers of its row
 _SUGGESTED = "suggested, not applied"
 Interval = tuple[float, float] | None
 
