@@ -47,8 +47,11 @@ from laptime.verbs.cost.request import CostRequest
 
 def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
     """What the runs cost.
-    Raises UsageError: no price is known, an option is impossible, or a run has no throughput. NoCost: a run's
-    numbers are invalid, or none is shown to keep the promise."""
+
+    Raises:
+        UsageError: no price is known, an option is impossible, or a run has no throughput.
+        NoCost: a run's numbers are invalid, or none is shown to keep the promise.
+    """
     request.check(len(runs))
     today = request.today or datetime.now(UTC).date()
     table = machine_table.load(today=today, local=request.prices)

@@ -31,11 +31,11 @@ def _both(name: str, about: str, kind: Any) -> type[Struct]:
 
 Bound = _both(
     "Bound",
-    "What limits the step: data, transfer, compute, other; null where it was not diagnosed.",
+    "What limits the step: data, transfer, compute, other; null if it was not diagnosed.",
     str | None,
 )
 Diagnoses = _both(
-    "Diagnoses", "Where a step's time goes, as the script is and with the final set.", Diagnosis | None
+    "Diagnoses", "How a step spends its time, as the script is and with the final set.", Diagnosis | None
 )
 Breakdowns = _both(
     "Breakdowns", "Seconds of a step by part, as diagnosed; empty without a diagnosis.", dict[str, float]
