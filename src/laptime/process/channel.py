@@ -194,13 +194,13 @@ def to_parent(frames: Frames | None = None) -> Channel:
     Both are moved to numbers that nobody else uses. What the program prints from here on goes to standard
     error, and what it reads is empty: neither can be taken for a message, or take one away.
     """
-    ends = [out_of_reach(os.dup(number)) for number in (0, 1)]
+    incoming, outgoing = (out_of_reach(os.dup(number)) for number in (0, 1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return Channel(*ends, frames)
+    return Channel(incoming, outgoing, frames)
 
 
 def out_of_reach(descriptor: int) -> int:

@@ -199,4 +199,4 @@ def _channel(process: Process, frames: Frames | None) -> Channel:
         ends.append(os.dup(stream.fileno()))
         stream.close()
     process.stdin = process.stdout = None
-    return Channel(*ends, frames)
+    return Channel(ends[0], ends[1], frames)
