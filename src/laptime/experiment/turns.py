@@ -20,8 +20,7 @@ from laptime.analysis.paired import BETWEEN_PROCESSES
 FEWEST_ROUNDS, MOST_ROUNDS = 4, 48
 """Rounds of a pair: fewer leave one bad block in charge, more say nothing that another pair would not say
 better."""
-HURRIED = 2
-"""Rounds of a pair whose time is short, if rounds are dear: three pairs of two say more than two of four."""
+HURRIED = 2  # rounds of a pair whose time is short: three pairs of two say more than two of four
 OF_A_RACE = 3  # rounds of a race after which both sides get new processes
 FAR, STEPS = 6.0, 20  # deviations from the middle at which a round has no weight; steps to find the middle
 

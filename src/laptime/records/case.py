@@ -14,8 +14,7 @@ from laptime.records.series import Series
 
 Status = Literal["ok", "failed", "skipped", "interrupted"]
 Axis = str | int | float | bool
-AS_GIVEN = "as given"
-"""The axis `batch` of inputs in which nothing tells what the batch is; throughput then counts calls."""
+AS_GIVEN = "as given"  # the axis `batch` of inputs in which nothing tells it; throughput then counts calls
 
 
 class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True):

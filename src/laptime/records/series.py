@@ -54,8 +54,7 @@ HEADLINE_ORDER = (Regime.ISOLATED, Regime.PACED, Regime.DEVICE, Regime.SATURATED
 """Which latency a case is known by: the first of these that was measured."""
 COMPARISON_ORDER = (Regime.ISOLATED, Regime.DEVICE, Regime.SATURATED, Regime.PACED)
 """Which latencies two cases are compared by: the first of these that both have."""
-THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PACED)
-"""Which regime a throughput is told in."""
+THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PACED)  # of a throughput
 
 
 class Label(IntFlag):

@@ -49,8 +49,7 @@ class Voice:
         return error.exit_code
 
 
-pass_voice = click.make_pass_decorator(Voice, ensure=True)
-"""A command gets the voice of its line as its first argument."""
+pass_voice = click.make_pass_decorator(Voice, ensure=True)  # a command's first argument
 
 
 def run(group: click.Group, arguments: Sequence[str]) -> int:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Rung
 
 _MOST = 0.99  # share that is shown at most while anything is still going on
-Describe = Callable[[Event], list[str]]
-"""The lines that stay of an event: above the bar on a terminal, on their own elsewhere."""
+Describe = Callable[[Event], list[str]]  # the lines that stay of an event: above the bar, or on their own
 
 
 @contextmanager

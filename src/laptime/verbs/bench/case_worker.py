@@ -27,8 +27,7 @@ from laptime.verbs.bench.variants import cpus_of
 Emit = Callable[[Event], None]
 OpenSession = Callable[[Variant], Worker]
 SHORT = 30e-6  # seconds of a call from which two readings of the clock are below 1 % of it
-MOST_SAMPLES = 20_000
-"""Of calls one by one in a block: more show no more, and each takes 20 us to send, keep and look at."""
+MOST_SAMPLES = 20_000  # of calls one by one in a block: each takes 20 us to send, keep and look at
 MEMORY_SHARE = 0.9  # share of the free memory that a worker may map; the rest keeps the machine responsive
 
 

@@ -19,8 +19,7 @@ from laptime.records.environment import Device, DoctorCheck, Environment, absent
 NOTABLE_STEAL = 0.005  # share of CPU time from which other guests of the hypervisor show in the numbers
 NOTABLE_LOAD = 0.1  # CPUs that others may use without a warning: a desktop's background is a few hundredths
 LITTLE_MEMORY = 2 * 2**30
-SLOW_CLOCK = 0.5e-6
-"""Seconds of one reading from which the clock must be a device behind a bus, not a counter of the CPU."""
+SLOW_CLOCK = 0.5e-6  # seconds of a reading from which the clock must be a device on a bus, no counter
 _NO_TURBO = {
     "GenuineIntel": "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
     "AuthenticAMD": "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",

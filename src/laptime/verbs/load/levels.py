@@ -183,8 +183,7 @@ def _refused(name: str, options: str, why: str) -> UsageError:
 # The search for the highest level that keeps a promise.
 
 
-SHORTEST, FEWEST, MOST = 2.0, 60, 0.05
-"""Seconds and requests of a rough level, and the share of the budget that it may take."""
+SHORTEST, FEWEST, MOST = 2.0, 60, 0.05  # seconds and requests of a rough level; its share of the budget
 NEAR, PROOF, BACK = 3, 0.3, 0.65
 """Levels at the likely peak; share of the budget for a proof, and of the likely peak: near the edge a tail is
 known well enough after hours only."""

@@ -98,8 +98,7 @@ def _endpoint(request: LoadRequest) -> Endpoint:
 # are started, up to the CPUs of this machine, unless the request says how many.
 
 SECONDS = 0.3  # of one self-test, at a rate that senders can keep
-FEWEST, MOST = 100, 2000
-"""Requests of one: fewer have no p99, and more take too long where senders cannot keep the rate."""
+FEWEST, MOST = 100, 2000  # requests of one: fewer have no p99, more take too long for slow senders
 CHUNKS = 10_000  # the most chunks of one
 LEAST_CHUNKS = 8
 

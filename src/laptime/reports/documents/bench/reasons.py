@@ -27,8 +27,7 @@ from laptime.reports.documents import verdicts as checks
 
 _MOST = 2  # cases that a sentence names
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
-_EFFECTS = ("disturbed", "settled", "precision")
-"""Checks whose finding another one may explain; they come behind it."""
+_EFFECTS = ("disturbed", "settled", "precision")  # checks whose finding another may explain; they come later
 _CAUSES = ("growth", "quota", "waits_for_itself")  # notes that explain what these found
 
 
