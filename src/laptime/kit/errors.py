@@ -65,19 +65,17 @@ def not_a(what: str, text: str, takes: str, next: str) -> UsageError:
     return UsageError(f"{text!r} is not {what}", why=f"it takes {takes}", next=next)
 
 
-def unknown(kind: str, name: str, names: Iterable[str], *, option: str = "", example: str = "") -> UsageError:
-    """The error for a name that does not exist: tells those that do, and suggests the nearest.
-
-    Args:
-        kind: what the name should be of, in words: `backend`.
-        option: how it is typed: `--dtype`.
-        example: what to type when no name is near.
-    """
+def unknown(
+    kind: str, name: str, names: Iterable[str], *, option: str = "", example: str = "", what: str = ""
+) -> UsageError:
+    """The error for a name that does not exist: tells those that do, and suggests the nearest. kind: what it
+    should be of, in words: `backend`. option: how it is typed: `--dtype`, `--option mode=`. example: what to
+    type when no name is near. what: the first line, where it says more."""
     names = list(names)
     near = closest(name, names)
-    typed = f"{option} {near}" if option else repr(near)
+    typed = f"{option}{near}" if option.endswith("=") else f"{option} {near}" if option else repr(near)
     return UsageError(
-        f"no {kind} is called {name!r}",
+        what or f"no {kind} is called {name!r}",
         why=f"known: {', '.join(names)}",
         next=f"did you mean {typed}?" if near else example or "laptime --help",
     )

@@ -17,7 +17,7 @@ from laptime.measure.protocol import Facts, Model, Pass, PeakWork, Workload
 from laptime.probes import energy, host_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.details import Details, Memory, Outputs
-from laptime.records.series import Label, Metric, Series
+from laptime.records.series import Label, Series, read_metrics
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
 """Passes of every case, in the order in which they are run: cheap first."""
@@ -153,14 +153,11 @@ SECONDS = 0.02
 LOST_SHARE = 0.02
 """Of a block: what others took beyond it is a disturbance, as in `labels`, which workers do not import."""
 
-PEAK_RATE = Metric(
-    tag="evidence/peak",
-    unit="FLOP/s",
-    title="measured peak",
-    better="higher",
-    meaning="Rate of a large matrix product in the model's dtype, in short blocks between the cases'.",
-    lies_when="A product of this size does not fill the device; other threads or dtypes than the model's.",
-)
+(PEAK_RATE,) = read_metrics("""
+evidence/peak FLOP/s higher measured peak
+    Rate of a large matrix product in the model's dtype, in short blocks between the cases'.
+    Lies when: A product of this size does not fill the device; other threads or dtypes than the model's.
+""")
 
 
 def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Series:
@@ -172,18 +169,6 @@ def peak_block(work: PeakWork, *, evidence: Evidence | None, clock: Clock) -> Se
         evidence.refresh_threads()
     terms = loop.Terms(seconds=0.0, min_calls=1, max_calls=calls, evidence=evidence, clock=clock)
     tape = loop.saturated(work, terms, estimate=once)
-    return Series(
-        metric=PEAK_RATE,
-        samples=[work.flops / max(seconds, 1e-12) for seconds in tape.seconds],
-        at=[round(at, 6) for at in tape.start],
-        label=_labels(tape),
-        calls=tape.calls,
-        probe="wall",
-        clock="perf_counter",
-    )
-
-
-def _labels(tape: loop.Tape) -> list[int]:
     columns = (
         (Label.WAITED, tape.waited),
         (Label.STOLEN, tape.stolen),
@@ -194,4 +179,12 @@ def _labels(tape: loop.Tape) -> list[int]:
     for bit, column in columns:
         for index, lost in enumerate(column):
             label[index] |= int(bit) if lost > LOST_SHARE * tape.seconds[index] else 0
-    return label
+    return Series(
+        metric=PEAK_RATE,
+        samples=[work.flops / max(seconds, 1e-12) for seconds in tape.seconds],
+        at=[round(at, 6) for at in tape.start],
+        label=label,
+        calls=tape.calls,
+        probe="wall",
+        clock="perf_counter",
+    )

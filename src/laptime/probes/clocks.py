@@ -12,17 +12,13 @@ from typing import Any
 from laptime.kit import system_files
 from laptime.kit.clock import Clock
 from laptime.probes import EndWatch
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-CLOCK = Metric(
-    tag="disturbance/clock",
-    unit="Hz",
-    title="clock",
-    better="higher",
-    meaning="Clock at the end of the sample's block: a GPU's multiprocessors, or the mean of a CPU's cores.",
-    lies_when="Read at the end of a block; a dip inside it is not seen.",
-)
-METRICS = (CLOCK,)
+METRICS = (CLOCK,) = read_metrics("""
+disturbance/clock Hz higher clock
+    Clock at the end of the sample's block: a GPU's multiprocessors, or the mean of a CPU's cores.
+    Lies when: Read at the end of a block; a dip inside it is not seen.
+""")
 
 Read = Callable[[], float | None]
 
@@ -39,7 +35,16 @@ def reader(device: str, root: str = "/", library: Any | None = None) -> Read | N
     """A function that reads the clock of a device ("cpu", "cuda:0") in Hz; None when it cannot be read here.
     library: stands in for pynvml in tests."""
     if device.startswith("cuda"):
-        return _gpu_reader(device, library)
+        from laptime.probes.nvml import Nvml
+
+        try:
+            connection = Nvml(library)
+            handle = connection.handle(device)
+        except Exception:  # no NVML, no such GPU, no right to ask: there is no reader
+            return None
+        if handle is None or connection.hertz(handle) is None:
+            return None
+        return lambda: connection.hertz(handle)
     return _cpu_reader(Path(root)) if device == "cpu" else None
 
 
@@ -54,16 +59,3 @@ def _cpu_reader(base: Path) -> Read | None:
         return sum(clocks) / len(clocks) if clocks else None
 
     return read
-
-
-def _gpu_reader(device: str, library: Any | None) -> Read | None:
-    from laptime.probes.nvml import Nvml
-
-    try:
-        connection = Nvml(library)
-        handle = connection.handle(device)
-    except Exception:  # no NVML, no such GPU, no right to ask: there is no reader
-        return None
-    if handle is None or connection.hertz(handle) is None:
-        return None
-    return lambda: connection.hertz(handle)

@@ -18,42 +18,23 @@ from laptime.kit import registry
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.records.details import Details, EnergyUse
-from laptime.records.series import Metric, Series
+from laptime.records.series import Series, read_metrics
 
-GROSS = Metric(
-    tag="energy/gross",
-    unit="J",
-    title="energy per item",
-    better="lower",
-    meaning="Energy of the covered devices while the work ran, divided by the items done.",
-    lies_when="Other programs used the same device; the window was short against the meter's update "
-    "period; fans, memory, mainboard and power supply are not covered.",
-)
-NET = Metric(
-    tag="energy/net",
-    unit="J",
-    title="energy per item above idle",
-    better="lower",
-    meaning="Energy per item minus what the idle device would have used in the same time.",
-    lies_when="The device was not idle, hot, or in another power state when its idle power was measured.",
-)
-IDLE = Metric(
-    tag="power/idle",
-    unit="W",
-    title="idle power",
-    better="lower",
-    meaning="Power of the covered device with the model loaded and nothing running.",
-    lies_when="Something else ran, or clocks had not yet fallen from the work before.",
-)
-POWER = Metric(
-    tag="power/mean",
-    unit="W",
-    title="mean power",
-    better="lower",
-    meaning="Energy of the window divided by its length.",
-    lies_when="The window was short against the meter's update period.",
-)
-METRICS = (GROSS, NET, IDLE, POWER)
+METRICS = GROSS, NET, IDLE, POWER = read_metrics("""
+energy/gross J lower energy per item
+    Energy of the covered devices while the work ran, divided by the items done.
+    Lies when: Other programs used the same device; the window was short against the meter's update
+    period; fans, memory, mainboard and power supply are not covered.
+energy/net J lower energy per item above idle
+    Energy per item minus what the idle device would have used in the same time.
+    Lies when: The device was not idle, hot, or in another power state when its idle power was measured.
+power/idle W lower idle power
+    Power of the covered device with the model loaded and nothing running.
+    Lies when: Something else ran, or clocks had not yet fallen from the work before.
+power/mean W lower mean power
+    Energy of the window divided by its length.
+    Lies when: The window was short against the meter's update period.
+""")
 
 Method = Literal["counter", "integrated power"]
 UPDATES = 20
@@ -318,12 +299,8 @@ def energy_of(workload: Any, *, devices: list[str], seconds: float) -> tuple[lis
     read = [one for one in readings if one.joules is not None]
     told = [{**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings]
     use = EnergyUse(measured=bool(read), items=items, meters=told)
-    return _series(read, idle, items), Details(energy=use)
-
-
-def _series(read: list[Energy], idle: dict[str, float], items: int) -> list[Series]:
     if not read:
-        return []
+        return [], Details(energy=use)
     seconds = max(one.seconds for one in read)
     gross = sum(one.joules or 0.0 for one in read)
     method = " and ".join(sorted({one.method for one in read}))
@@ -332,6 +309,7 @@ def _series(read: list[Energy], idle: dict[str, float], items: int) -> list[Seri
     if all(one.meter in idle for one in read):
         base = sum(idle[one.meter] for one in read)
         values |= {NET: (gross - base * seconds) / items, IDLE: base}
-    return [
-        Series(metric=metric, samples=[value], probe="energy", note=note) for metric, value in values.items()
+    series = [
+        Series(metric=each, samples=[value], probe="energy", note=note) for each, value in values.items()
     ]
+    return series, Details(energy=use)

@@ -8,18 +8,13 @@ from collections.abc import Sequence
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
-from laptime.records.series import Label, Metric, Series
+from laptime.records.series import Label, Series, read_metrics
 
-METRICS = (
-    Metric(
-        tag="disturbance/garbage",
-        unit="s",
-        title="garbage collection",
-        better="lower",
-        meaning="Time that Python's cyclic garbage collector ran inside a sample.",
-        lies_when="Memory is freed by reference counts most of the time; that is not in it.",
-    ),
-)
+METRICS = read_metrics("""
+disturbance/garbage s lower garbage collection
+    Time that Python's cyclic garbage collector ran inside a sample.
+    Lies when: Memory is freed by reference counts most of the time; that is not in it.
+""")
 
 
 def watch(device: str, clock: Clock) -> GarbageWatch:

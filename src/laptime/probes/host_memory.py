@@ -21,37 +21,22 @@ from laptime.kit.clock import Clock
 from laptime.kit.units import show
 from laptime.probes import EndWatch, TimedBlock
 from laptime.records.details import HostMemory
-from laptime.records.series import Metric, Series
+from laptime.records.series import Series, read_metrics
 
-METRICS = (
-    Metric(
-        tag="memory/host/peak",
-        unit="B",
-        title="host memory, peak",
-        better="lower",
-        meaning="Highest resident set of the process during one call, model and libraries included.",
-        lies_when="Memory is shared with other processes, swapped out, or child processes live for less than "
-        "5 ms. The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
-    ),
-    Metric(
-        tag="memory/host/increase",
-        unit="B",
-        title="host memory, added by a call",
-        better="lower",
-        meaning="Peak of the resident set minus the resident set before the call.",
-        lies_when="An allocator kept memory of earlier calls for itself: it is reused without being seen. "
-        "Freed memory is given back to the system first, which glibc can do and other allocators may not.",
-    ),
-    Metric(
-        tag="evidence/process/memory",
-        unit="B",
-        title="memory of the process over time",
-        meaning="Resident set of the process, children of a benchmark included, at moments between calls.",
-        lies_when="Processes share pages: they count once for each. What comes and goes between two looks is "
-        "missed; the peak is another metric.",
-    ),
-)
-PEAK, INCREASE, OVER_TIME = METRICS
+METRICS = PEAK, INCREASE, OVER_TIME = read_metrics("""
+memory/host/peak B lower host memory, peak
+    Highest resident set of the process during one call, model and libraries included.
+    Lies when: Memory is shared with other processes, swapped out, or child processes live for less than 5
+    ms. The kernel counts pages by CPU in batches: below 1 MiB it is not exact.
+memory/host/increase B lower host memory, added by a call
+    Peak of the resident set minus the resident set before the call.
+    Lies when: An allocator kept memory of earlier calls for itself: it is reused without being seen.
+    Freed memory is given back to the system first, which glibc can do and other allocators may not.
+evidence/process/memory B none memory of the process over time
+    Resident set of the process, children of a benchmark included, at moments between calls.
+    Lies when: Processes share pages: they count once for each. What comes and goes between two looks is
+    missed; the peak is another metric.
+""")
 
 _ROOM_TO_FAIL = 32 * 2**20
 """Bytes above the present use that a limit always leaves, so that Python can still raise and report."""
@@ -86,16 +71,23 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
     it would hide new allocations that fit into it.
     """
     gc.collect()
-    _trim()
+    # Give freed memory back to the system, where the C library knows how (glibc).
+    if sys.platform == "linux":
+        with suppress(AttributeError, OSError):  # musl has no malloc_trim
+            ctypes.CDLL(None).malloc_trim(0)
     process = Path(root) / "proc/self"
-    is_reset = _reset_peak(process)
+    is_reset = False
+    with suppress(OSError):
+        (process / "clear_refs").write_text("5")
+        is_reset = True
     before = _of_children(process, Path(root))
     baseline = (system_files.size(process / "status", "VmRSS") or _rss()) + before
     others = _most_of_children(process, Path(root), call)
     virtual = system_files.size(process / "status", "VmPeak")
     highest = system_files.size(process / "status", "VmHWM") if is_reset else None
     if highest is None:
-        peak = max(_life_peak(), baseline)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = max(peak if sys.platform == "darwin" else peak * 1024, baseline)
         note = "highest resident set of the process so far, not of this call: it cannot be reset here"
     else:
         peak = max(max(highest, baseline - before) + others, baseline)
@@ -149,14 +141,6 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     return True
 
 
-def _reset_peak(process: Path) -> bool:
-    try:
-        (process / "clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
 LOOK = 0.005
 """Seconds between two looks at the children of a call, some of which end within it."""
 
@@ -196,15 +180,3 @@ def _rss() -> int:
     import psutil
 
     return int(psutil.Process().memory_info().rss)
-
-
-def _life_peak() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024  # bytes on macOS, KiB elsewhere
-
-
-def _trim() -> None:
-    """Give freed memory back to the system, where the C library knows how (glibc)."""
-    if sys.platform == "linux":
-        with suppress(AttributeError, OSError):  # musl has no malloc_trim
-            ctypes.CDLL(None).malloc_trim(0)

@@ -16,28 +16,19 @@ from typing import NamedTuple
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
-from laptime.records.series import Metric, Series
+from laptime.records.series import Series, read_metrics
 
-OTHERS = Metric(
-    tag="disturbance/others",
-    unit="1",
-    title="CPUs used by others",
-    better="lower",
-    meaning="CPU time of the whole machine less that of the measured process and its children, over the time "
-    "of the sample's block.",
-    lies_when="It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a block "
-    "of half a second is known to 0.02 of a CPU for each CPU. Children that left the program (daemons) are "
-    "others, and so are all children where the kernel keeps no list of them.",
-)
-OF_PROGRAMS = Metric(
-    tag="load/others",
-    unit="1",
-    title="CPUs used by other programs",
-    better="lower",
-    meaning="CPU time of all other visible programs divided by the time it was sampled over.",
-    lies_when="A container sees only its own programs; programs shorter than the sample are missed.",
-)
-METRICS = (OTHERS, OF_PROGRAMS)
+METRICS = OTHERS, OF_PROGRAMS = read_metrics("""
+disturbance/others 1 lower CPUs used by others
+    CPU time of the whole machine less that of the measured process and its children, over the time of the
+    sample's block.
+    Lies when: It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a
+    block of half a second is known to 0.02 of a CPU for each CPU. Children that left the program
+    (daemons) are others, and so are all children where the kernel keeps no list of them.
+load/others 1 lower CPUs used by other programs
+    CPU time of all other visible programs divided by the time it was sampled over.
+    Lies when: A container sees only its own programs; programs shorter than the sample are missed.
+""")
 
 
 def watch(device: str, clock: Clock) -> OthersWatch | None:

@@ -22,27 +22,17 @@ from msgspec import Struct
 
 from laptime.probes.cpu import Cpu, cpu
 from laptime.records.environment import Device
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-METRICS = (
-    Metric(
-        tag="peak/flops",
-        unit="FLOP/s",
-        title="peak on paper",
-        better="higher",
-        meaning="Dense floating point operations per second at the maker's clock.",
-        lies_when="The power limit holds the clock below the maker's figure (small boards reach half); "
-        "sparse weights; a CPU's physical cores or clock are hidden.",
-    ),
-    Metric(
-        tag="peak/bandwidth",
-        unit="B/s",
-        title="memory bandwidth on paper",
-        better="higher",
-        meaning="Bytes per second between the device and its memory.",
-        lies_when="The data stays in caches.",
-    ),
-)
+METRICS = read_metrics("""
+peak/flops FLOP/s higher peak on paper
+    Dense floating point operations per second at the maker's clock.
+    Lies when: The power limit holds the clock below the maker's figure (small boards reach half); sparse
+    weights; a CPU's physical cores or clock are hidden.
+peak/bandwidth B/s higher memory bandwidth on paper
+    Bytes per second between the device and its memory.
+    Lies when: The data stays in caches.
+""")
 
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float8", "int8")
 

@@ -20,19 +20,15 @@ from typing import Any
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import clocks, machine, others
 from laptime.probes.cpu import cpu
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-RULER = Metric(
-    tag="disturbance/ruler",
-    unit="s",
-    title="known work on the slowest CPU",
-    better="lower",
-    meaning="Time of a fixed piece of arithmetic on the CPU that was slowest at it just before or just after "
-    "the sample, the best of three tries; the usual time where threads or children of the program slow it.",
-    lies_when="The speed changed and changed back between two readings; memory bandwidth and shared caches "
-    "are not in it.",
-)
-METRICS = (RULER,)
+METRICS = (RULER,) = read_metrics("""
+disturbance/ruler s lower known work on the slowest CPU
+    Time of a fixed piece of arithmetic on the CPU that was slowest at it just before or just after the
+    sample, the best of three tries; the usual time where threads or children of the program slow it.
+    Lies when: The speed changed and changed back between two readings; memory bandwidth and shared caches
+    are not in it.
+""")
 
 ROUNDS = 100
 """Of PBKDF2 with SHA-256: about 25 us, arithmetic in registers without the interpreter's lock."""

@@ -21,55 +21,29 @@ from typing import NamedTuple, Self
 
 from laptime.kit import system_files
 from laptime.process.channel import out_of_reach
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-METRICS = (
-    Metric(
-        tag="disturbance/waited",
-        unit="s",
-        title="waited for a CPU",
-        better="lower",
-        meaning="Time in which the program's threads were ready to run but had no CPU, summed over threads.",
-        lies_when="The program has more threads than CPUs: then it waits for itself. Threads that ended "
-        "between two readings are counted up to their last reading only.",
-    ),
-    Metric(
-        tag="disturbance/stolen",
-        unit="s",
-        title="stolen by the hypervisor",
-        better="lower",
-        meaning="CPU time of this machine that its hypervisor gave to others, summed over all CPUs.",
-        lies_when="It counts CPUs that the program did not use, in ticks of 10 ms; some hypervisors "
-        "do not tell (always 0).",
-    ),
-    Metric(
-        tag="disturbance/missing",
-        unit="s",
-        title="CPU time missing of the calling thread",
-        better="lower",
-        meaning="Time in which the thread that makes the calls neither ran nor waited for a CPU, although it "
-        "never went to sleep: the hypervisor, or an interrupt, had its CPU.",
-        lies_when="Only the calling thread is watched, and only while it does not sleep; on hypervisors that "
-        "hide stolen time from their guests it is always 0.",
-    ),
-    Metric(
-        tag="disturbance/throttled",
-        unit="s",
-        title="stopped by the CPU quota",
-        better="lower",
-        meaning="Time in which the container's CPU quota kept it from running.",
-        lies_when="Other processes of the same container used the quota up; version 2 groups sum over CPUs.",
-    ),
-    Metric(
-        tag="disturbance/switches",
-        unit="1",
-        title="involuntary context switches",
-        better="lower",
-        meaning="How often a thread of the program was taken off its CPU although it wanted to run.",
-        lies_when="A switch may cost 2 us or a whole time slice; read it together with the waiting time.",
-    ),
-)
-WAITED, STOLEN, MISSING, THROTTLED, SWITCHES = METRICS
+METRICS = WAITED, STOLEN, MISSING, THROTTLED, SWITCHES = read_metrics("""
+disturbance/waited s lower waited for a CPU
+    Time in which the program's threads were ready to run but had no CPU, summed over threads.
+    Lies when: The program has more threads than CPUs: then it waits for itself. Threads that ended
+    between two readings are counted up to their last reading only.
+disturbance/stolen s lower stolen by the hypervisor
+    CPU time of this machine that its hypervisor gave to others, summed over all CPUs.
+    Lies when: It counts CPUs that the program did not use, in ticks of 10 ms; some hypervisors do not
+    tell (always 0).
+disturbance/missing s lower CPU time missing of the calling thread
+    Time in which the thread that makes the calls neither ran nor waited for a CPU, although it never went
+    to sleep: the hypervisor, or an interrupt, had its CPU.
+    Lies when: Only the calling thread is watched, and only while it does not sleep; on hypervisors that
+    hide stolen time from their guests it is always 0.
+disturbance/throttled s lower stopped by the CPU quota
+    Time in which the container's CPU quota kept it from running.
+    Lies when: Other processes of the same container used the quota up; version 2 groups sum over CPUs.
+disturbance/switches 1 lower involuntary context switches
+    How often a thread of the program was taken off its CPU although it wanted to run.
+    Lies when: A switch may cost 2 us or a whole time slice; read it together with the waiting time.
+""")
 
 NOTICED = 1e-4
 """Seconds. Clocks are read one after another, with microseconds between: less is not counted as missing."""
@@ -97,14 +71,35 @@ class Evidence:
         self._threads: dict[str, int] = {}
         self._last: dict[str, int] = {}  # thread -> its last waiting time, ns
         self._gone = 0  # waiting time of threads that have ended, ns
-        self._waits = self._run_delay_is_kept()
+        # Kernels without scheduler statistics write `0 0 0`, even for a thread that is running.
+        words = (system_files.text(self._base / "proc/self/schedstat") or "").split()
+        self._waits = len(words) == 3 and words != ["0", "0", "0"]
         self._stat, self._stolen_constant = self._open_stat()
-        self._throttles, self._throttled_constant = self._open_throttles(root)
+        # Open cpu.stat of every level that has a quota; a level without one stops no process.
+        levels = system_files.groups("cpu", root)
+        opened = []
+        for group in levels:
+            if system_files.quota(group) is None:
+                continue
+            field = (b"throttled_usec ", 1e-6) if group.version == 2 else (b"throttled_time ", 1e-9)
+            descriptor = _open(group.folder / "cpu.stat")
+            if descriptor is None:
+                continue
+            if field[0] in os.pread(descriptor, 1024, 0):
+                opened.append((descriptor, field))
+            else:
+                os.close(descriptor)
+        self._throttles, self._throttled_constant = opened, 0.0 if levels else None
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
         self._caller: _CallingThread | None = None
         self._missing = 0.0
         self.refresh_threads()
-        self.cost = self._measure_cost()
+        durations = []
+        for _ in range(25):
+            started = time.perf_counter()
+            self.read()
+            durations.append(time.perf_counter() - started)
+        self.cost = sorted(durations)[12]
 
     @property
     def threads(self) -> int:
@@ -182,11 +177,6 @@ class Evidence:
         os.close(self._threads.pop(name))
         self._gone += self._last.pop(name)
 
-    def _run_delay_is_kept(self) -> bool:
-        """Kernels without scheduler statistics write `0 0 0`, even for a thread that is running."""
-        words = (system_files.text(self._base / "proc/self/schedstat") or "").split()
-        return len(words) == 3 and words != ["0", "0", "0"]
-
     def _can_be_stolen_from(self) -> bool:
         """Only guests can; on bare metal with many CPUs it takes up to a millisecond to read a 0."""
         try:
@@ -208,31 +198,6 @@ class Evidence:
             return descriptor, None
         os.close(descriptor)
         return None, 0.0 if tells else None
-
-    def _open_throttles(self, root: str) -> tuple[list[tuple[int, tuple[bytes, float]]], float | None]:
-        """Open cpu.stat of every level that has a quota; a level without one stops no process."""
-        levels = system_files.groups("cpu", root)
-        opened = []
-        for group in levels:
-            if system_files.quota(group) is None:
-                continue
-            field = (b"throttled_usec ", 1e-6) if group.version == 2 else (b"throttled_time ", 1e-9)
-            descriptor = _open(group.folder / "cpu.stat")
-            if descriptor is None:
-                continue
-            if field[0] in os.pread(descriptor, 1024, 0):
-                opened.append((descriptor, field))
-            else:
-                os.close(descriptor)
-        return opened, 0.0 if levels else None
-
-    def _measure_cost(self) -> float:
-        durations = []
-        for _ in range(25):
-            started = time.perf_counter()
-            self.read()
-            durations.append(time.perf_counter() - started)
-        return sorted(durations)[12]
 
     def close(self) -> None:
         """Close the files; reading after that is a mistake."""

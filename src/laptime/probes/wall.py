@@ -9,26 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from laptime.kit import system_files
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
-METRICS = (
-    Metric(
-        tag="timer/step",
-        unit="s",
-        title="timer step",
-        better="lower",
-        meaning="Smallest difference between two readings of a clock.",
-        lies_when="Reading takes longer than the clock's own step: then it is the time of a reading.",
-    ),
-    Metric(
-        tag="timer/cost",
-        unit="s",
-        title="timer cost",
-        better="lower",
-        meaning="Time that one reading of a clock takes, called from Python.",
-        lies_when="Another process held the CPU; the best of several loops is taken against that.",
-    ),
-)
+METRICS = read_metrics("""
+timer/step s lower timer step
+    Smallest difference between two readings of a clock.
+    Lies when: Reading takes longer than the clock's own step: then it is the time of a reading.
+timer/cost s lower timer cost
+    Time that one reading of a clock takes, called from Python.
+    Lies when: Another process held the CPU; the best of several loops is taken against that.
+""")
 
 
 class Timer(NamedTuple):

@@ -7,27 +7,19 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.records.requests import Requests
-from laptime.records.series import Metric
+from laptime.records.series import read_metrics
 
 OPEN, CLOSED = "paced", "closed"
 """Regimes of a level: requests as they are due; users who wait for an answer before they send again."""
 AT_ONCE = "at once"  # arrivals of a level whose requests are all due when it begins
 AT_SLO = "throughput/at_slo"
 """Tag of a series of highest rates at which a promise was held; the case's detail `slo` has it in words."""
-ANSWERED = Metric(
-    tag="load/answered",
-    unit="1/s",
-    title="answered",
-    better="higher",
-    meaning="Whole answers per second, from when the first request that counts was due.",
-)
-AT_SLO_RATE = Metric(
-    tag=AT_SLO,
-    unit="1/s",
-    title="highest rate that keeps the promise",
-    better="higher",
-    meaning="Requests per second at which a level of its own proved the promise.",
-)
+ANSWERED, AT_SLO_RATE = read_metrics("""
+load/answered 1/s higher answered
+    Whole answers per second, from when the first request that counts was due.
+throughput/at_slo 1/s higher highest rate that keeps the promise
+    Requests per second at which a level of its own proved the promise.
+""")
 
 
 class Errors(Struct, frozen=True, kw_only=True):

@@ -13,56 +13,37 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from laptime.records.series import Metric, Series
+from laptime.records.series import Metric, Series, read_metrics
 
-LATENCY = Metric(
-    tag="latency",
-    unit="s",
-    title="latency",
-    better="lower",
-    meaning="Time of one call with one batch, in the regime named beside it.",
-    lies_when="Compared across regimes, batch sizes, dtypes or machines.",
-)
-
-
-def _seconds(tag: str, title: str, meaning: str, lies_when: str = "") -> Metric:
-    return Metric(tag=tag, unit="s", title=title, better="lower", meaning=meaning, lies_when=lies_when)
-
-
-_SINCE = "From when a request was due until"
-LATE = _seconds("load/late", "sent late", f"{_SINCE} the sender turned to it: the generator's own fault.")
-TURN = _seconds(
-    "load/turn",
-    "waiting for a turn",
-    f"{_SINCE} it was sent, since so many others were under way. Part of its latency.",
-)
-FIRST = _seconds("load/first_byte", "first byte", f"{_SINCE} the first byte of the answer's body came.")
-FAILED = _seconds("load/failed", "failed requests", f"{_SINCE} it failed.")
-TTFT = _seconds(
-    "load/ttft",
-    "time to first token",
-    "from when a request was due, or where the tool does not say that was sent, to its first token",
-)
-TPOT = _seconds(
-    "load/tpot",
-    "time per output token",
-    "(last token - first token) / (tokens after the first chunk) of a request",
-)
-GAP = _seconds(
-    "load/inter_chunk",
-    "between chunks",
-    "From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
-    "A server sends several tokens in a chunk; the level says whether it did.",
-)
-TOKENS_IN = Metric(
-    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Prompt tokens that the server counted."
-)
-TOKENS_OUT = Metric(
-    tag="load/tokens_out", unit="1", title="output tokens", meaning="Output tokens that the server counted."
-)
-TURN_NUMBER = Metric(
-    tag="load/turn_number", unit="1", title="turn", meaning="The request's turn, from 1 on, for each TTFT."
-)
+LATENCY, LATE, TURN, FIRST, FAILED, TTFT, TPOT, GAP = read_metrics("""
+latency s lower latency
+    Time of one call with one batch, in the regime named beside it.
+    Lies when: Compared across regimes, batch sizes, dtypes or machines.
+load/late s lower sent late
+    From when a request was due until the sender turned to it: the generator's own fault.
+load/turn s lower waiting for a turn
+    From when a request was due until it was sent, since so many others were under way. Part of its
+    latency.
+load/first_byte s lower first byte
+    From when a request was due until the first byte of the answer's body came.
+load/failed s lower failed requests
+    From when a request was due until it failed.
+load/ttft s lower time to first token
+    from when a request was due, or where the tool does not say that was sent, to its first token
+load/tpot s lower time per output token
+    (last token - first token) / (tokens after the first chunk) of a request
+load/inter_chunk s lower between chunks
+    From one chunk of an answer to the next: the inter-token latency where each chunk is a token.
+    Lies when: A server sends several tokens in a chunk; the level says whether it did.
+""")
+TOKENS_IN, TOKENS_OUT, TURN_NUMBER = read_metrics("""
+load/tokens_in 1 none prompt tokens
+    Prompt tokens that the server counted.
+load/tokens_out 1 none output tokens
+    Output tokens that the server counted.
+load/turn_number 1 none turn
+    The request's turn, from 1 on, for each TTFT.
+""")
 
 
 class Answer(Struct, frozen=True, array_like=True):

@@ -6,9 +6,11 @@ each other while they are timed; no latency means anything without it.
 
 from __future__ import annotations
 
+import re
 from enum import IntFlag, StrEnum
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 
@@ -21,6 +23,18 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     better: Literal["lower", "higher", "none"] = "none"  # which direction an engineer wants it to go
     meaning: str = ""  # one sentence
     lies_when: str = ""  # the conditions under which the number misleads
+
+
+def read_metrics(rows: str) -> tuple[Metric, ...]:
+    """Metrics as rows: `tag unit better title`; indented below it the meaning, then `Lies when:`."""
+    read = []
+    for row in re.split(r"\n(?=\S)", rows.strip()):
+        head, _, rest = row.partition("\n")
+        tag, unit, better, title = head.split(None, 3)
+        meaning, _, lies_when = " ".join(rest.split()).partition(" Lies when: ")
+        about = {"tag": tag, "unit": unit, "title": title, "better": better}
+        read.append(msgspec.convert({**about, "meaning": meaning, "lies_when": lies_when}, Metric))
+    return tuple(read)
 
 
 class Regime(StrEnum):

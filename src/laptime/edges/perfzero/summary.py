@@ -34,18 +34,16 @@ from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check, Verdict, trust
 from laptime.records.details import Details
 from laptime.records.environment import Environment
-from laptime.records.series import Metric, Series
+from laptime.records.series import Metric, Series, read_metrics
 
 NAME = "perfzero_summary.json"
 CURVE = "process_info.log"
 MEMORY = host_memory.OVER_TIME
-CPU = Metric(
-    tag="evidence/process/cpu",
-    unit="ratio",
-    title="CPUs in use",
-    meaning="CPU time of the benchmark's process and its children, over wall time, since the look before.",
-    lies_when="CPU time is counted in ticks of 10 ms.",
-)
+(CPU,) = read_metrics("""
+evidence/process/cpu ratio none CPUs in use
+    CPU time of the benchmark's process and its children, over wall time, since the look before.
+    Lies when: CPU time is counted in ticks of 10 ms.
+""")
 _PEAK = next(metric for metric in host_memory.METRICS if metric.tag == "memory/host/peak")
 _KINDS = {"crashed": "died", "hung": "hung"}
 _NEXT = {
@@ -92,28 +90,24 @@ def summary(
         framework["build_label"] = flags.ml_framework_build_label
     labels = {"platform_name": flags.platform_name, "system_name": flags.system_name}
     names = {name: label for name, label in labels.items() if label is not None}
+    report = last.report or Report(wall_time=-1.0)
     return {
         "execution_id": folder.name,
         "execution_timestamp": _began(last.ended),
-        "benchmark_result": _result(method, last, len(trials)),
+        "benchmark_result": {
+            "name": method.name,
+            "wall_time": report.wall_time,
+            "succeeded": last.state == "passed",
+            "extras": [{"name": name, "value": value} for name, value in report.extras.items()],
+            "metrics": msgspec.to_builtins(report.metrics),
+            "trial_id": len(trials),
+        },
         "benchmark_info": _info(last, conditions, folder),
         "setup_info": {},
         "ml_framework_info": framework,
         "system_info": system_info(conditions.environment, names),
         "process_info": process_info(last.ended),
         "laptime": _ours(method, trials, conditions, checks),
-    }
-
-
-def _result(method: Method, outcome: Outcome, trial: int) -> dict[str, Any]:
-    report = outcome.report or Report(wall_time=-1.0)
-    return {
-        "name": method.name,
-        "wall_time": report.wall_time,
-        "succeeded": outcome.state == "passed",
-        "extras": [{"name": name, "value": value} for name, value in report.extras.items()],
-        "metrics": msgspec.to_builtins(report.metrics),
-        "trial_id": trial,
     }
 
 
@@ -268,13 +262,27 @@ def case(
     It failed when no trial came to a number; when some did, a check says so.
     """
     last, failed = trials[-1], not checks
+    series = []
+    for metric, event in ((metrics.IMPORT, "imported"), (metrics.LOAD, "constructed")):
+        figures = last.ended.event(event)
+        if figures is not None:
+            series.append(Series(metric=metric, samples=[float(figures["seconds"])], probe="wall"))
+    if peak := document["process_info"].get("max_rss"):
+        series.append(Series(metric=_PEAK, samples=[float(peak)], probe="process"))
+    if points:
+        at = [point.time for point in points]
+        memory, cpu = [float(p.rss) for p in points], [p.cpu_percent / 100 for p in points]
+        series += [
+            Series(metric=MEMORY, samples=memory, at=at, probe="process"),
+            Series(metric=CPU, samples=cpu, at=at, probe="process"),
+        ]
     return Case(
         key=method.name,
         target=method.name,
         axes={},
         status="failed" if failed else "ok",
         failure=_failure(last, folder) if failed else None,
-        series=[*_reported(trials), *_process(last, document, points)],
+        series=[*_reported(trials), *series],
         checks=checks,
         artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
         details=Details(perfzero=json.loads(text(document))),
@@ -362,24 +370,6 @@ def _better(number: Reported) -> Literal["lower", "higher", "none"]:
     if known == "none" and (number.min_value is None) != (number.max_value is None):
         return "lower" if number.min_value is None else "higher"
     return known
-
-
-def _process(outcome: Outcome, document: dict[str, Any], points: list[Point]) -> list[Series]:
-    series = []
-    for metric, event in ((metrics.IMPORT, "imported"), (metrics.LOAD, "constructed")):
-        figures = outcome.ended.event(event)
-        if figures is not None:
-            series.append(Series(metric=metric, samples=[float(figures["seconds"])], probe="wall"))
-    if peak := document["process_info"].get("max_rss"):
-        series.append(Series(metric=_PEAK, samples=[float(peak)], probe="process"))
-    if points:
-        at = [point.time for point in points]
-        memory, cpu = [float(p.rss) for p in points], [p.cpu_percent / 100 for p in points]
-        series += [
-            Series(metric=MEMORY, samples=memory, at=at, probe="process"),
-            Series(metric=CPU, samples=cpu, at=at, probe="process"),
-        ]
-    return series
 
 
 def _artifact(path: Path) -> Artifact:
