@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Generic, TypeVar
 
-from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError
+from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, unknown
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, Recipe
@@ -151,17 +151,6 @@ class FreshInputs:
         return laid
 
 
-def _refuse_torch_module(call: object, target: str) -> None:
-    """Told by its class, because PyTorch need not be installed here."""
-    classes = {(base.__module__, base.__name__) for base in type(call).__mro__}
-    if ("torch.nn.modules.module", "Module") in classes:
-        raise TargetError(
-            f"{target} is a PyTorch module ({type(call).__name__})",
-            why="this backend runs models of its own framework",
-            next="--backend torch   runs modules of PyTorch, as onnxruntime and openvino do",
-        )
-
-
 class ProgramModel(ByBatch[Workload]):
     """A program, built for batch 1, on one device: what JAX, TensorFlow and no framework share. rebuild:
     builds it for another batch size; None where inputs are re-batched.
@@ -178,7 +167,14 @@ class ProgramModel(ByBatch[Workload]):
         rebuild: Callable[[int], Program] | None,
     ) -> None:
         super().__init__()
-        _refuse_torch_module(program.call, variant.target)
+        # Told by its class, because PyTorch need not be installed here.
+        classes = {(base.__module__, base.__name__) for base in type(program.call).__mro__}
+        if ("torch.nn.modules.module", "Module") in classes:
+            raise TargetError(
+                f"{variant.target} is a PyTorch module ({type(program.call).__name__})",
+                why="this backend runs models of its own framework",
+                next="--backend torch   runs modules of PyTorch, as onnxruntime and openvino do",
+            )
         self._variant = variant
         self._program = program
         self._device = device
@@ -240,15 +236,9 @@ def no_device(name: str, framework: str, there: Sequence[str]) -> Unavailable:
     )
 
 
-def unknown(what: str, given: str, known: Sequence[str], *, option: str, usual: str) -> UsageError:
-    """The error for a word that is none of those known. option: what stands before the right one."""
-    near = closest(given, list(known)) or usual
-    return UsageError(what, why=f"known: {', '.join(known)}", next=f"{option}{near}")
-
-
 def unknown_dtype(dtype: str, known: Sequence[str]) -> UsageError:
     """The error for a dtype that a backend does not have."""
-    return unknown(f"no dtype is called {dtype!r}", dtype, known, option="--dtype ", usual="float32")
+    return unknown("dtype", dtype, known, option="--dtype", example="--dtype float32")
 
 
 def not_a_model(subject: object, models: str) -> UsageError:

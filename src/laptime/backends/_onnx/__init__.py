@@ -50,7 +50,19 @@ def content(module: torch.nn.Module, inputs: list[torch.Tensor], export_settings
         _add(digest, name, tensor)
     for tensor in inputs:
         _add(digest, "input", tensor)
-    for path in _own_sources():
+    # Python files that were imported and belong neither to Python, nor to a package, nor to laptime.
+    paths = sysconfig.get_paths()
+    others = [Path(paths["stdlib"]), Path(paths["platstdlib"]), Path(FOLDER)]
+    installed = {"site-packages", "dist-packages"}
+    files = {Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))}
+    for path in sorted(
+        file
+        for file in files
+        if file.suffix == ".py"
+        and not installed & {*file.parts}
+        and not any(file.is_relative_to(one) for one in others)
+        and file.is_file()
+    ):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -62,19 +74,3 @@ def _add(digest: Any, name: str, tensor: torch.Tensor) -> None:
     if tensor.numel():
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy())
-
-
-def _own_sources() -> list[Path]:
-    """Python files that were imported and belong neither to Python, nor to a package, nor to laptime."""
-    paths = sysconfig.get_paths()
-    others = [Path(paths["stdlib"]), Path(paths["platstdlib"]), Path(FOLDER)]
-    installed = {"site-packages", "dist-packages"}
-    files = {Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))}
-    return sorted(
-        file
-        for file in files
-        if file.suffix == ".py"
-        and not installed & {*file.parts}
-        and not any(file.is_relative_to(one) for one in others)
-        and file.is_file()
-    )

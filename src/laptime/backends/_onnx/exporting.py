@@ -92,18 +92,14 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             "origin": model.facts()["inputs"]["origin"],
         }
         (draft / "about.json").write_text(json.dumps(about, default=str), encoding="utf-8")
-        _put(draft, folder)
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not (folder / "about.json").is_file():
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
-
-
-def _put(draft: Path, folder: Path) -> None:
-    try:
-        draft.rename(folder)
-    except OSError:
-        if not (folder / "about.json").is_file():
-            raise
 
 
 def call_of(work: TorchWorkload) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
@@ -176,19 +172,15 @@ def traced_program(
     try:
         return export()
     except Exception as error:
+        deepest: BaseException = error
+        while deepest.__cause__ is not None:
+            deepest = deepest.__cause__
+        lines = [line.strip() for line in str(deepest).splitlines() if line.strip()]
         raise UserCodeError(
             f"PyTorch cannot export {type(module).__name__} to ONNX",
-            why=f"{type(error).__name__}: {_first_words(error)}",
+            why=f"{type(error).__name__}: {lines[0][:300] if lines else type(deepest).__name__}",
             next="python -c 'import torch; help(torch.onnx.export)'   says what a model must not do",
         ) from error
-
-
-def _first_words(error: BaseException) -> str:
-    deepest = error
-    while deepest.__cause__ is not None:
-        deepest = deepest.__cause__
-    lines = [line.strip() for line in str(deepest).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(deepest).__name__
 
 
 def _check(inputs: list[torch.Tensor], takes: Any) -> None:

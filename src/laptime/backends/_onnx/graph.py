@@ -18,15 +18,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._shared import Later
 from laptime.kit.errors import TargetError
 
-if TYPE_CHECKING:
-    import onnx
-else:
-    onnx = Later("onnx")
+onnx = Later("onnx")
 
 # Nodes that do work of the kind that is counted, but have no formula here.
 _HEAVY = frozenset(

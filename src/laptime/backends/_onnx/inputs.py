@@ -51,7 +51,17 @@ def sizes(
     given: by input, its sizes without the batch; by name of a dimension, its one size.
     Raises UsageError: a size stays open, one given contradicts the file, or the file has another batch.
     """
-    _check_names(inputs, given)
+    names = [each.name for each in inputs]
+    dimensions = [size for each in inputs for size in each.dims if isinstance(size, str) and size]
+    for name, values in given.items():
+        if name in names or (name in dimensions and len(values) == 1):
+            continue
+        near = closest(name, [*names, *dimensions])
+        raise UsageError(
+            f"--shape {name}={'x'.join(map(str, values))} names no input and no dimension",
+            why=f"it takes {', '.join(f'{each.name} {each.words}' for each in inputs)}",
+            next=f"did you mean --shape {near}=...?" if near else f"--shape {names[0]}=...",
+        )
     leading = {each.dims[0] for each in inputs if each.dims and isinstance(each.dims[0], str)}
     fixed = {each.dims[0] for each in inputs if each.dims and isinstance(each.dims[0], int)}
     if not leading and batch not in (fixed or {1}):
@@ -74,7 +84,17 @@ def _shape(
     if dims and isinstance(dims[0], str):
         dims[0] = batch
     if given is not None:
-        dims = _with_given(each, dims, given)
+        open_dims = each.dims[1:]
+        fits = len(given) == len(open_dims) and all(
+            isinstance(size, str) or size == number for size, number in zip(open_dims, given, strict=True)
+        )
+        if not fits:
+            raise UsageError(
+                f"--shape {each.name}={'x'.join(map(str, given))} does not fit",
+                why=f"its shape is {each.words}; sizes are given without the first, the batch",
+                next=f"--shape {each.name}={'x'.join(_size(size, each) for size in open_dims)}",
+            )
+        dims = [dims[0], *given]
     if any(isinstance(size, str) for size in dims):
         item = "x".join(_size(size, each) for size in dims[1:])
         raise UsageError(
@@ -85,36 +105,8 @@ def _shape(
     return tuple(int(size) for size in dims)
 
 
-def _with_given(each: Input, dims: list[int | str], sizes: Sequence[int]) -> list[int | str]:
-    open_dims = each.dims[1:]
-    fits = len(sizes) == len(open_dims) and all(
-        isinstance(size, str) or size == number for size, number in zip(open_dims, sizes, strict=True)
-    )
-    if not fits:
-        raise UsageError(
-            f"--shape {each.name}={'x'.join(map(str, sizes))} does not fit",
-            why=f"its shape is {each.words}; sizes are given without the first, the batch",
-            next=f"--shape {each.name}={'x'.join(_size(size, each) for size in open_dims)}",
-        )
-    return [dims[0], *sizes]
-
-
 def _size(size: int | str, each: Input) -> str:
     return str(size) if isinstance(size, int) else "224" if len(each.dims) == 4 else "128"
-
-
-def _check_names(inputs: Sequence[Input], given: Mapping[str, Sequence[int]]) -> None:
-    names = [each.name for each in inputs]
-    dimensions = [size for each in inputs for size in each.dims if isinstance(size, str) and size]
-    for name, values in given.items():
-        if name in names or (name in dimensions and len(values) == 1):
-            continue
-        near = closest(name, [*names, *dimensions])
-        raise UsageError(
-            f"--shape {name}={'x'.join(map(str, values))} names no input and no dimension",
-            why=f"it takes {', '.join(f'{each.name} {each.words}' for each in inputs)}",
-            next=f"did you mean --shape {near}=...?" if near else f"--shape {names[0]}=...",
-        )
 
 
 def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
@@ -172,12 +164,12 @@ def _inputs(data: mmap.mmap) -> Iterator[tuple[str, list[str]]]:
                 for shape in _within(data, tensor, _SHAPE)
             ]
             names = [
-                next((_text(data, text) for text in _within(data, dim, _PARAM)), "")
+                next((data[slice(*text)].decode() for text in _within(data, dim, _PARAM)), "")
                 for shape in shapes
                 for dim in _within(data, shape, _DIM)
             ]
             if name is not None:
-                yield _text(data, name), names
+                yield data[slice(*name)].decode(), names
 
 
 def _within(data: mmap.mmap, place: tuple[int, int], number: int) -> Iterator[tuple[int, int]]:
@@ -185,7 +177,3 @@ def _within(data: mmap.mmap, place: tuple[int, int], number: int) -> Iterator[tu
     for key, begin, end in fields(data, *place):
         if key == number and end != NUMBER:
             yield begin, end
-
-
-def _text(data: mmap.mmap, place: tuple[int, int]) -> str:
-    return data[slice(*place)].decode()

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,9 +71,28 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
     facts = {"source": recipe.source, "sha256": recipe.sha256}
     if recipe.file:
         return Source(path=Path(recipe.file), facts={**facts, "is_file": True})
-    _check(recipe)
+    if recipe.backend != "torch":
+        raise UsageError(
+            f"{recipe.target} cannot be exported to ONNX here",
+            why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
+            next="name a PyTorch target or an .onnx file",
+        )
+    missing = [package for package in EXPORTS_WITH if find_spec(package) is None]
+    if missing:
+        raise Unavailable(
+            f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
+            why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
+            next=install("torch", "onnx"),
+        )
     started = time.perf_counter()
-    opset = _opset(variant.options)
+    text = str(variant.options.get("opset", OPSET))
+    if not text.isdecimal() or int(text) < 18:
+        raise UsageError(
+            f"opset {text} cannot be exported",
+            why="PyTorch's exporter writes opset 18 and later",
+            next=f"--option opset={OPSET}",
+        )
+    opset = int(text)
     folder, was_there = _exported(variant, recipe, opset=opset, batch=batch)
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     recorded = RecordedCalls.load(folder / "calls.npz")
@@ -101,33 +119,6 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
     )
 
 
-def _opset(options: Mapping[str, Any]) -> int:
-    text = str(options.get("opset", OPSET))
-    if not text.isdecimal() or int(text) < 18:
-        raise UsageError(
-            f"opset {text} cannot be exported",
-            why="PyTorch's exporter writes opset 18 and later",
-            next=f"--option opset={OPSET}",
-        )
-    return int(text)
-
-
-def _check(recipe: Recipe) -> None:
-    if recipe.backend != "torch":
-        raise UsageError(
-            f"{recipe.target} cannot be exported to ONNX here",
-            why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
-            next="name a PyTorch target or an .onnx file",
-        )
-    missing = [package for package in EXPORTS_WITH if find_spec(package) is None]
-    if missing:
-        raise Unavailable(
-            f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
-            why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
-            next=install("torch", "onnx"),
-        )
-
-
 def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None) -> tuple[Path, bool]:
     """The folder of the export, and whether it was there before.
 
@@ -140,7 +131,13 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     ]
     if recipe.packages and (old := _earlier_export(key)):
         return old, True
-    root = _root()
+    folder = cache.folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            root = folder.resolve()
+    except OSError:
+        root = Path(tempfile.mkdtemp(prefix="laptime-onnx-"))
     with (root / f".onnx-{key}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # workers of several batch sizes load the same model together
         if recipe.packages and (old := _earlier_export(key)):  # exported by another process while we waited
@@ -156,16 +153,6 @@ def _earlier_export(key: str) -> Path | None:
     noted = cache.get("onnx", key)
     folder = Path(str(noted["folder"])) if noted and noted.get("folder") else None
     return folder if folder is not None and (folder / "about.json").is_file() else None
-
-
-def _root() -> Path:
-    folder = cache.folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder.resolve()
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="laptime-onnx-"))
 
 
 def _in_own_process(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:

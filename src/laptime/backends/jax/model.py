@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._shared import Later, ProgramModel, environment
 from laptime.backends.jax.program import (
@@ -38,10 +38,7 @@ from laptime.records.plan import Variant
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
 
-if TYPE_CHECKING:
-    import jax
-else:
-    jax = Later("jax")
+jax = Later("jax")
 
 _ENVIRONMENT = ("JAX_", "XLA_", "NPROC", "OMP_", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE")
 
@@ -104,12 +101,9 @@ class JaxModel(ProgramModel[JaxWorkload]):
         self._pure = self._taken_apart(program, self._example)
 
     def _taken_apart(self, program: Program, given: Any) -> Pure:
-        args, kwargs = self._moved(arguments(given))
+        args, kwargs = moved(arguments(given), self._device, self._variant.dtype)
         result = pure(program.call, args, kwargs, seed=self._variant.seed)
-        return result._replace(parameters=self._moved(result.parameters))
-
-    def _moved(self, tree: Any) -> Any:
-        return moved(tree, self._device, self._variant.dtype)
+        return result._replace(parameters=moved(result.parameters, self._device, self._variant.dtype))
 
     def _bind(self, batch: int) -> JaxWorkload:
         made, program = self._pure, self._program
@@ -124,7 +118,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
             program = self._rebuild(batch)
             given = example(program, self._variant.target)
             made = self._taken_apart(program, given)
-        args, kwargs = self._moved(arguments(given))
+        args, kwargs = moved(arguments(given), self._device, self._variant.dtype)
         self._shapes[batch] = words(given)
         return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
 

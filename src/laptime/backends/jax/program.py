@@ -17,11 +17,11 @@ from laptime.targets import Program
 from laptime.targets._code import line_of, needed
 
 if TYPE_CHECKING:
-    import jax
     import numpy
 else:
-    jax = Later("jax")
     numpy = Later("numpy")
+
+jax = Later("jax")
 
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that compute nothing."""
@@ -41,46 +41,29 @@ class Pure(NamedTuple):
     kind: str
 
 
-def pure(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int) -> Pure:
+def pure(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int) -> Pure:
     """A callable of the user's taken apart; it is not changed. args, kwargs: inputs of one call; a linen
     module is initialised with them."""
     if _is_from(call, "flax.linen"):
-        return _linen(call, args, kwargs, seed)
+        if call.scope is not None:
+            unbound, variables = call.unbind()
+            return Pure(unbound.apply, variables, "flax.linen")
+        # Compiled: op by op, initialising a large model takes minutes.
+        variables = jax.jit(call.init)(jax.random.key(seed), *args, **kwargs)
+        return Pure(call.apply, variables, "flax.linen")
     if _is_from(call, "flax.nnx"):
-        return _nnx(call)
+        from flax import nnx
+
+        copy = nnx.merge(*nnx.split(call))  # eval() changes it
+        copy.eval()
+        graph, state = nnx.split(copy)
+        return Pure(lambda state, *a, **k: nnx.merge(graph, state)(*a, **k), state, "flax.nnx")
     if jax.tree_util.treedef_is_leaf(jax.tree_util.tree_structure(call)):
         return Pure(lambda parameters, *a, **k: call(*a, **k), [], "function")
     if _is_from(call, "equinox"):  # dropout and batch statistics as in inference
         import equinox
 
         call = equinox.nn.inference_mode(call)
-    return _pytree(call)
-
-
-def _is_from(call: Any, package: str) -> bool:
-    """Whether its class comes from a package, which is not imported to find out."""
-    return any(f"{cls.__module__}.".startswith(f"{package}.") for cls in type(call).__mro__)
-
-
-def _linen(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Pure:
-    if module.scope is not None:
-        unbound, variables = module.unbind()
-        return Pure(unbound.apply, variables, "flax.linen")
-    # Compiled: op by op, initialising a large model takes minutes.
-    variables = jax.jit(module.init)(jax.random.key(seed), *args, **kwargs)
-    return Pure(module.apply, variables, "flax.linen")
-
-
-def _nnx(module: Any) -> Pure:
-    from flax import nnx
-
-    copy = nnx.merge(*nnx.split(module))  # eval() changes it
-    copy.eval()
-    graph, state = nnx.split(copy)
-    return Pure(lambda state, *a, **k: nnx.merge(graph, state)(*a, **k), state, "flax.nnx")
-
-
-def _pytree(call: Any) -> Pure:
     leaves, tree = jax.tree_util.tree_flatten(call)
     where = [index for index, leaf in enumerate(leaves) if is_array(leaf)]
 
@@ -91,6 +74,11 @@ def _pytree(call: Any) -> Pure:
         return jax.tree_util.tree_unflatten(tree, whole)(*args, **kwargs)
 
     return Pure(function, [leaves[index] for index in where], "pytree")
+
+
+def _is_from(call: Any, package: str) -> bool:
+    """Whether its class comes from a package, which is not imported to find out."""
+    return any(f"{cls.__module__}.".startswith(f"{package}.") for cls in type(call).__mro__)
 
 
 def not_counted(lowered: Any) -> list[str]:

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import EXPORTS_WITH
 from laptime.backends._shared import Later, first, import_framework, refuse_torch_options
-from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.errors import Unavailable, UsageError, unknown
 from laptime.kit.extras import install
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
 if TYPE_CHECKING:
-    import onnxruntime
-
     from laptime.backends._onnx.model import FileModel
-else:
-    onnxruntime = Later("onnxruntime")
+
+onnxruntime = Later("onnxruntime")
 
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
@@ -83,12 +81,8 @@ def check(variant: Variant) -> None:
     for name, words in (("optimization", LEVELS), ("execution", EXECUTIONS), ("binding", ("on", "off"))):
         value = variant.options.get(name)
         if value is not None and value not in words:
-            near = closest(str(value), list(words))
-            raise UsageError(
-                f"--option {name}={value} is not known",
-                why=f"known: {', '.join(words)}",
-                next=f"did you mean {name}={near}?" if near else f"--option {name}={next(iter(words))}",
-            )
+            option = f"--option {name}="
+            raise unknown(name, str(value), words, option=option, example=f"{option}{next(iter(words))}")
     threads = str(variant.options.get("inter_threads", 1))
     if not threads.isdecimal() or threads == "0":
         raise UsageError(

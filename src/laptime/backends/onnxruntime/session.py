@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input
@@ -18,10 +18,7 @@ from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageErro
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
-if TYPE_CHECKING:
-    import onnxruntime
-else:
-    onnxruntime = Later("onnxruntime")
+onnxruntime = Later("onnxruntime")
 
 _NUMPY = {"float": "float32", "double": "float64"}
 

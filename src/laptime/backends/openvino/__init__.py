@@ -16,18 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._onnx import EXPORTS_WITH
-from laptime.backends._shared import Later, first, import_framework, refuse_torch_options, unknown
-from laptime.kit.errors import Unavailable, UsageError
+from laptime.backends._shared import Later, first, import_framework, refuse_torch_options, unknown_dtype
+from laptime.kit.errors import Unavailable, UsageError, unknown
 from laptime.kit.extras import install
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
 if TYPE_CHECKING:
-    import openvino
-
     from laptime.backends._onnx.model import FileModel
-else:
-    openvino = Later("openvino")
+
+openvino = Later("openvino")
 
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
 
@@ -57,12 +55,10 @@ def check(variant: Variant) -> None:
         why="that is a setting of PyTorch; OpenVINO compiles every model and picks its own layouts",
     )
     if variant.dtype not in (*PRECISIONS, "auto"):
-        what = f"openvino cannot compute in {variant.dtype}"
-        raise unknown(what, variant.dtype, [*PRECISIONS], option="--dtype ", usual="float32")
+        raise unknown_dtype(variant.dtype, [*PRECISIONS])
     hint = str(variant.options.get("hint", "latency"))
     if hint not in _HINTS:
-        what = f"--option hint={hint} is not known"
-        raise unknown(what, hint, _HINTS, option="--option hint=", usual="latency")
+        raise unknown("hint", hint, _HINTS, option="--option hint=", example="--option hint=latency")
     for name in ("streams", "requests"):
         value = str(variant.options.get(name, 1))
         if not value.isdecimal() or value == "0":

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input, dimension_names
@@ -31,10 +31,7 @@ from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
-if TYPE_CHECKING:
-    import openvino
-else:
-    openvino = Later("openvino")
+openvino = Later("openvino")
 
 
 class Compiled:

@@ -16,9 +16,8 @@ from laptime.targets.saved_model import Served
 
 if TYPE_CHECKING:
     import numpy as np
-    import tensorflow as tf
-else:
-    tf = Later("tensorflow")
+
+tf = Later("tensorflow")
 
 
 @dataclass(kw_only=True, slots=True)

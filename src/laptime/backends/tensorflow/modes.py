@@ -17,18 +17,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from laptime.backends._shared import Later, no_batch, unknown
-from laptime.kit.errors import UsageError
+from laptime.backends._shared import Later, no_batch
+from laptime.kit.errors import UsageError, unknown
 from laptime.records.plan import Variant
 from laptime.targets import arguments
 from laptime.targets.saved_model import Served
 
 if TYPE_CHECKING:
     import numpy as np
-    import tensorflow as tf
 else:
     np = Later("numpy")
-    tf = Later("tensorflow")
+
+tf = Later("tensorflow")
 
 
 def leaves(value: Any) -> list[Any]:
@@ -158,8 +158,8 @@ def asked_for(variant: Variant) -> Mode | None:
         )
     known_mode = next((mode for mode in MODES if mode == name), None)
     if known_mode is None:
-        what = f"tensorflow has no mode {name!r}"
-        raise unknown(what, name, MODES, option="--option mode=", usual="function")
+        example, what = "--option mode=function", f"tensorflow has no mode {name!r}"
+        raise unknown("mode", name, MODES, option="--option mode=", example=example, what=what)
     return known_mode
 
 
@@ -246,7 +246,12 @@ def bound(call: Any, inputs: Any, mode: Mode, batch: int) -> Bound:
     python = _python(call)
     if mode == "eager":
         return Bound(_applied(getattr(python, "python_function", python), args, kwargs), None, args, kwargs)
-    function = _function(call, python, mode)
+    if mode == "xla":
+        function = tf.function(lambda *args, **kwargs: python(*args, **kwargs), jit_compile=True)
+    elif isinstance(call, Served):
+        function = call.signature
+    else:
+        function = call if _is_graph(call) else tf.function(python)
     return Bound(_applied(function, args, kwargs), function, args, kwargs)
 
 
@@ -280,14 +285,6 @@ def _python(call: Any) -> Callable[..., Any]:
         return call(*args, training=False, **kwargs)
 
     return infer
-
-
-def _function(call: Any, python: Callable[..., Any], mode: Mode) -> Any:
-    if mode == "xla":
-        return tf.function(lambda *args, **kwargs: python(*args, **kwargs), jit_compile=True)
-    if isinstance(call, Served):
-        return call.signature
-    return call if _is_graph(call) else tf.function(python)
 
 
 def _applied(

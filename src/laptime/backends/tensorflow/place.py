@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._shared import Later, environment, no_device, nothing
 from laptime.backends.tensorflow import available
@@ -14,10 +14,7 @@ from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.targets._code import line_of
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-else:
-    tf = Later("tensorflow")
+tf = Later("tensorflow")
 
 # fmt: off
 _ENVIRONMENT = (
@@ -33,7 +30,16 @@ def claim(variant: Variant) -> str:
     Raises Unavailable: there is none. UsageError: TensorFlow has started already, with another or other
     threads.
     """
-    _set_threads(variant)
+    numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
+    for kind, threads in numbers.items():
+        get, set_ = (
+            getattr(tf.config.threading, f"{verb}_{kind}_op_parallelism_threads") for verb in ("get", "set")
+        )
+        if threads is not None and get() != threads:
+            try:
+                set_(threads)
+            except RuntimeError as error:
+                raise _too_late(f"{threads} threads", error) from error
     gpus = tf.config.list_physical_devices("GPU")
     there = [*(f"cuda:{index}" for index in range(len(gpus))), "cpu"]
     name = there[0] if variant.device == "auto" else variant.device
@@ -49,19 +55,6 @@ def claim(variant: Variant) -> str:
         except RuntimeError as error:
             raise _too_late(f"the device {name}", error) from error
     return name
-
-
-def _set_threads(variant: Variant) -> None:
-    numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
-    for kind, threads in numbers.items():
-        get, set_ = (
-            getattr(tf.config.threading, f"{verb}_{kind}_op_parallelism_threads") for verb in ("get", "set")
-        )
-        if threads is not None and get() != threads:
-            try:
-                set_(threads)
-            except RuntimeError as error:
-                raise _too_late(f"{threads} threads", error) from error
 
 
 def _number(text: str | None) -> int | None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends._shared import Later, unknown_dtype
 from laptime.backends.tensorflow import modes
@@ -20,10 +20,7 @@ from laptime.records.plan import Variant
 from laptime.targets import Program
 from laptime.targets.saved_model import Served
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-else:
-    tf = Later("tensorflow")
+tf = Later("tensorflow")
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
@@ -32,7 +29,17 @@ def with_inputs(program: Program, variant: Variant) -> Program:
     """The program with inputs, from the model itself where none were given, and settled if untrained."""
     call = program.call
     if program.make is None and program.inputs is None and program.origin != "given":
-        input_specs = _specs_of(call)
+        # Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell.
+        if modes.is_keras(call):
+            keras_inputs = getattr(call, "inputs", None)
+            alone = keras_inputs[0] if keras_inputs and len(keras_inputs) == 1 else keras_inputs
+            # A mapping, where it was made with one.
+            input_specs = (getattr(call, "_inputs_struct", alone),) if keras_inputs else None
+        elif isinstance(call, Served):
+            input_specs = call.signature.structured_input_signature[1]
+        else:
+            signature = getattr(call, "input_signature", None)  # of a tf.function
+            input_specs = tuple(signature) if signature else None
         if input_specs is None and modes.is_keras(call):
             raise TargetError(
                 f"{variant.target} came without inputs, and none can be seen",
@@ -46,20 +53,6 @@ def with_inputs(program: Program, variant: Variant) -> Program:
         facts = {**program.facts, "running_statistics": "from one random batch of 2"}
         program = replace(program, facts=facts)
     return program
-
-
-def _specs_of(call: Any) -> Any:
-    """Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell."""
-    if modes.is_keras(call):
-        keras_inputs = getattr(call, "inputs", None)
-        if not keras_inputs:
-            return None
-        alone = keras_inputs[0] if len(keras_inputs) == 1 else keras_inputs
-        return (getattr(call, "_inputs_struct", alone),)  # a mapping, where it was made with one
-    if isinstance(call, Served):
-        return call.signature.structured_input_signature[1]
-    signature = getattr(call, "input_signature", None)  # of a tf.function
-    return tuple(signature) if signature else None
 
 
 def layers(model: Any) -> Iterator[Any]:

@@ -49,14 +49,31 @@ class Batching:
 def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Batching:
     """The batch of inputs. call: one call with them; made at most once, and only if layers inside the model
     have to be asked."""
-    shapes = _shapes(inputs)
+    # Shapes of the leaves that have one, by number; a list of items has its length.
+    shapes: dict[int, Shape] = {}
+    for number, leaf in enumerate(tensors.leaves(inputs, whole=tensors.is_item_list)):
+        if tensors.is_item_list(leaf):
+            shapes[number] = (len(leaf),)
+        elif (tensors.is_tensor(leaf) or tensors.is_array(leaf)) and leaf.ndim:
+            shapes[number] = tuple(leaf.shape)
     if not shapes:
         return Batching(1, fixed="no tensor in the given inputs has a batch")
     if 0 in (shape[0] for shape in shapes.values()):
         return Batching(1, fixed="the given inputs are empty")
     if alone := _one_item(modules, shapes):
         return alone
-    layers = _layers_that_tell(modules)
+    # Layers that know which dimension of what they are given is the batch, with their names.
+    nn = torch.nn
+    kinds = (
+        *(nn.RNNBase, nn.MultiheadAttention, nn.Transformer),
+        *(nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
+    )
+    layers: dict[torch.nn.Module, str] = {
+        layer: name
+        for module in modules
+        for name, layer in module.named_modules()
+        if isinstance(layer, kinds)
+    }
     is_shared = len({shape[0] for shape in shapes.values()}) == 1
     if layers and not (is_shared and all(_is_batch_first(layer) for layer in layers)):
         if call.func in layers:  # what reaches it is known
@@ -87,30 +104,15 @@ def resized(inputs: Any, batching: Batching, batch: int) -> Any:
             return leaf
         order = [index % size for index in range(batch)]
         if tensors.is_tensor(leaf):
-            return _picked(leaf, dim, order)
+            picked = leaf.detach().index_select(dim, torch.tensor(order, device=leaf.device))
+            if leaf.ndim == 4 and not leaf.is_contiguous():
+                last = torch.channels_last
+                if leaf.is_contiguous(memory_format=last):
+                    return picked.contiguous(memory_format=last)
+            return picked
         return leaf.take(order, axis=dim) if tensors.is_array(leaf) else [leaf[index] for index in order]
 
     return tensors.mapped(change, inputs, whole=tensors.is_item_list)
-
-
-def _picked(tensor: torch.Tensor, dim: int, order: list[int]) -> torch.Tensor:
-    picked = tensor.detach().index_select(dim, torch.tensor(order, device=tensor.device))
-    if tensor.ndim == 4 and not tensor.is_contiguous():
-        last = torch.channels_last
-        if tensor.is_contiguous(memory_format=last):
-            return picked.contiguous(memory_format=last)
-    return picked
-
-
-def _shapes(inputs: Any) -> dict[int, Shape]:
-    """Shapes of the leaves that have one, by number; a list of items has its length."""
-    shapes: dict[int, Shape] = {}
-    for number, leaf in enumerate(tensors.leaves(inputs, whole=tensors.is_item_list)):
-        if tensors.is_item_list(leaf):
-            shapes[number] = (len(leaf),)
-        elif (tensors.is_tensor(leaf) or tensors.is_array(leaf)) and leaf.ndim:
-            shapes[number] = tuple(leaf.shape)
-    return shapes
 
 
 def _one_item(modules: list[torch.nn.Module], shapes: dict[int, Shape]) -> Batching | None:
@@ -127,21 +129,6 @@ def _one_item(modules: list[torch.nn.Module], shapes: dict[int, Shape]) -> Batch
         return None
     told = f"{type(layer).__name__} takes {_words(shapes)} as one item, without a batch dimension"
     return Batching(1, why=told, fixed=told)
-
-
-def _layers_that_tell(modules: list[torch.nn.Module]) -> dict[torch.nn.Module, str]:
-    """Layers that know which dimension of what they are given is the batch, with their names."""
-    nn = torch.nn
-    kinds = (
-        *(nn.RNNBase, nn.MultiheadAttention, nn.Transformer),
-        *(nn.TransformerEncoderLayer, nn.TransformerDecoderLayer),
-    )
-    return {
-        layer: name
-        for module in modules
-        for name, layer in module.named_modules()
-        if isinstance(layer, kinds)
-    }
 
 
 def _is_batch_first(layer: Any) -> bool:

@@ -236,7 +236,8 @@ class LeastWork:
         if formula is None:
             return
         operands, flops = formula(args, output)
-        if any(_is_special(operand) for operand in operands):
+        # Zeros, or parts, may be left out; or what it is made of is not there.
+        if any(each.layout != torch.strided or each.is_complex() or each.is_meta for each in operands):
             return
         self._flops[str(operands[0].dtype).removeprefix("torch.")] += flops
         for operand in operands:
@@ -247,11 +248,6 @@ class LeastWork:
 
     def told(self) -> dict[str, Any]:
         return {"flops": dict(self._flops), "weights": sum(self._weights.values())}
-
-
-def _is_special(tensor: Any) -> bool:
-    """Whether its zeros, or its parts, may be left out; or what it is made of is not there."""
-    return bool(tensor.layout != torch.strided or tensor.is_complex() or tensor.is_meta)
 
 
 def _mm(args: Any, output: Any) -> tuple[list[Any], int]:

@@ -160,18 +160,6 @@ def memory(
     return series, details
 
 
-def _copy_metric(way: str, kind: str) -> Metric:
-    words = {"h2d": "host to device", "d2h": "device to host"}
-    return Metric(
-        tag=f"copy/{way}/{kind}",
-        unit="s",
-        title=f"copy {words[way]}, {kind}",
-        better="lower",
-        meaning=f"One copy of {'the inputs' if way == 'h2d' else 'the outputs'} of a call, waited for.",
-        lies_when="copies overlap with compute in the real program",
-    )
-
-
 def copies(work: TorchWorkload, device: torch.device, repeats: int) -> list[Series]:
     """Seconds of copying all inputs to the device and all outputs back, from pageable and pinned memory."""
     output = work.call()
@@ -189,9 +177,17 @@ def copies(work: TorchWorkload, device: torch.device, repeats: int) -> list[Seri
             pairs = list(zip(there, here, strict=True) if way == "h2d" else zip(here, there, strict=True))
             samples = [_timed_copy(pairs, work.sync, kind == "pinned") for _ in range(repeats + 1)][1:]
             size = sum(t.numel() * t.element_size() for t in source)
+            title, moved = {"h2d": ("host to device", "inputs"), "d2h": ("device to host", "outputs")}[way]
             series.append(
                 Series(
-                    metric=_copy_metric(way, kind),
+                    metric=Metric(
+                        tag=f"copy/{way}/{kind}",
+                        unit="s",
+                        title=f"copy {title}, {kind}",
+                        better="lower",
+                        meaning=f"One copy of the {moved} of a call, waited for.",
+                        lies_when="copies overlap with compute in the real program",
+                    ),
                     samples=samples,
                     probe="torch.cuda",
                     clock="perf_counter",

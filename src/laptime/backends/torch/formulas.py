@@ -57,10 +57,6 @@ def _rnn(inputs: Shape, weights: Sequence[Shape], *rest: Any, **named: Any) -> i
     return 2 * prod(inputs[:-1]) * sum(prod(weight) for weight in weights if len(weight) == 2)
 
 
-def _mps_lstm(inputs: Shape, states: Any, weights: Sequence[Shape], *rest: Any, **named: Any) -> int:
-    return _rnn(inputs, weights)
-
-
 def _twice(formula: Callable[..., int]) -> Callable[..., int]:
     """Gradients of inputs and of weights: each has the products of the forward pass."""
     return lambda *args, **named: 2 * formula(*args, **named)
@@ -77,10 +73,6 @@ def _quantized_rnn(gates: int) -> Callable[..., int]:
         return int(2 * prod(inputs[:-1]) * directions * gates * hidden * features)
 
     return flops
-
-
-def _packed_linear(inputs: Shape, *weight: Any, out_shape: Shape, **named: Any) -> int:
-    return 2 * prod(inputs) * out_shape[-1]
 
 
 def _packed_convolution(inputs: Shape, packed: Any, *rest: Any, out_shape: Shape, **named: Any) -> int:
@@ -138,7 +130,9 @@ _ONE_FORMULA: dict[Callable[..., int], str] = {
     _added(products.matrix_vector): "aten.addmv aten.addmv_",
     products.matrix_product: "aten._int_mm quantized.matmul",
     _added(products.matrix_product): "aten.addbmm aten._addmm_activation aten.addmm_ aten.baddbmm_",
-    _packed_linear: "aten._weight_int8pack_mm aten._weight_int4pack_mm aten._weight_int4pack_mm_for_cpu"
+    lambda inputs, *weight, out_shape, **named: (
+        2 * prod(inputs) * out_shape[-1]
+    ): "aten._weight_int8pack_mm aten._weight_int4pack_mm aten._weight_int4pack_mm_for_cpu"
     " aten._dyn_quant_matmul_4bit mkldnn._linear_pointwise quantized.linear quantized.linear_relu"
     " quantized.linear_dynamic quantized.linear_relu_dynamic quantized.linear_dynamic_fp16"
     " quantized.linear_relu_dynamic_fp16 quantized.linear_leaky_relu quantized.linear_tanh",
@@ -148,7 +142,7 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "aten.convolution_backward": _convolution_backward,
     "aten.mkldnn_rnn_layer": products.recurrent_layer,
     "aten.mkldnn_rnn_layer_backward": _twice(products.recurrent_layer),
-    "aten._lstm_mps": _mps_lstm,
+    "aten._lstm_mps": lambda inputs, states, weights, *rest, **named: _rnn(inputs, weights),
     "aten.quantized_lstm": _quantized_rnn(4),
     "aten.quantized_gru": _quantized_rnn(3),
     "aten._trilinear": _trilinear,

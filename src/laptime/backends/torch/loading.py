@@ -27,13 +27,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._shared import Later, not_a_model, unknown, unknown_dtype
+from laptime.backends._shared import Later, not_a_model, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.place import translate
 from laptime.backends.torch.setup import Setup, held_by, modules_in, seed_all
 from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
-from laptime.kit.errors import UsageError, UserCodeError
+from laptime.kit.errors import UsageError, UserCodeError, unknown
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
 
@@ -112,12 +112,13 @@ def _check(variant: Variant) -> None:
         raise unknown_dtype(variant.dtype, DTYPES)
     if variant.compile and variant.compile not in MODES:
         what = f"torch.compile has no mode {variant.compile!r}"
-        raise unknown(what, variant.compile, MODES, option="--compile ", usual="default")
+        example = "--compile default"
+        raise unknown("mode", variant.compile, MODES, option="--compile", example=example, what=what)
     for name, known in {"grad": workload.MODES, "mode": ("eval", "train")}.items():
         given = variant.options.get(name)
         if given is not None and given not in known:
-            option, why = f"--option {name}=", f"known: {', '.join(known)}"
-            raise UsageError(f"{option}{given}", why=why, next=f"{option}{known[0]}")
+            option = f"--option {name}="
+            raise unknown(name, str(given), known, option=option, example=f"{option}{known[0]}")
 
 
 def home_of(subject: Any, inputs: Any) -> torch.device:

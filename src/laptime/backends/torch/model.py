@@ -179,14 +179,20 @@ class TorchModel(ByBatch[TorchWorkload]):
     def facts(self) -> dict[str, Any]:
         is_made = self._program.make is not None
         given = self._setup.inputs(self._program, 1) if is_made else self._program.inputs
+        # Names, shapes and dtypes tell architectures apart.
+        modules = self.modules()
+        digest = hashlib.sha256()
+        for module in modules:
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+                digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
         facts = {
             "target": self._setup.variant.target,
             **self._facts,
             **self._program.facts,
             "model": type(self._program.call).__name__,
             "device": str(self._device),
-            "dtypes": _dtypes(self.modules()),  # numbers of tensors: int64 ones are counters of batch norms
-            "weights_sha256": _shapes_hash(self.modules()),
+            "dtypes": _dtypes(modules),  # numbers of tensors: int64 ones are counters of batch norms
+            "weights_sha256": digest.hexdigest() if modules else "",
         }
         guessed_from = facts.pop("guess", None)
         facts["inputs"] = {
@@ -337,12 +343,3 @@ class CudaModel(TorchModel):
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
     return dict(Counter(str(tensor.dtype).removeprefix("torch.") for tensor in held_by(modules)))
-
-
-def _shapes_hash(modules: list[torch.nn.Module]) -> str:
-    """Hash over names, shapes and dtypes of all parameters and buffers: tells architectures apart."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-    return digest.hexdigest() if modules else ""

@@ -69,12 +69,19 @@ def describe(device: torch.device) -> list[Device]:
     """The device as torch names it, with what torch knows of it; the CPU when that is where models run."""
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
+        try:
+            text = Path("/proc/driver/nvidia/version").read_text()
+        except OSError:
+            driver = None
+        else:
+            match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+            driver = match[0] if match else None
         return [
             Device(
                 name=str(device),
                 model=properties.name,
                 memory=properties.total_memory,
-                driver=_nvidia_driver(),
+                driver=driver,
                 details={
                     "compute_capability": f"{properties.major}.{properties.minor}",
                     "multiprocessors": properties.multi_processor_count,
@@ -85,15 +92,6 @@ def describe(device: torch.device) -> list[Device]:
         capability = torch.backends.cpu.get_cpu_capability()
         return [Device(name="cpu", model="CPU", details={"capability": capability})]
     return [Device(name=str(device), model=device.type)]
-
-
-def _nvidia_driver() -> str | None:
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return None
-    match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
-    return match[0] if match else None
 
 
 def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str, str]:

@@ -69,8 +69,18 @@ class Setup:
                 self._buffers += [(buffer, buffer.clone()) for buffer in module.buffers()]
             if program.untrained:
                 module.to(device=self.device)
-                if zeros := self._drawn_zeros(module):
-                    facts["drawn_weights"] = f"{zeros} that begin as zeros"
+                # A vision transformer's head begins so, and the last norm of some residual branches: outputs
+                # are zero whatever the model computes before, and nothing can be told from them.
+                zeros = [
+                    tensor
+                    for name, tensor in module.named_parameters()
+                    if name.endswith("weight") and tensor.is_floating_point() and not tensor.any()
+                ]
+                with torch.no_grad(), seeded(self.variant.seed):
+                    for tensor in zeros:
+                        tensor.normal_(std=0.02)
+                if zeros:
+                    facts["drawn_weights"] = f"{len(zeros)} that begin as zeros"
                 # Training takes the statistics of each batch, not running ones.
                 make = None if self.variant.train else program.make
                 if make is not None and self._settle(module, make):
@@ -90,22 +100,6 @@ class Setup:
             t.is_floating_point() and t.dtype != self.dtype for t in held
         )
         return self.variant.channels_last or wrong_dtype or any(t.device != self.device for t in held)
-
-    def _drawn_zeros(self, module: torch.nn.Module) -> int:
-        """Draw the weights that are initialised as zeros; how many there were.
-
-        A vision transformer's head begins so, and the last norm of some residual branches: outputs are zero
-        whatever the model computes before, and nothing can be told from them.
-        """
-        zeros = [
-            tensor
-            for name, tensor in module.named_parameters()
-            if name.endswith("weight") and tensor.is_floating_point() and not tensor.any()
-        ]
-        with torch.no_grad(), seeded(self.variant.seed):
-            for tensor in zeros:
-                tensor.normal_(std=0.02)
-        return len(zeros)
 
     def _settle(self, module: torch.nn.Module, make: Callable[[int], Any]) -> bool:
         """Fill running statistics from one batch; False when the model keeps none.

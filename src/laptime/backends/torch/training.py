@@ -76,9 +76,22 @@ class Step:
     """
 
     def __init__(self, program: Program, setup: Setup) -> None:
-        _check(program, setup)
+        target = setup.variant.target
+        if program.facts.get("family") == "detection":
+            raise TargetError(
+                f"{target} cannot be trained on made-up data",
+                why="detection models need boxes and labels to learn from",
+                next="name a file.py:function whose model takes them as inputs and returns its loss",
+            )
+        modules = modules_in(program.call)
+        if not any(p.requires_grad for module in modules for p in module.parameters()):
+            raise TargetError(
+                f"{target} has nothing to train",
+                why="no parameter requires gradients" if modules else "laptime found no torch module in it",
+                next="leave --train out",
+            )
         variant = setup.variant
-        parameters = [p for m in modules_in(program.call) for p in m.parameters() if p.requires_grad]
+        parameters = [p for m in modules for p in m.parameters() if p.requires_grad]
         self._optimizer = _optimizer(variant.train, list(dict.fromkeys(parameters)))
         is_mixed = variant.dtype not in ("float32", "auto")
         self._precision = f"autocast to {variant.dtype}, weights in float32" if is_mixed else "float32"
@@ -142,32 +155,12 @@ class Loss:
 
         if output.ndim not in (2, 3) or output.shape[-1] < 2:
             return output.float().square().mean()
-        return cross_entropy(output.flatten(0, -2).float(), self._drawn(output))
-
-    def _drawn(self, output: torch.Tensor) -> torch.Tensor:
         shape = tuple(output.shape)
         if shape not in self._labels:
             source = torch.Generator().manual_seed(self._seed)
             drawn = torch.randint(shape[-1], (output.flatten(0, -2).shape[0],), generator=source)
             self._labels[shape] = drawn.to(output.device)
-        return self._labels[shape]
-
-
-def _check(program: Program, setup: Setup) -> None:
-    target = setup.variant.target
-    if program.facts.get("family") == "detection":
-        raise TargetError(
-            f"{target} cannot be trained on made-up data",
-            why="detection models need boxes and labels to learn from",
-            next="name a file.py:function whose model takes them as inputs and returns its loss",
-        )
-    modules = modules_in(program.call)
-    if not any(p.requires_grad for module in modules for p in module.parameters()):
-        raise TargetError(
-            f"{target} has nothing to train",
-            why="no parameter requires gradients" if modules else "laptime found no torch module in it",
-            next="leave --train out",
-        )
+        return cross_entropy(output.flatten(0, -2).float(), self._labels[shape])
 
 
 def _optimizer(name: str, parameters: list[Any]) -> torch.optim.Optimizer:
