@@ -35,7 +35,14 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
             threads among the profile's facts.
     """
     if machine is not None:
-        profile = structs.replace(profile, facts={**_of_machine(machine), **profile.facts})
+        threads = machine.knobs.get("torch.num_threads")
+        thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}
+        known = {
+            "isa": " ".join(machine.isa),
+            "os": machine.os.partition(" ")[0],
+            "usable_cpus": machine.usable_cpus,
+        }
+        profile = structs.replace(profile, facts={**known, **thread_facts, **profile.facts})
     facts, general = _facts.of(profile), dict[str, int]()
     findings = list[Finding]()
     for name in names("rules"):
@@ -55,13 +62,6 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
             one.kind,
         ),
     )
-
-
-def _of_machine(machine: Environment) -> dict[str, str | int | float | bool]:
-    threads = machine.knobs.get("torch.num_threads")
-    thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}
-    system = machine.os.partition(" ")[0]
-    return {"isa": " ".join(machine.isa), "os": system, "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
 def _ask(name: str, profile: Profile, facts: frozenset[str]) -> tuple[Finding | None, int]:

@@ -11,6 +11,8 @@ not of its recording.
 The tuner's catalogue refuses an optimization whose needs are not met; whoever is sent there by a finding
 should not be turned away. The tables of `NEEDS` and of optimizers are checked against the catalogue and
 against torch's signatures (tests/contract/test_advised_changes.py).
+
+The words of a rule's contract can be imported from here.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from laptime.rules._reading import (
     turn,
 )
 from laptime.rules._verdict import limit, shares
+
+__all__ = ["Finding", "Profile", "finding"]
 
 _LIBRARY = re.compile(
     r"(site|dist)-packages/|(^|/)(torch|laptime)/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py"

@@ -262,13 +262,9 @@ def shares(profile: Profile) -> dict[Bound, float]:
         bounds[bound] = bounds.get(bound, 0.0) + idle * cause.share_of_idle
     if not causes:
         bounds["unknown"] = idle
-    return _unmasked(profile, bounds)
-
-
-def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]:
-    """The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for
-    data, initialisation, work that the file does not show."""
-    parts = _moved(parts, share(profile, mistaken(profile)), ("host",), "input")
+    # The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for data,
+    # initialisation, work that the file does not show.
+    parts = _moved(bounds, share(profile, mistaken(profile)), ("host",), "input")
     prepared = _facts.host_seconds(profile, "preprocessing")
     parts = _moved(parts, share(profile, prepared), ("host", "synchronisation"), "input")
     begun = _facts.host_seconds(profile, *_facts.BEGINNING)

@@ -6,9 +6,7 @@ Source: PyTorch's notes on memory management; 1 % of the step is our own thresho
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import ENOUGH_STEPS, often, per_step, share, times
 
 THRESHOLD = 0.01

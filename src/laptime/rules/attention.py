@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from math import prod
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import operators, per_step, shapes, share, times
 
 THRESHOLD = 0.05

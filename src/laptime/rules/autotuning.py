@@ -6,10 +6,8 @@ Source: PyTorch's documentation of `cudnn.benchmark` and of Inductor's `max_auto
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, per_step, share, times
 
 

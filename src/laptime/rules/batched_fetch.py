@@ -10,9 +10,7 @@ selections a step and a tenth of it are our own thresholds.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, WORTH, in_loader, loading, operators, share, waited_times
 
 MANY = 100

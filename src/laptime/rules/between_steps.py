@@ -10,9 +10,7 @@ Source: our own: a tenth of the step. Ranges of NVTX around forward and backward
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, SERIOUS, share, slowdown, step
 
 FRAMEWORKS = ("torch", "tensorflow")

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import per_step, shapes, share, times
 
 NEEDS = frozenset({"!training"})

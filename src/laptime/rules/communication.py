@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
 from laptime.records.profile import CollectiveUse, Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, finding
 from laptime.rules._reading import NOTABLE, idle_seconds, marks, per_step, share, step, times
 from laptime.trace.names import is_communication
 
@@ -52,14 +51,18 @@ def rule(profile: Profile) -> Finding | None:
         if late is not None
         else ""
     )
-    exposing = [use for use in _uses(profile) if use.exposed_ns]
+    exposing = [
+        use
+        for use in (profile.workload.collectives if profile.workload is not None else [])
+        if use.exposed_ns
+    ]
     worst = max(exposing, key=lambda use: use.exposed_ns, default=None)
     mostly = f", mostly {worst.kind}" + (f" of {worst.dtype}" if worst.dtype else "") if worst else ""
     waits = late is not None and late > 0.5
     talks = is_communication([row.name for row in profile.kernels])
     change, optimization = _change(profile, worst)
     waited, by_kind = idle_seconds(profile, "communication"), defaultdict[str, float](float)
-    for use in _uses(profile):
+    for use in profile.workload.collectives if profile.workload is not None else []:
         by_kind[use.kind] += per_step(profile, use.exposed_ns)
     return finding(
         profile,
@@ -82,10 +85,6 @@ def rule(profile: Profile) -> Finding | None:
         else "",
         reaches={"communication": exposed, "waiting": waited or exposed},
     )
-
-
-def _uses(profile: Profile) -> list[CollectiveUse]:
-    return profile.workload.collectives if profile.workload is not None else []
 
 
 def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:

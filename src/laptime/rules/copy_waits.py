@@ -8,9 +8,7 @@ the step is our own threshold.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import SERIOUS, per_step, share, times
 
 NEEDS = frozenset({"!beginning"})

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import (
     MATRIX,
     NARROW,
@@ -45,7 +43,12 @@ def rule(profile: Profile) -> Finding | None:
     recurrent = sum(row.host_total_ns for row in operators(profile, RECURRENT))
     if share(profile, per_step(profile, recurrent)) >= SERIOUS:
         return None  # their products are narrow, and autocast leaves the recurrence as it is
-    spent = per_step(profile, sum(row.host_self_ns for row in plain)) * _in_large_ones(profile)
+    # Share of the time of products and convolutions in large calls; 1 where shapes do not tell.
+    counted = profile.roofline.operators if profile.roofline is not None else []
+    works = [row for row in counted if row.flop and row.kind.startswith(("matmul", "convolution"))]
+    large = sum(row.total_ns for row in works if sum(row.flop.values()) >= LARGE * row.calls)
+    part = large / sum(row.total_ns for row in works) if works else 1.0
+    spent = per_step(profile, sum(row.host_self_ns for row in plain)) * part
     if share(profile, spent) < NOTABLE:
         return None
     plain.sort(key=lambda row: -row.host_self_ns)
@@ -62,14 +65,6 @@ def rule(profile: Profile) -> Finding | None:
         optimization="bf16_autocast",
         stack=plain[0].stacks[0].frames if plain[0].stacks else [],
     )
-
-
-def _in_large_ones(profile: Profile) -> float:
-    """Share of the time of products and convolutions in large calls; 1 where shapes do not tell."""
-    counted = profile.roofline.operators if profile.roofline is not None else []
-    rows = [row for row in counted if row.flop and row.kind.startswith(("matmul", "convolution"))]
-    large = sum(row.total_ns for row in rows if sum(row.flop.values()) >= LARGE * row.calls)
-    return large / sum(row.total_ns for row in rows) if rows else 1.0
 
 
 def _narrow(profile: Profile) -> bool:

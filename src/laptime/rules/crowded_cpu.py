@@ -8,9 +8,7 @@ Other programs that use a quarter of the CPUs leave no step as it would be alone
 from __future__ import annotations
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import limit, shares
 
 WHOLE = 0.85

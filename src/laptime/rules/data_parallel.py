@@ -6,9 +6,7 @@ Source: the TensorBoard plugin's rule; PyTorch's own advice.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import Pool, finding
+from laptime.rules._evidence import Finding, Pool, Profile, finding
 from laptime.rules._reading import idle_seconds, marks, per_step
 
 NEEDS = frozenset({"training"})

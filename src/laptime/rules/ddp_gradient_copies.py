@@ -6,9 +6,7 @@ Source: PyTorch's documentation of `gradient_as_bucket_view`; 1 % of the step is
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import marks, per_step, removable, share, times
 
 THRESHOLD = 0.01

@@ -7,9 +7,7 @@ the device, too: newer traces do not name them where the plugin looks.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import capability, idle_seconds, marks
 from laptime.trace.names import is_communication
 

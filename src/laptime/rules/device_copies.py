@@ -7,9 +7,7 @@ Source: our own: 50 copies a step, and 5 % of it while no kernel runs.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import per_step, share, times
 
 MANY = 50

@@ -9,9 +9,7 @@ another on a stream, the longest stays. 10 % of the step is our own threshold.
 from __future__ import annotations
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, SERIOUS, operators, per_step, share, times
 from laptime.rules._verdict import limit, shares
 from laptime.trace.names import is_fusible

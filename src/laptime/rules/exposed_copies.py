@@ -7,9 +7,7 @@ Source: our own: 5 % of the step.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import per_step, share, times
 
 THRESHOLD = 0.05

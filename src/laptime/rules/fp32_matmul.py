@@ -8,9 +8,7 @@ rate (A100 156 / 19.5, B200 1200 / 80 TFLOP/s: NVIDIA's data sheets).
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import (
     MATRIX,
     NOTABLE,

@@ -7,10 +7,8 @@ Source: Python's documentation of `gc.freeze`; 2 % of the step is our own thresh
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, often, per_step, share, times
 
 

@@ -7,9 +7,7 @@ Source: PyTorch's performance guide (`set_to_none` is the default from 2.0 on); 
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import marks, operators, per_step, removable, share, times
 
 FEW = 10

@@ -6,10 +6,8 @@ Source: our own: 5 % of the step, as for a DataLoader that is seen.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import hidden
 from laptime.rules._reading import idle, times
 

@@ -10,10 +10,8 @@ Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import mistaken
 from laptime.rules._reading import NOTABLE, idle, launches_per_step, often, share, times
 

@@ -6,9 +6,7 @@ Source: our own: operators or collectives of an accelerator, and no device activ
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import HOST_ONLY
 from laptime.rules._verdict import host_only as is_host_only
 

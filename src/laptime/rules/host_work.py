@@ -12,10 +12,8 @@ from __future__ import annotations
 import re
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import mistaken
 from laptime.rules._reading import (
     DATA_WAIT,

@@ -8,9 +8,7 @@ limit the step.
 from __future__ import annotations
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, operators, per_step, share, step
 from laptime.rules._verdict import limit, shares
 

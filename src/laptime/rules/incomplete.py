@@ -9,9 +9,7 @@ Source: a trace of an A100 cut in its middle; half and a tenth are our own thres
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import missing
 
 FRAMEWORKS = ("torch", "tensorflow")

@@ -8,10 +8,8 @@ guide,
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import beginning
 
 

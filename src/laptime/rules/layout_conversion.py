@@ -6,9 +6,7 @@ Source: NVIDIA's and PyTorch's guides to channels_last; 1 % of the step is our o
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import kernels, per_step, share, times
 
 THRESHOLD = 0.01

@@ -6,9 +6,7 @@ Source: PyTorch's own profiler has the pattern (10 selects in a row); 100 a step
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import HOST, finding
+from laptime.rules._evidence import HOST, Finding, Profile, finding
 from laptime.rules._reading import idle_seconds, in_loader, is_loading, operators, per_step, share, times
 
 MANY = 100

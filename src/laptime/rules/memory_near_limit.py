@@ -8,9 +8,7 @@ Source: the TensorBoard plugin's 90 % of the device's memory.
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 
 THRESHOLD = 0.9
 

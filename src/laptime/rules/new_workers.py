@@ -9,9 +9,7 @@ Source: PyTorch's documentation of DataLoader, `persistent_workers`; 2 % of the 
 from __future__ import annotations
 
 from laptime.kit.units import percent, show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, slowdown, turn
 
 NEEDS = frozenset({"!server"})

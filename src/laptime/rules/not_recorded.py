@@ -6,9 +6,7 @@ Source: our own: gaps of at least 1 ms and 20 times the usual one, without any e
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import DATA_WAIT, share, times, unrecorded
 
 NEEDS = frozenset({"!beginning"})

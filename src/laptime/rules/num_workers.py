@@ -7,9 +7,7 @@ Source: the TensorBoard plugin's 5 % of the mean step.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import (
     CONSIDERABLE,
     DATA_WAIT,
@@ -47,7 +45,12 @@ def rule(profile: Profile) -> Finding | None:
     cpus = float(usable) if isinstance(usable, int | float) else 2.0
     workers = max(1, int(cpus) - many)
     if not profile.overview.devices:
-        gain = _hidden_by(profile, waited, workers, cpus)
+        # Seconds per step that so many workers save without an accelerator: the step lasts as long as the
+        # slowest of loading, shared between them, of the rest, and of all work, shared between the CPUs.
+        plain = profile.reconciled
+        busy = (plain.threads_busy if plain is not None else None) or 1.0
+        slowest = max(waited / workers, step(profile) - waited, step(profile) * busy / cpus)
+        gain = max(0.0, step(profile) - slowest - HANDOVER * slowdown(profile))
         if share(profile, gain) < WORTH:
             return _less_work(profile, waited) if share(profile, waited) >= CONSIDERABLE and alone else None
     how = " without workers" if alone and not many else ", although it has workers" if many else ""
@@ -89,15 +92,6 @@ def _less_work(profile: Profile, waited: float) -> Finding:
         },
         change="less work per sample: cache what comes out the same, whole batches instead of single samples",
     )
-
-
-def _hidden_by(profile: Profile, waited: float, workers: int, cpus: float) -> float:
-    """Seconds per step that so many workers save without an accelerator: the step lasts as long as the
-    slowest of loading, shared between them, of the rest, and of all work, shared between the CPUs."""
-    plain = profile.reconciled
-    busy = (plain.threads_busy if plain is not None else None) or 1.0
-    slowest = max(waited / workers, step(profile) - waited, step(profile) * busy / cpus)
-    return max(0.0, step(profile) - slowest - HANDOVER * slowdown(profile))
 
 
 def _change(profile: Profile, many: bool, workers: int) -> str:

@@ -7,9 +7,7 @@ those of a single step, and writing them down makes that step slower.
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._facts import CONVOLUTION
 from laptime.rules._reading import in_loader, operators, per_step, share, step, times
 

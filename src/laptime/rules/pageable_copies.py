@@ -7,9 +7,7 @@ Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import Pool, finding
+from laptime.rules._evidence import Finding, Pool, Profile, finding
 from laptime.rules._reading import idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01

@@ -10,10 +10,8 @@ import re
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.records.tables import Compilation
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import marks, per_step, share, times
 from laptime.trace.names import is_autotuning
 

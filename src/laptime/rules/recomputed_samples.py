@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import NOTABLE, loading, share, times
 
 NEEDS = frozenset({"!beginning", "!server", "loader", "cpu"})

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import operators, per_step, share, step, takes, times
 
 THRESHOLD = 0.05

@@ -8,9 +8,7 @@ gradients for this reason (`bucket_cap_mb`, 25 MB). 50 a step and 2 % of it are 
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import WORTH, per_step, share, times
 
 MANY = 50

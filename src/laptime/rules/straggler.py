@@ -8,9 +8,7 @@ Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML sc
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import ENOUGH_STEPS, per_step, share, step
 from laptime.rules._verdict import arrivals
 from laptime.rules._verdict import straggler as worst_of

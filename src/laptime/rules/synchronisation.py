@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 
-from laptime.records.check import Finding
 from laptime.records.overview import IdleCause, Synchronisation
-from laptime.records.profile import Profile
 from laptime.rules import _facts
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, idle, idle_seconds, often, per_step, share, times
 
 UNLIKE = r"(cudnn|miopen)_(de)?conv|convolution_backward"

@@ -13,9 +13,7 @@ from __future__ import annotations
 import re
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import MATRIX, NARROW, capability, operators, per_step, step
 
 OLDEST = (7, 0)

@@ -6,10 +6,8 @@ Source: NVIDIA's guide to matrix multiplication; PyTorch's own profiler has the 
 
 from __future__ import annotations
 
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
-from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._evidence import DEVICE, Finding, Profile, finding
 from laptime.rules._reading import NARROW, WORTH, only, per_step, shapes, share, times
 
 MULTIPLE = 8

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from laptime.kit.units import percent
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import DATA_WAIT, per_step, share, times
 from laptime.rules._verdict import straggler
 

@@ -7,10 +7,8 @@ Source: our own: half as long again as the median.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.overview import Breakdown, Step
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.records.overview import Breakdown
+from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import WORTH, per_step, share
 
 FACTOR = 1.5
@@ -40,7 +38,12 @@ def rule(profile: Profile) -> Finding | None:
     if not long or median <= 0 or share(profile, gain) < WORTH:
         return None
     worst = max(long, key=lambda step: step.end_ns - step.start_ns)
-    grown, extra = _grown(profile, worst)
+    # The part of the breakdown that grew most over its median.
+    names = Breakdown.__struct_fields__
+    middle = (len(profile.steps) - 1) // 2
+    usual = {name: sorted(getattr(s.breakdown, name) for s in profile.steps)[middle] for name in names}
+    grown = max(names, key=lambda name: getattr(worst.breakdown, name) - usual[name])
+    extra = getattr(worst.breakdown, grown) - usual[grown]
     warm = [step.number for step in long] == [step.number for step in profile.steps[: len(long)]]
     length = show((worst.end_ns - worst.start_ns) * 1e-9, "s")
     return finding(
@@ -65,12 +68,3 @@ def rule(profile: Profile) -> Finding | None:
         if warm
         else "look at the long step in the timeline: checkpoint, log, garbage collection, first batch",
     )
-
-
-def _grown(profile: Profile, worst: Step) -> tuple[str, int]:
-    """The part of the breakdown that grew most over its median."""
-    names = Breakdown.__struct_fields__
-    middle = (len(profile.steps) - 1) // 2
-    usual = {name: sorted(getattr(s.breakdown, name) for s in profile.steps)[middle] for name in names}
-    grown = max(names, key=lambda name: getattr(worst.breakdown, name) - usual[name])
-    return grown, getattr(worst.breakdown, grown) - usual[grown]

@@ -8,9 +8,7 @@ operators) per step and 2 % of it are our own thresholds.
 from __future__ import annotations
 
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, optimizer_switch
+from laptime.rules._evidence import Finding, Profile, finding, optimizer_switch
 from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, times
 
 MANY = 100

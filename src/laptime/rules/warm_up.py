@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.check import Finding
-from laptime.records.profile import Profile
-from laptime.rules._evidence import finding
+from laptime.rules._evidence import Finding, Profile, finding
 
 FRAMEWORKS = ("torch", "tensorflow")
 
