@@ -219,33 +219,38 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
     absolute = max(float(error.max()) for error in apart)
     about: dict[str, Any] = {"output": at, "absolute": absolute, "cosine": cosine, "rounding": rounding}
     if exact:
-        ties = _ties(column, others)
+        # By call, where whole numbers may be others: they are places of values that tie within what both err.
+        ties = [np.zeros(one.size, bool) for one, _, _ in column]
+        for other in others:
+            found = [each for each in map(_tied, column, other) if each is not None]
+            if len(found) == len(column):
+                ties = [seen | each.ravel() for seen, each in zip(ties, found, strict=True)]
         shares = [float(np.mean((apart[n] > 0) & ~ties[place])) for n, place in enumerate(places)]
         share, spread = max(shares), _spread(column, 1.0, exact=True)
         worst = places[shares.index(share)]
         return OutputError(**about, rms=share, largest=share, spread=spread, exact=True, worst=worst)
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
     errors = list(map(_rms, apart))
+    # Share of rows of all calls whose largest element is at the same place; None without rows of classes.
+    rows = [each for each in column if each[1].dtype.kind == "f" and each[1].ndim == 2]
+    rows = [each for each in rows if each[1].shape[1] > 1 and each[1].size]
+    ranked = [one.argmax(axis=1) == other.argmax(axis=1) for one, other, _ in rows]
+    # The factor that makes the reference's outputs ours, by least squares; None of zeros.
+    over = under = 0.0
+    for ours, theirs in pairs:
+        finite = np.isfinite(ours) & np.isfinite(theirs)
+        over += float(ours[finite] @ theirs[finite])
+        under += float(theirs[finite] @ theirs[finite])
     return OutputError(
         **about,
         rms=max(errors) / scale,
         worst=places[errors.index(max(errors))],
         largest=absolute / scale,
-        gain=_gain(pairs),
+        gain=over / under if under else None,
         spread=_spread(column, scale, exact=False),
-        top1=_top1(column),
+        top1=float(np.mean(np.concatenate(ranked))) if ranked else None,
         small=_small(column, scale),
     )
-
-
-def _ties(column: Column, others: Sequence[Column]) -> list[Array]:
-    """By call, where whole numbers may be others: they are places of values that tie within what both err."""
-    tied = [np.zeros(one.size, bool) for one, _, _ in column]
-    for other in others:
-        found = [each for each in map(_tied, column, other) if each is not None]
-        if len(found) == len(column):
-            tied = [seen | each.ravel() for seen, each in zip(tied, found, strict=True)]
-    return tied
 
 
 def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) -> Array | None:
@@ -316,16 +321,6 @@ def _finite(values: Array) -> Array:
     return values[np.isfinite(values)]
 
 
-def _gain(pairs: Sequence[tuple[Array, Array]]) -> float | None:
-    """The factor that makes the reference's outputs ours, by least squares; None of zeros."""
-    over = under = 0.0
-    for one, other in pairs:
-        finite = np.isfinite(one) & np.isfinite(other)
-        over += float(one[finite] @ other[finite])
-        under += float(other[finite] @ other[finite])
-    return over / under if under else None
-
-
 def _spread(column: Column, scale: float, *, exact: bool) -> float | None:
     """How far the reference's outputs for different inputs, and different items, are apart at most."""
     by_shape: dict[tuple[int, ...], list[Array]] = {}
@@ -357,14 +352,6 @@ def _cosine(one: Array, other: Array) -> float:
     with np.errstate(all="ignore"):
         cosine = float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
     return cosine if np.isfinite(cosine) else 0.0
-
-
-def _top1(column: Column) -> float | None:
-    """Share of rows of all calls whose largest element is at the same place; None without rows of classes."""
-    rows = [each for each in column if each[1].dtype.kind == "f" and each[1].ndim == 2]
-    rows = [each for each in rows if each[1].shape[1] > 1 and each[1].size]
-    ranked = [one.argmax(axis=1) == other.argmax(axis=1) for one, other, _ in rows]
-    return float(np.mean(np.concatenate(ranked))) if ranked else None
 
 
 def precision_of(dtype: str, held: Mapping[str, int]) -> str:

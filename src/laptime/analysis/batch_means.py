@@ -28,16 +28,13 @@ def batch_means(values: Floats) -> Floats | None:
         if size < 2:
             continue
         means = values[len(values) - size * count :].reshape(count, size).mean(axis=1)
-        if _neighbours(means) < 1.2 / math.sqrt(count):
+        # Correlation of each mean with the next; 0 where they do not differ.
+        centred = means - means.mean()
+        variance = float(centred @ centred)
+        correlation = float(centred[1:] @ centred[:-1]) / variance if variance > 0 else 0.0
+        if correlation < 1.2 / math.sqrt(count):
             return means
     return means
-
-
-def _neighbours(means: Floats) -> float:
-    """Correlation of each mean with the next; 0 where they do not differ."""
-    centred = means - means.mean()
-    variance = float(centred @ centred)
-    return float(centred[1:] @ centred[:-1]) / variance if variance > 0 else 0.0
 
 
 def mean_interval(values: Floats, level: float = LEVEL) -> tuple[float, float] | None:

@@ -67,7 +67,18 @@ def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | N
         recorded: at least one call. call: seconds of one that is not recorded, above 0.
         cores: that may be used. ceilings: of all these cores; None where they are not known.
     """
-    rows = _of_one_call(recorded)
+    number = recorded.calls
+    rows = [
+        structs.replace(
+            row,
+            calls=max(1, round(row.calls / number)),
+            total_ns=row.total_ns // number,
+            uncounted_ns=row.uncounted_ns // number,
+            flop={dtype: flop / number for dtype, flop in row.flop.items()},
+            bytes=None if row.bytes is None else row.bytes / number,
+        )
+        for row in recorded.rows
+    ]
     # What the recorded operators are a share of: the recorded call, where it is no slower than the other.
     # Where it is, recording took the difference, first of all outside of operators, which may overlap.
     base = max(sum(row.total_ns for row in rows) / 1e9, min(recorded.seconds, call))
@@ -96,21 +107,6 @@ def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | N
         classes=sorted(classes, key=lambda each: (-each.seconds, each.kind)),
         roofline=rooflines.beside(rooflines.roofline(rows), ceilings),
     )
-
-
-def _of_one_call(recorded: Recorded) -> list[Work]:
-    number = recorded.calls
-    return [
-        structs.replace(
-            row,
-            calls=max(1, round(row.calls / number)),
-            total_ns=row.total_ns // number,
-            uncounted_ns=row.uncounted_ns // number,
-            flop={dtype: flop / number for dtype, flop in row.flop.items()},
-            bytes=None if row.bytes is None else row.bytes / number,
-        )
-        for row in recorded.rows
-    ]
 
 
 def _of_class(

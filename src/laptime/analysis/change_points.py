@@ -142,7 +142,12 @@ def _best(logs: Floats, level: float) -> tuple[int, float]:
     newest, newest_p = _best_of_all(logs[-LONGEST:], level / 2)
     if newest_p <= coarse_p:
         return len(logs) - LONGEST + newest, min(1.0, 2 * newest_p)
-    return _refined(logs, rest + coarse * size, SHORTEST * size), min(1.0, 2 * coarse_p)
+    # The run at which runs on both sides differ most, at most a third of `reach` away from a place.
+    near, reach = rest + coarse * size, SHORTEST * size
+    begin, end = max(0, near - reach), min(len(logs), near + reach)
+    at = np.arange(max(begin + SHORTEST, near - reach // 3), min(end - SHORTEST, near + reach // 3) + 1)
+    splits = (np.full_like(at, begin), at, np.full_like(at, end))
+    return int(at[_contrasts(logs[None, :], splits)[0].argmax()]), min(1.0, 2 * coarse_p)
 
 
 def _group_means(groups: Floats) -> Floats:
@@ -153,20 +158,23 @@ def _group_means(groups: Floats) -> Floats:
     return means
 
 
-def _refined(logs: Floats, near: int, reach: int) -> int:
-    """The run at which runs on both sides differ most, at most a third of `reach` away from a place."""
-    begin, end = max(0, near - reach), min(len(logs), near + reach)
-    at = np.arange(max(begin + SHORTEST, near - reach // 3), min(end - SHORTEST, near + reach // 3) + 1)
-    splits = (np.full_like(at, begin), at, np.full_like(at, end))
-    return int(at[_contrasts(logs[None, :], splits)[0].argmax()])
-
-
 def _best_of_all(logs: Floats, level: float) -> tuple[int, float]:
     """The best split, and how often a permutation has one as good; drawn as often as the level needs.
 
     The random numbers depend on the number of runs alone: the same history gives the same answer.
     """
-    splits = _splits(len(logs))
+    # Start, split and end of every split of every seeded interval of n values.
+    n = len(logs)
+    rows: list[tuple[int, int, int]] = []
+    length, layer = float(n), 1
+    while length >= 2 * SHORTEST:
+        number = 2 * layer - 1
+        starts = np.linspace(0, n - length, number) if number > 1 else np.zeros(1)
+        for begin in starts:
+            start, end = math.floor(begin + 1e-9), min(n, math.ceil(begin + length - 1e-9))
+            rows += [(start, at, end) for at in range(start + SHORTEST, end - SHORTEST + 1)]
+        length, layer = length / 2, layer * 2
+    splits = tuple(np.array(sorted(set(rows)), dtype=np.intp).T)
     contrast = _contrasts(logs[None, :], splits)[0]
     best = int(contrast.argmax())
     # A permutation that ties but for rounding counts as one that reaches it.
@@ -184,21 +192,6 @@ def _best_of_all(logs: Floats, level: float) -> tuple[int, float]:
         beaten += int((_contrasts(shuffled, splits, room[..., :number]).max(axis=1) >= reached).sum())
         drawn += number
     return int(splits[1][best]), (beaten + 1) / (drawn + 1)
-
-
-def _splits(n: int) -> Splits:
-    """Start, split and end of every split of every seeded interval of n values."""
-    rows: list[tuple[int, int, int]] = []
-    length, layer = float(n), 1
-    while length >= 2 * SHORTEST:
-        number = 2 * layer - 1
-        starts = np.linspace(0, n - length, number) if number > 1 else np.zeros(1)
-        for begin in starts:
-            start, end = math.floor(begin + 1e-9), min(n, math.ceil(begin + length - 1e-9))
-            rows += [(start, at, end) for at in range(start + SHORTEST, end - SHORTEST + 1)]
-        length, layer = length / 2, layer * 2
-    start, at, end = np.array(sorted(set(rows)), dtype=np.intp).T
-    return start, at, end
 
 
 def _contrasts(rows: Floats, splits: Splits, room: Floats | None = None) -> Floats:

@@ -52,7 +52,13 @@ def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
         cases: at least two.
         regimes: in which throughput means the same; of each pair the one counts that knows it best.
     """
-    ratios = _ratios(cases, regimes)
+    # Bounds of the first size's throughput over the second's; from 0 to inf where evidence is thin.
+    ratios: dict[tuple[int, int], Bounds] = {}
+    for one, other in combinations(cases, 2):
+        bounds = [_ratio(one, other, regime) for regime in regimes]
+        low, high = min(bounds, key=lambda ends: ends[1] - ends[0])
+        ratios[one.batch, other.batch] = low, high
+        ratios[other.batch, one.batch] = (1 / high if high else math.inf), (1 / low if low else math.inf)
     sizes = sorted(case.batch for case in cases)
     others = {size: [ratios[size, other] for other in sizes if other != size] for size in sizes}
     sure = [size for size in sizes if all(low >= 1 - KNEE for low, _ in others[size])]
@@ -61,17 +67,6 @@ def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
     batch = candidates[0] if sure and candidates == [sure[0]] else None
     is_rising = ratios[sizes[-1], sizes[-2]][0] > 1 + MARGIN
     return Knee(batch, candidates, is_rising)
-
-
-def _ratios(cases: list[Case], regimes: Sequence[str]) -> dict[tuple[int, int], Bounds]:
-    """Bounds of the first size's throughput over the second's; from 0 to inf where evidence is thin."""
-    found: dict[tuple[int, int], Bounds] = {}
-    for one, other in combinations(cases, 2):
-        bounds = [_ratio(one, other, regime) for regime in regimes]
-        low, high = min(bounds, key=lambda ends: ends[1] - ends[0])
-        found[one.batch, other.batch] = low, high
-        found[other.batch, one.batch] = (1 / high if high else math.inf), (1 / low if low else math.inf)
-    return found
 
 
 def _ratio(one: Case, other: Case, regime: str) -> Bounds:

@@ -122,9 +122,25 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0)
     latency = requests.latency[start:]
-    stats = _latency(latency, facts.regime, weighed, level)
+    finite = latency[np.isfinite(latency)]
+    mean, ends = float(finite.mean()), mean_interval(finite, level)
+    ends = ends and upwards(mean, ends, effective_size_of_mean(finite) / len(finite), len(finite))
+    stats = {"mean": _stat("mean", facts.regime, mean, ends, len(finite))}
+    for name, q in QUANTILES.items():
+        value = float(np.quantile(latency, q, method="higher"))
+        ci95 = quantile_interval(latency, q, level)
+        note = "" if ci95 else _lacking(name, latency, q, level)
+        if math.isinf(value):
+            note = f"{np.isinf(latency).mean():.0%} of the requests failed"
+        supported = not note or name == "median"
+        stats[name] = _stat(name, facts.regime, value if supported else None, ci95, len(latency), note)
+    note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
+    stats = {name: stat.without(note) for name, stat in stats.items()} if weighed.grows else stats
     if at_once:
-        stats = _untold(stats, "all are due at once, so that each waits for those before it")
+        stats = {
+            name: stat.without("all are due at once, so that each waits for those before it")
+            for name, stat in stats.items()
+        }
     answered = _answered(requests, facts, weighed)
     made = tokens(requests, facts, start, answered.value or 0.0)  # a TTFT at once is the place in the queue
     return LevelStats(
@@ -185,7 +201,12 @@ def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
     ends, begin = np.sort(requests.end[whole]), float(requests.due[0])
     between, count = None, float(len(ends))
     if weighed.grows:
-        seconds, count = _leaving(ends, requests)
+        # Seconds between the first answer and the last before the queue ends, and how many came in them.
+        inside = ends[ends <= requests.due[-1]]
+        if 2 * len(inside) < len(ends):
+            under_way = int((requests.due <= ends[0]).sum()) - int((requests.end <= ends[0]).sum())
+            inside = ends[: max(2, len(ends) - under_way)]
+        seconds, count = float(inside[-1] - inside[0]), float(len(inside) - 1)
     elif facts.arrivals == AT_ONCE:
         seconds = float(ends[-1]) - begin
         between = _of_bridge(ends - begin)
@@ -194,7 +215,12 @@ def _answered(requests: Rows, facts: Level, weighed: Balance) -> Stat:
         until = float(requests.due.max())
         between = mean_interval(np.diff(np.append(ends[ends < until], until), prepend=begin))
     else:
-        seconds = _window(requests, facts)
+        # Seconds in which requests came; of a level that was cut short as long as it went.
+        first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)
+        if facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window):
+            seconds = facts.window
+        else:
+            seconds = (last - first) * n / max(1, n - 1)
     value = count / seconds if seconds > 0 else math.nan
     around = None
     if between and between[0] > 0 and math.isfinite(value):
@@ -222,23 +248,6 @@ def _by_users(requests: Rows, users: int) -> tuple[float, float]:
     return last - begin, by(last) - by(begin) if begin > first else float((ends <= last).sum())
 
 
-def _window(requests: Rows, facts: Level) -> float:
-    """Seconds in which requests came; of a level that was cut short as long as it went."""
-    first, last, n = float(requests.due[0]), float(requests.due[-1]), len(requests.due)
-    if facts.window and (n >= facts.scheduled or last - first > 0.9 * facts.window):
-        return facts.window
-    return (last - first) * n / max(1, n - 1)
-
-
-def _leaving(ends: Floats, requests: Rows) -> tuple[float, float]:
-    """Seconds between the first answer and the last before the queue ends, and how many came in them."""
-    inside = ends[ends <= requests.due[-1]]
-    if 2 * len(inside) < len(ends):
-        under_way = int((requests.due <= ends[0]).sum()) - int((requests.end <= ends[0]).sum())
-        inside = ends[: max(2, len(ends) - under_way)]
-    return float(inside[-1] - inside[0]), float(len(inside) - 1)
-
-
 def _of_bridge(ends: Floats) -> tuple[float, float] | None:
     """Interval of the mean time between answers, by how far their times lie from a straight line: answers
     that come in waves are far from it once, not once a wave (Schruben, Confidence Interval Estimation Using
@@ -253,33 +262,12 @@ def _of_bridge(ends: Floats) -> tuple[float, float] | None:
     return max(0.0, mean - half), mean + half
 
 
-def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> dict[str, Stat]:
-    finite = latency[np.isfinite(latency)]
-    mean, ends = float(finite.mean()), mean_interval(finite, level)
-    ends = ends and upwards(mean, ends, effective_size_of_mean(finite) / len(finite), len(finite))
-    stats = {"mean": _stat("mean", regime, mean, ends, len(finite))}
-    for name, q in QUANTILES.items():
-        value = float(np.quantile(latency, q, method="higher"))
-        ci95 = quantile_interval(latency, q, level)
-        note = "" if ci95 else _lacking(name, latency, q, level)
-        if math.isinf(value):
-            note = f"{np.isinf(latency).mean():.0%} of the requests failed"
-        supported = not note or name == "median"
-        stats[name] = _stat(name, regime, value if supported else None, ci95, len(latency), note)
-    note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
-    return _untold(stats, note) if weighed.grows else stats
-
-
 def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
     """Why a quantile is not told, and how much longer a level tells it."""
     have = max(1, math.floor(worth(values, q)))
     need = needed(q, have / len(values), level)
     note = f"{name} needs {need} independent requests, these are worth {have}"
     return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
-
-
-def _untold(stats: dict[str, Stat], note: str) -> dict[str, Stat]:
-    return {name: stat.without(note) for name, stat in stats.items()}
 
 
 def _stat(
@@ -296,6 +284,9 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         return None
     prompt, output = _known(rows.prompt), _known(rows.output)
     counted = bool(len(output)) and not facts.uncounted
+    turns, first = rows.turns[steady:], rows.ttft[steady:]
+    several = range(1, facts.turns + 1) if facts.turns > 1 else ()
+    made = [_quantiles(_known(first[turns == turn]), TTFT) for turn in several]
     return Tokens(
         ttft=_quantiles(_known(rows.ttft[steady:]), TTFT),
         tpot=_quantiles(_known(rows.tpot[steady:]), TPOT),
@@ -307,17 +298,8 @@ def tokens(rows: Rows, facts: Level, steady: int, answered: float) -> Tokens | N
         output=float(output.mean()) if len(output) else 0.0,
         per_answer=Quantity.of(float(output.mean()), mean_interval(output), len(output)) if counted else None,
         short=float((output < facts.asked[1]).mean()) if len(output) else 0.0,
-        by_turn=_by_turn(rows, facts, steady),
+        by_turn=[stats["median"] for stats in made if stats],
     )
-
-
-def _by_turn(rows: Rows, facts: Level, steady: int) -> list[Stat]:
-    """In order of arrival, each turn for itself."""
-    if facts.turns == 1:
-        return []
-    turns, first = rows.turns[steady:], rows.ttft[steady:]
-    made = [_quantiles(_known(first[turns == turn]), TTFT) for turn in range(1, facts.turns + 1)]
-    return [stats["median"] for stats in made if stats]
 
 
 def _known(values: Floats) -> Floats:

@@ -46,17 +46,14 @@ def ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int] | None:
         spread = _NORMAL.inv_cdf(1 - tail) * math.sqrt(n * q * (1 - q))
         low, high = math.floor(n * q - spread), math.ceil(n * q + spread) + 1
     else:
-        below = np.cumsum(_binomial(n, q))  # below[k] = P(B <= k)
+        k = np.arange(n + 1)
+        log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+        log_choose = log_factorial[n] - log_factorial[k] - log_factorial[n - k]
+        # below[k] = P(B <= k)
+        below = np.cumsum(np.exp(log_choose + k * math.log(q) + (n - k) * math.log1p(-q)))
         low = int(np.searchsorted(below, tail, side="right"))  # P(B < low) <= tail
         high = int(np.searchsorted(below, 1 - tail, side="left")) + 1  # P(B >= high) <= tail
     return (low, high) if low >= 1 and high <= n else None
-
-
-def _binomial(n: int, q: float) -> Floats:
-    k = np.arange(n + 1)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-    log_choose = log_factorial[n] - log_factorial[k] - log_factorial[n - k]
-    return np.asarray(np.exp(log_choose + k * math.log(q) + (n - k) * math.log1p(-q)))
 
 
 @lru_cache(maxsize=64)

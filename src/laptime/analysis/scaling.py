@@ -44,23 +44,19 @@ def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | 
     group = [case for case in usable if _others(case) == _others(usable[0])]
     if len({(_threads(case), case.instances) for case in group}) < 2:
         return []
-    rates = _rates(group, constants)
+    every = [throughputs(case, constants) for case in group]
+    regimes = throughput_regimes(every, on_cpu=True, constants=constants)
+    rates = [
+        (case, rates[regime])
+        for case, rates, regime in zip(group, every, regimes, strict=True)
+        if regime and rates[regime].value
+    ]
     if not rates:
         return []
     least, slowest = min(rates, key=lambda pair: _workers(pair[0]))
     base = (slowest.value or 0.0) / _workers(least)
     rows = [_scaled(case, stat, base, cores) for case, stat in rates]
     return sorted(rows, key=lambda row: (row.workers, row.instances))
-
-
-def _rates(group: Sequence[Case], constants: Constants) -> list[tuple[Case, Stat]]:
-    every = [throughputs(case, constants) for case in group]
-    regimes = throughput_regimes(every, on_cpu=True, constants=constants)
-    return [
-        (case, rates[regime])
-        for case, rates, regime in zip(group, every, regimes, strict=True)
-        if regime and rates[regime].value
-    ]
 
 
 def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:

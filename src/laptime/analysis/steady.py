@@ -67,7 +67,11 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
         return Steady(0, "flat", 0.0)
     if (is_hidden := ignore is not None and bool((~ignore).sum() <= _MIN_TAIL)) or ignore is None:
         ignore = np.zeros(len(samples), dtype=bool)
-    positions = np.nonzero(~ignore | _faster(samples, ignore))[0]
+    # Ignored samples of a level below the usual of the others, shape (n,); none where not most of what
+    # follows the first of them lies there.
+    below = samples < median(samples[~ignore]) / (1 + SMALLEST_STEP)
+    since = below[np.argmax(ignore & below) :]
+    positions = np.nonzero(~ignore | np.asarray(ignore & below & (since.mean() > MOST)))[0]
     x = np.log(np.maximum(samples[positions], 1e-12))
     start = 0
     while (cut := _cut(x[start:])) is not None:
@@ -81,14 +85,6 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     if is_hidden and kind == "slow-down":  # the outside may have done that
         return Steady(0, "flat", 0.0)
     return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
-
-
-def _faster(samples: Floats, ignore: np.ndarray) -> np.ndarray:
-    """Ignored samples of a level below the usual of the others, shape (n,); none where not most of what
-    follows the first of them lies there."""
-    below = samples < median(samples[~ignore]) / (1 + SMALLEST_STEP)
-    since = below[np.argmax(ignore & below) :]
-    return np.asarray(ignore & below & (since.mean() > MOST))
 
 
 def late_step(samples: Floats, steady: Steady) -> float:
@@ -105,7 +101,10 @@ def _cut(x: Floats) -> int | None:
     """Index of the best cut into two levels within the first half, or None when there is one level."""
     n = len(x)
     best, best_cost = None, np.inf
-    for k in _candidates(n):
+    # Cuts to try: all small ones, then geometrically spaced; never into the last half.
+    last = min(n // 2, n - _MIN_TAIL)
+    dense = list(range(1, min(last, 32) + 1))
+    for k in dense + [k for k in sorted({int(33 * 1.15**i) for i in range(80)}) if 32 < k <= last]:
         cost = _spread(x[:k]) + _spread(x[k:])
         if cost < best_cost:
             best, best_cost = k, cost
@@ -122,13 +121,6 @@ def _cut(x: Floats) -> int | None:
     error = 1.25 * noise * np.sqrt(1 / max(1.0, worth * len(before)) + 1 / (worth * len(after)))
     needed = max(np.log1p(SMALLEST_STEP), t_quantile(_SURE, len(after) - 1) * error)
     return best if step > needed else None
-
-
-def _candidates(n: int) -> list[int]:
-    """Cuts to try: all small ones, then geometrically spaced; never into the last half."""
-    last = min(n // 2, n - _MIN_TAIL)
-    dense = list(range(1, min(last, 32) + 1))
-    return dense + [k for k in sorted({int(33 * 1.15**i) for i in range(80)}) if 32 < k <= last]
 
 
 def _spread(x: Floats) -> float:

@@ -28,22 +28,24 @@ def t_quantile(p: float, df: float) -> float:
     if p == 0.5:
         return 0.0
     tail = 1 - p
-    t = _start(tail, df)
+    # Above the quantile or close to it: the tail's power law, or the normal quantile with its first term.
+    if df < 3:
+        t = float((_scale(df) * math.sqrt(df**df) / tail) ** (1 / df))
+    else:
+        z = _NORMAL.inv_cdf(1 - tail)
+        t = z + (z**3 + z) / (4 * df)
     for _ in range(_MOST_ITERATIONS):
-        probability = _upper_tail(t, df)
+        square = t * t
+        x = df / (df + square)
+        if x < (df / 2 + 1) / (df / 2 + 2.5):
+            probability = 0.5 * _incomplete_beta(x, square / (df + square), df / 2, 0.5)
+        else:
+            probability = 0.5 - 0.5 * _incomplete_beta(square / (df + square), x, 0.5, df / 2)
         step = probability / (t * _density(t, df)) * math.log(probability / tail)
         t *= math.exp(step)
         if abs(step) < _CLOSE_ENOUGH:
             break
     return t
-
-
-def _start(tail: float, df: float) -> float:
-    """Above the quantile or close to it: the tail's power law, or the normal quantile with its first term."""
-    if df < 3:
-        return float((_scale(df) * math.sqrt(df**df) / tail) ** (1 / df))
-    z = _NORMAL.inv_cdf(1 - tail)
-    return z + (z**3 + z) / (4 * df)
 
 
 def _scale(df: float) -> float:
@@ -52,15 +54,6 @@ def _scale(df: float) -> float:
 
 def _density(t: float, df: float) -> float:
     return _scale(df) * math.exp(-(df + 1) / 2 * math.log1p(t * t / df))
-
-
-def _upper_tail(t: float, df: float) -> float:
-    """P(T > t), t > 0."""
-    square = t * t
-    x = df / (df + square)
-    if x < (df / 2 + 1) / (df / 2 + 2.5):
-        return 0.5 * _incomplete_beta(x, square / (df + square), df / 2, 0.5)
-    return 0.5 - 0.5 * _incomplete_beta(square / (df + square), x, 0.5, df / 2)
 
 
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:

@@ -251,19 +251,16 @@ def _if_served(load: OpenLoop | None, stat: Stat) -> Stat:
     return stat.without(f"{came}: it grows as long as they come")
 
 
-def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
-    """Items per second; of paced calls what was served, not what one call after the other would give."""
-    if load is None:
-        return stat
-    note = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
-    return structs.replace(stat, quantity=load.served.scaled(batch), note=note)
-
-
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
     evidence = select(series, constants)
     rate = throughput(series, evidence, batch=case.items)
-    return _served(load, _bounded_below(_spared(case, series, rate, evidence)), case.items)
+    # Items per second; of paced calls what was served, not what one call after the other would give.
+    stat = _bounded_below(_spared(case, series, rate, evidence))
+    if load is None:
+        return stat
+    note = f"{load.rate:.4g} calls/s came, {load.capacity.value:.4g} can be served"
+    return structs.replace(stat, quantity=load.served.scaled(case.items), note=note)
 
 
 def _bounded_below(rate: Stat) -> Stat:

@@ -56,23 +56,26 @@ def outcome(run: Run) -> Outcome:
         return "dry run"
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
-    limited = _limited(tuning)
-    if limited == "limit broken":
-        return limited
+    limits = Judgement.of_all(check.outcome for check in tuning.limits)
+    if limits is BROKEN:
+        return "limit broken"
+    limited: Outcome | None = None if limits is KEPT else "limit undecided"
     if not tuning.recipe:
         return limited or _without_recipe(tuning)
-    gained = _gained(tuning)
+    gained: Outcome
+    if tuning.goal == "memory":
+        before, after = peaks(tuning)
+        if before is None or after is None:
+            gained = "not measured"
+        else:
+            gained = "smaller" if after < before else "same"
+    else:
+        gained = "not measured" if tuning.speedup is None else tuning.speedup.word
     if gained not in ("faster", "smaller"):
         return "patch fails" if tuning.patch.contradictions else gained
     if tuning.gate.word != "passed":
         return "gate undecided"
     return "patch fails" if broken_patch(tuning) else limited or gained
-
-
-def _limited(tuning: Tuning) -> Literal["limit broken", "limit undecided"] | None:
-    """What the limits say; None where they are kept, or none were set."""
-    limits = Judgement.of_all(check.outcome for check in tuning.limits)
-    return None if limits is KEPT else "limit broken" if limits is BROKEN else "limit undecided"
 
 
 def _without_recipe(tuning: Tuning) -> Outcome:
@@ -98,15 +101,6 @@ def open_races(tuning: Tuning) -> list[Rung]:
         if rung.verdict == "unclear" and rung.ci95 and (rung.speedup or 0.0) >= 1.0
         if rung.ci95[1] >= MAY_GAIN
     ]
-
-
-def _gained(tuning: Tuning) -> Outcome:
-    if tuning.goal == "memory":
-        before, after = peaks(tuning)
-        if before is None or after is None:
-            return "not measured"
-        return "smaller" if after < before else "same"
-    return "not measured" if tuning.speedup is None else tuning.speedup.word
 
 
 def peaks(tuning: Tuning) -> tuple[int | None, int | None]:

@@ -21,7 +21,6 @@ from laptime.records.overview import CollectiveRow
 from laptime.records.profile import CollectiveUse
 from laptime.trace import intervals, names, phases
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
-from laptime.trace.intervals import Ranges
 from laptime.trace.view import View, of_host
 
 _KINDS = {
@@ -281,7 +280,13 @@ def uses(view: View) -> list[CollectiveUse]:
     for each in of_rank(view):
         if each.start_ns - clock < end and each.end_ns - clock > begin:
             groups.setdefault((each.name, each.dtype), []).append(each)
-    device, engine = view.trace.device, _engine(view)
+    # From the first launch of each backward to the end of the last work that it launched.
+    host, device, launch = view.trace.host, view.trace.device, view.links.launch
+    backward = intervals.of(host, phases.of_autograd(view))
+    linked = np.flatnonzero(launch >= 0)
+    at: Ints = host.start[launch[linked]]
+    launched = linked[intervals.within(backward, at, at + 1) > 0]
+    engine = intervals.join(backward, intervals.of(device, launched))
     computes = device.kind == DeviceKind.KERNEL
     computes &= ~names.rows(view.trace.texts, device.name, names.is_communication)
     computing = intervals.of(device, computes)
@@ -305,14 +310,3 @@ def uses(view: View) -> list[CollectiveUse]:
             )
         )
     return sorted(rows, key=lambda row: (-row.exposed_ns, -row.total_ns))
-
-
-def _engine(view: View) -> Ranges:
-    """From the first launch of each backward to the end of the last work that it launched."""
-    host, device, launch = view.trace.host, view.trace.device, view.links.launch
-    engine = phases.of_autograd(view)
-    backward = intervals.of(host, engine)
-    linked = np.flatnonzero(launch >= 0)
-    at: Ints = host.start[launch[linked]]
-    launched = linked[intervals.within(backward, at, at + 1) > 0]
-    return intervals.join(backward, intervals.of(device, launched))

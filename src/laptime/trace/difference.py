@@ -14,7 +14,6 @@ from typing import NamedTuple
 from laptime.analysis.student_t import t_quantile
 from laptime.kit.units import percent, show
 from laptime.records.comparison import Change, ChangedRow, Difference
-from laptime.records.overview import Breakdown
 from laptime.records.profile import Profile
 
 LEAST_SHARE = 0.02
@@ -44,7 +43,11 @@ def difference(before: Profile, after: Profile) -> Difference:
     """
     old, new = before.overview, after.overview
     gain = new.step_ns - old.step_ns
-    breakdown = _rows(_parts(old.breakdown), _parts(new.breakdown), gain)
+    breakdown = _rows(
+        {part: Spent(getattr(old.breakdown, f"{part}_ns")) for part in PARTS},
+        {part: Spent(getattr(new.breakdown, f"{part}_ns")) for part in PARTS},
+        gain,
+    )
     first, *others = [file.name for file in before.files] or [""]
     return Difference(
         before=f"{first} and {len(others)} more" if others else first,
@@ -114,10 +117,6 @@ def _rows(before: Mapping[str, Spent], after: Mapping[str, Spent], gain: int) ->
 def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
     """Without what is the same, and what came or went without taking any time here."""
     return [row for row in rows if row.change != "same" and (row.before_ns or row.after_ns)]
-
-
-def _parts(breakdown: Breakdown) -> dict[str, Spent]:
-    return {part: Spent(getattr(breakdown, f"{part}_ns")) for part in PARTS}
 
 
 def _operators(profile: Profile) -> dict[str, Spent]:

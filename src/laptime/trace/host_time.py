@@ -140,7 +140,15 @@ def waiting(view: View) -> Index:
     waits |= calls(view, names.matching(_COPIES)) & ~calls(view, names.matching(_COPIES_LATER))
     copies = _copies(view)
     waits[copies.launch[copies.direction == "DtoD"]] = False
-    waits[copies.launch[_waited(view, copies)]] = True
+    # Which copies their call waited for, whatever the call's name.
+    returned = view.trace.host.end[copies.launch]
+    begun, done = (
+        returned >= instant[copies.row] for instant in (view.trace.device.start, view.trace.device.end)
+    )
+    to_host, to_device = copies.direction == "DtoH", copies.direction == "HtoD"
+    pageable, unknown = copies.memory == "pageable", copies.memory == ""
+    waited: Mask = (to_host & (pageable | (unknown & done))) | (to_device & pageable & begun)
+    waits[copies.launch[waited]] = True
     rows = np.flatnonzero(waits)
     above = view.links.calls.parent[rows]  # a driver call inside a runtime call is the same wait
     return rows[~((above >= 0) & waits[above])].astype(np.int32)
@@ -200,18 +208,6 @@ def _copies(view: View) -> _Copies:
     kind, launch = view.trace.device.kind, view.links.launch
     rows = np.flatnonzero((kind == DeviceKind.MEMCPY) & (launch >= 0)).astype(np.int32)
     return _Copies(rows, launch[rows], *sorts(view, rows))
-
-
-def _waited(view: View, copies: _Copies) -> Mask:
-    """Which copies their call waited for, whatever the call's name."""
-    returned = view.trace.host.end[copies.launch]
-    begun, done = (
-        returned >= instant[copies.row] for instant in (view.trace.device.start, view.trace.device.end)
-    )
-    to_host, to_device = copies.direction == "DtoH", copies.direction == "HtoD"
-    pageable, unknown = copies.memory == "pageable", copies.memory == ""
-    waited: Mask = (to_host & (pageable | (unknown & done))) | (to_device & pageable & begun)
-    return waited
 
 
 def calls(view: View, family: names.Family) -> Mask:

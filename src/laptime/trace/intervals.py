@@ -45,9 +45,25 @@ def build(host: Host, take: Mask) -> RangeTree:
     end = host.end[rows] * 2
     end[end == start] += 1
     thread = host.thread[rows]
-    own_parent = _parents(start, end, thread)
+    # Per range, sorted by (thread, start, -end): the last before it on its thread that is open at its start.
+    number = len(start)
+    before = np.arange(-1, number - 1)
+    before[np.append(True, thread[1:] != thread[:-1])] = NONE
+    longer, todo = before.copy(), np.flatnonzero(before >= 0)
+    while len(todo := todo[end[longer[todo]] <= end[todo]]):  # each time twice as far
+        longer[todo] = longer[longer[todo]]
+        todo = todo[longer[todo] >= 0]
+    own_parent, todo = before, np.flatnonzero(before >= 0)
+    while len(todo := todo[end[own_parent[todo]] <= start[todo]]):
+        own_parent[todo] = longer[own_parent[todo]]
+        todo = todo[own_parent[todo] >= 0]
     parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
-    depth[rows] = _depths(own_parent)
+    # How many ancestors each row has.
+    above, depths = own_parent.copy(), (own_parent >= 0).astype(np.int32)
+    while len(todo := np.flatnonzero(above >= 0)):  # each time twice as far up
+        depths[todo] += depths[above[todo]]
+        above[todo] = above[above[todo]]
+    depth[rows] = depths
     return RangeTree(rows, parent, depth)
 
 
@@ -136,34 +152,6 @@ def subtrees(tree: RangeTree) -> Subtrees:
         above[todo] = above[at]
         todo = todo[end[todo] < 0]
     return Subtrees(tree.rows, end)
-
-
-def _parents(start: Ints, end: Ints, thread: Index) -> Ints:
-    """Per range, sorted by (thread, start, -end): the last before it on its thread that is open at its start.
-
-    Who climbs from the range before it over what has ended may skip all that ended no later than where it is.
-    """
-    number = len(start)
-    before = np.arange(-1, number - 1)
-    before[np.append(True, thread[1:] != thread[:-1])] = NONE
-    longer, todo = before.copy(), np.flatnonzero(before >= 0)
-    while len(todo := todo[end[longer[todo]] <= end[todo]]):  # each time twice as far
-        longer[todo] = longer[longer[todo]]
-        todo = todo[longer[todo] >= 0]
-    parent, todo = before, np.flatnonzero(before >= 0)
-    while len(todo := todo[end[parent[todo]] <= start[todo]]):
-        parent[todo] = longer[parent[todo]]
-        todo = todo[parent[todo] >= 0]
-    return parent
-
-
-def _depths(parent: Ints) -> Index:
-    """How many ancestors each row has."""
-    above, depth = parent.copy(), (parent >= 0).astype(np.int32)
-    while len(todo := np.flatnonzero(above >= 0)):  # each time twice as far up
-        depth[todo] += depth[above[todo]]
-        above[todo] = above[above[todo]]
-    return depth
 
 
 class Ranges(NamedTuple):

@@ -42,10 +42,12 @@ def phases(view: View) -> list[Phase]:
     # Means that sum to the rounded mean of the sum.
     sums = np.cumsum([0, *(claimed[name].total for name in ORDER)]).tolist()
     host = [round(high / number) - round(low / number) for low, high in itertools.pairwise(sums)]
-    device = _device_time(view, list(claimed.values()))
+    device, rows = view.trace.device, np.flatnonzero(view.links.launch >= 0)
+    at, length = view.trace.host.start[view.links.launch[rows]], (device.end - device.start)[rows]
+    spent = [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in claimed.values()]
     return [
-        Phase(name=name, host_ns=mean, device_ns=round(work / number) if device is not None else None)
-        for name, mean, work in zip(ORDER, host, device or [0] * len(ORDER), strict=True)
+        Phase(name=name, host_ns=mean, device_ns=round(work / number) if len(device) else None)
+        for name, mean, work in zip(ORDER, host, spent, strict=True)
         if mean
     ]
 
@@ -142,10 +144,24 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     data = intervals.join(ranges["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
     elsewhere = intervals.join(optimizer, data)
-    backward = _backward(view, thread, intervals.join(running, elsewhere))
+    # When the autograd engine worked, its pauses in which this thread was not `busy` included.
+    host = view.trace.host
+    engine = of_autograd(view) & operators(view)
+    theirs = np.unique(host.thread[engine])
+    theirs = theirs[theirs != thread]
+    rows = (engine & (host.thread == thread)) | (operators(view) & np.isin(host.thread, theirs))
+    backward = _without_pauses(intervals.of(host, rows), intervals.join(running, elsewhere))
     backward = intervals.join(ranges["backward"], backward)
     plain = intervals.subtract(intervals.subtract(running, elsewhere), backward)
-    forward = _forward(view, plain, backward, data, intervals.join(elsewhere, backward))
+    # Stretches of plain operators that a backward follows before the next batch or step; all without any.
+    begins = view.steps.host_start
+    busy = intervals.join(elsewhere, backward, Ranges(begins, begins + 1))
+    stretches = _without_pauses(plain, busy)
+    leads = np.ones(len(stretches.end), bool)
+    if len(backward.start):
+        next_batch = np.minimum(_following(data.start, stretches.end), _following(begins, stretches.end))
+        leads = _following(backward.start, stretches.end) < next_batch
+    forward = Ranges(stretches.start[leads], stretches.end[leads])
     if ranges["compute"].total:  # nothing tells forward and backward apart
         forward = EMPTY
     return [
@@ -155,29 +171,6 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
         ("backward", backward),
         ("loss" if ranges["forward"].total else "forward", forward),
     ]
-
-
-def _backward(view: View, thread: int, busy: Ranges) -> Ranges:
-    """When the autograd engine worked, its pauses in which this thread was not `busy` included."""
-    host = view.trace.host
-    engine = of_autograd(view) & operators(view)
-    theirs = np.unique(host.thread[engine])
-    theirs = theirs[theirs != thread]
-    rows = (engine & (host.thread == thread)) | (operators(view) & np.isin(host.thread, theirs))
-    return _without_pauses(intervals.of(host, rows), busy)
-
-
-def _forward(view: View, plain: Ranges, backward: Ranges, data: Ranges, busy: Ranges) -> Ranges:
-    """Stretches of plain operators that a backward follows before the next batch or step; all without any."""
-    begins = view.steps.host_start
-    edges = Ranges(begins, begins + 1)
-    stretches = _without_pauses(plain, intervals.join(busy, edges))
-    if not len(backward.start):
-        return stretches
-    next_backward = _following(backward.start, stretches.end)
-    next_batch = np.minimum(_following(data.start, stretches.end), _following(begins, stretches.end))
-    leads = next_backward < next_batch
-    return Ranges(stretches.start[leads], stretches.end[leads])
 
 
 def _without_pauses(ranges: Ranges, busy: Ranges) -> Ranges:
@@ -190,17 +183,6 @@ def _without_pauses(ranges: Ranges, busy: Ranges) -> Ranges:
 def _following(instants: Ints, after: Ints) -> Ints:
     """For every instant the first of the others at or after it; the end of time without."""
     return np.append(np.sort(instants), np.iinfo(np.int64).max)[np.searchsorted(np.sort(instants), after)]
-
-
-def _device_time(view: View, claimed: list[Ranges]) -> list[int] | None:
-    """Per phase: sum of the durations of the device work launched in it; None without an accelerator."""
-    device = view.trace.device
-    if not len(device):
-        return None
-    rows = np.flatnonzero(view.links.launch >= 0)
-    at = view.trace.host.start[view.links.launch[rows]]
-    length = (device.end - device.start)[rows]
-    return [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in claimed]
 
 
 def of_autograd(view: View) -> Mask:

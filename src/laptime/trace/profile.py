@@ -57,12 +57,25 @@ def profile(view: View) -> Profile:
     view, beginning = apart(view)
     rows, gaps = overview.step_rows(view), list[idle.Part]()
     totalled = structs.replace(overview.overview(view, rows, gaps), totals=overview.totals(trace))
+    # The accelerators that did any work, with their properties from the file.
+    properties = {each.id: each for each in trace.accelerators}
+    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
+    used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
         world=trace.world,
         device_type=timeline.device_type(trace),
-        accelerators=_accelerators(trace),
+        accelerators=[
+            records.Accelerator(
+                id=device,
+                name=facts.name,
+                memory=facts.memory or None,
+                capability=".".join(map(str, facts.capability)) if facts.capability[0] else "",
+                sms=facts.sms or None,
+            )
+            for device, facts in used
+        ],
         span_ns=span(trace),
         window_ns=view.inside.total,
         steps=rows,
@@ -113,26 +126,6 @@ def span(trace: Trace) -> int:
     return max(last, default=0) - min(first, default=0)
 
 
-def _accelerators(trace: Trace) -> list[records.Accelerator]:
-    """The accelerators that did any work, with their properties from the file.
-
-    ROCm counts its devices from another number than deviceProperties; where all are alike, any will do.
-    """
-    properties = {each.id: each for each in trace.accelerators}
-    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
-    used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
-    return [
-        records.Accelerator(
-            id=device,
-            name=facts.name,
-            memory=facts.memory or None,
-            capability=".".join(map(str, facts.capability)) if facts.capability[0] else "",
-            sms=facts.sms or None,
-        )
-        for device, facts in used
-    ]
-
-
 Table = TypeVar("Table", Host, DeviceWork, DeviceRanges, Flows)
 
 FACTOR = 2.0
@@ -157,7 +150,19 @@ def apart(view: View) -> tuple[View, WarmUp | None]:
         return view, None
     beginning = View(view.trace, view.links, Steps(*(column[:first] for column in steps)))
     settled = Steps(*(column[first:] for column in steps))
-    trace = _from(view, int(settled.host_start[0]), int(settled.start[0]))
+    host_begin, device_begin, trace = int(settled.host_start[0]), int(settled.start[0]), view.trace
+    # Without what the host had ended before it began the settled steps, and what it launched.
+    host = trace.host.end > host_begin
+    launch = view.links.launch
+    launched = np.append(host, False)[launch]  # NONE is the last one
+    device = launched | (trace.device.end > device_begin)
+    trace = replace(
+        trace,
+        host=_rows(trace.host, host),
+        device=_rows(trace.device, device),
+        device_ranges=_rows(trace.device_ranges, trace.device_ranges.end > device_begin),
+        flows=_rows(trace.flows, trace.flows.at >= host_begin),
+    )
     usual = int(np.median(settled.end - settled.start))
     rows = overview.step_rows(beginning)
     warm_up = WarmUp(
@@ -166,22 +171,6 @@ def apart(view: View) -> tuple[View, WarmUp | None]:
         host_work=host_work.host_work(beginning),
     )
     return View(trace, link(trace), settled), warm_up
-
-
-def _from(view: View, host_begin: int, device_begin: int) -> Trace:
-    """The trace without what the host had ended before it began the settled steps, and what it launched."""
-    trace = view.trace
-    host = trace.host.end > host_begin
-    launch = view.links.launch
-    launched = np.append(host, False)[launch]  # NONE is the last one
-    device = launched | (trace.device.end > device_begin)
-    return replace(
-        trace,
-        host=_rows(trace.host, host),
-        device=_rows(trace.device, device),
-        device_ranges=_rows(trace.device_ranges, trace.device_ranges.end > device_begin),
-        flows=_rows(trace.flows, trace.flows.at >= host_begin),
-    )
 
 
 def _rows(table: Table, keep: Mask) -> Table:

@@ -131,11 +131,27 @@ FEWEST = 0.8
 
 def find_steps(trace: Trace, links: Links) -> Steps:
     """The steps of a trace; one with number 0 where it has none."""
-    number, start, end = _annotated(trace)
+    # Numbers, starts and ends of ProfilerStep#N on the host, by start.
+    host = trace.host
+    rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_step))
+    rows = rows[np.isin(host.kind[rows], (HostKind.OPERATOR, HostKind.ANNOTATION))]
+    rows = rows[np.lexsort((-host.end[rows], host.start[rows]))]
+    number = np.array([names.step_number(trace.texts[name]) for name in host.name[rows]], np.int64)
+    start, end = host.start[rows], host.end[rows]
+    # The same annotation can be in a file as operator and as annotation; the longer one stands for both.
+    again = np.zeros(len(rows), bool)
+    again[1:] = (number[1:] == number[:-1]) & (start[1:] < end[:-1])
+    number, start, end = number[~again], start[~again], end[~again]
     if not len(number):
         low, high = _extent(trace)
         number, start, end = np.zeros(1, np.int64), np.array([low]), np.array([high])
-    step_of = _launched_in(trace, links, start, end)
+    # Per device row the step in whose annotation its launch lies as a whole; NONE without.
+    step_of = np.full(len(trace.device), NONE, np.int32)
+    linked = np.flatnonzero(links.launch >= 0)
+    launch = links.launch[linked]
+    step = np.searchsorted(start, trace.host.start[launch], side="right") - 1
+    inside = (step >= 0) & (trace.host.end[launch] <= end[np.maximum(step, 0)])
+    step_of[linked[inside]] = step[inside]
     if not (step_of >= 0).any():
         return Steps(number, *_contiguous(start, end), start, end)
     first, last, launched = _device_extent(trace, step_of, len(number))
@@ -149,20 +165,6 @@ def find_steps(trace: Trace, links: Links) -> Steps:
     return Steps(*(column[: working + (not is_cut)] for column in steps))
 
 
-def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
-    """Numbers, starts and ends of ProfilerStep#N on the host, by start."""
-    host = trace.host
-    rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_step))
-    rows = rows[np.isin(host.kind[rows], (HostKind.OPERATOR, HostKind.ANNOTATION))]
-    rows = rows[np.lexsort((-host.end[rows], host.start[rows]))]
-    number = np.array([names.step_number(trace.texts[name]) for name in host.name[rows]], np.int64)
-    start, end = host.start[rows], host.end[rows]
-    # The same annotation can be in a file as operator and as annotation; the longer one stands for both.
-    again = np.zeros(len(rows), bool)
-    again[1:] = (number[1:] == number[:-1]) & (start[1:] < end[:-1])
-    return number[~again], start[~again], end[~again]
-
-
 def _extent(trace: Trace) -> tuple[int, int]:
     """First start and last end of operators; without any, of all host ranges; without any, of device work."""
     host, device = trace.host, trace.device
@@ -174,17 +176,6 @@ def _extent(trace: Trace) -> tuple[int, int]:
         if rows.any():
             return int(host.start[rows].min()), int(host.end[rows].max())
     return (int(device.start.min()), int(device.end.max())) if len(device) else (0, 0)
-
-
-def _launched_in(trace: Trace, links: Links, start: Ints, end: Ints) -> Index:
-    """Per device row the step in whose annotation its launch lies as a whole; NONE without."""
-    step_of = np.full(len(trace.device), NONE, np.int32)
-    linked = np.flatnonzero(links.launch >= 0)
-    launch = links.launch[linked]
-    step = np.searchsorted(start, trace.host.start[launch], side="right") - 1
-    inside = (step >= 0) & (trace.host.end[launch] <= end[np.maximum(step, 0)])
-    step_of[linked[inside]] = step[inside]
-    return step_of
 
 
 def _device_extent(trace: Trace, step_of: Index, steps: int) -> tuple[Ints, Ints, Ints]:

@@ -272,10 +272,17 @@ class Rows:
     def add(self, table: str, **columns: Any) -> None:
         """Rows of a table: arrays of one length, or one value for all; what is left out is unknown."""
         length = max(np.size(values) for values in columns.values())
-        sane = _sane({name: columns[name] for name in ("start", "end", "at") if name in columns}, length)
+        # Which rows have times that damage need not explain.
+        times = {name: np.asarray(columns[name]) for name in ("start", "end", "at") if name in columns}
+        sane = np.ones(length, bool)
+        for values in times.values():
+            sane &= (values >= 0) & (values < _LATEST)
+        if "end" in times:
+            lasts = times["end"] - times["start"]
+            sane &= (lasts >= 0) & (lasts <= WEEK)
         timeless = np.zeros(length, bool)
-        if "end" in columns:
-            timeless |= (np.asarray(columns["start"]) == 0) & (np.asarray(columns["end"]) == 0)
+        if "end" in times:
+            timeless |= (times["start"] == 0) & (times["end"] == 0)
         self.events += length
         self._absurd += length - int((sane | timeless).sum())
         self._timeless += int(timeless.sum())
@@ -302,14 +309,3 @@ class Rows:
             timeless=self._timeless,
             size=size,
         )
-
-
-def _sane(times: dict[str, Any], length: int) -> Any:
-    """Which rows have times that damage need not explain."""
-    sane = np.ones(length, bool)
-    for values in times.values():
-        sane &= (np.asarray(values) >= 0) & (np.asarray(values) < _LATEST)
-    if "end" in times:
-        lasts = np.asarray(times["end"]) - np.asarray(times["start"])
-        sane &= (lasts >= 0) & (lasts <= WEEK)
-    return sane

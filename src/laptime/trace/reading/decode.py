@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from typing import Any, Generic, TypeVar, Union
@@ -262,23 +263,16 @@ def _coerced(value: Any, *, exact: bool) -> Event | None:
             if isinstance(value.get(name), dict):
                 event.args = _filled(type(event.args), value[name])
         elif name in ("ts", "dur"):
-            time = _time(value.get(name), Decimal if exact else float)
-            if time is not None:
-                setattr(event, name, time)
+            with suppress(ValueError, ArithmeticError):
+                time = (Decimal if exact else float)(str(value.get(name)))
+                if abs(float(time)) < 1e18:  # not so NaN
+                    setattr(event, name, time)
         elif name in ("cat", "name"):
             setattr(event, name, "" if value.get(name) is None else str(value[name]))
         else:
             key = value.get(name, -1)
             setattr(event, name, key if isinstance(key, int | str) else str(key))
     return event if "ts" in value or kind in (Meta, *_OTHERS) else None
-
-
-def _time(value: Any, number: type[Decimal] | type[float]) -> Decimal | float | None:
-    try:
-        time = number(str(value))
-    except (ValueError, ArithmeticError):
-        return None
-    return time if abs(float(time)) < 1e18 else None  # not so NaN
 
 
 def _filled(kind: type[Struct], fields: dict[str, Any]) -> Any:

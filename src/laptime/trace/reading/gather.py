@@ -130,21 +130,25 @@ class Gather:
         self._take(ranges, codes, (codes >= DEVICE) & (codes < RANGE), self._work)
         self._take(ranges, codes, codes == RANGE, self._ranges)
         if len(ranges) < len(events):
-            self._others(events)
-
-    def _others(self, events: Events) -> None:
-        """Memory, arrows and names."""
-        memory = [event for event in events if type(event) is Instant and event.name == "[memory]"]
-        if memory:
-            self._memory(memory)
-        begins = [event for event in events if type(event) is Begins]
-        self._flows.update(map(_CATEGORY, begins))
-        if not self._flows.isdisjoint(_FORWARD_BACKWARD):
-            arrows = begins + [event for event in events if type(event) is Ends]
-            self._arrows([event for event in arrows if event.cat in _FORWARD_BACKWARD])
-        for event in events:
-            if type(event) is Meta and event.name == "thread_name":
-                self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
+            # Memory, arrows and names.
+            memory = [event for event in events if type(event) is Instant and event.name == "[memory]"]
+            if memory:
+                args = list(map(_ARGS, memory))
+                columns = {
+                    "at": _nanoseconds(list(map(_TIME, memory))),
+                    "thread": self._thread(memory),
+                    "address": _ints(args, "address").view(np.uint64),
+                    **{field: _ints(args, field) for field in _MEMORY_INTS},
+                }
+                self._append("memory", columns, np.ones(len(memory), bool))
+            begins = [event for event in events if type(event) is Begins]
+            self._flows.update(map(_CATEGORY, begins))
+            if not self._flows.isdisjoint(_FORWARD_BACKWARD):
+                arrows = begins + [event for event in events if type(event) is Ends]
+                self._arrows([event for event in arrows if event.cat in _FORWARD_BACKWARD])
+            for event in events:
+                if type(event) is Meta and event.name == "thread_name":
+                    self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
 
     def part(self) -> Part:
         """All that was collected."""
@@ -199,16 +203,22 @@ class Gather:
         args = list(map(_ARGS, events))
         columns, keep = self._on_stream(events, args)
         columns |= {field: _ints(args, field) for field in _DEVICE_INTS}
+        indices = np.full(len(args), -1, np.int32)
+        names = list(map(attrgetter("collective"), args))
+        if names.count("") < len(names):
+            for row, each in enumerate(args):
+                if each.collective:
+                    indices[row] = self._collectives[_collective_of(each)]
         columns |= {
             "kind": codes - np.int8(DEVICE),
-            "blocks_per_sm": _floats(args, "blocks_per_sm"),
-            "occupancy": _floats(args, "occupancy"),
+            "blocks_per_sm": np.array(list(map(attrgetter("blocks_per_sm"), args)), np.float64),
+            "occupancy": np.array(list(map(attrgetter("occupancy"), args)), np.float64),
             "grid": self._raw(args, "grid"),
             "block": self._raw(args, "block"),
             "bytes": _filled(
                 _ints(args, "bytes"), events, lambda event: _small(event.args.size, _LARGEST, -1)
             ),
-            "collective": self._collective(args),
+            "collective": indices,
         }
         self._append("device", columns, keep)
 
@@ -226,16 +236,6 @@ class Gather:
             "stream": _filled(_ints(args, "stream"), events, _stream_of),
         }
         return columns, keep
-
-    def _memory(self, events: Events) -> None:
-        args = list(map(_ARGS, events))
-        columns = {
-            "at": _nanoseconds(list(map(_TIME, events))),
-            "thread": self._thread(events),
-            "address": _ints(args, "address").view(np.uint64),
-            **{field: _ints(args, field) for field in _MEMORY_INTS},
-        }
-        self._append("memory", columns, np.ones(len(events), bool))
 
     def _arrows(self, events: Events) -> None:
         arrows = [event for event in events if isinstance(event.id, int) and abs(event.id) < _LARGEST]
@@ -283,15 +283,6 @@ class Gather:
 
     def _thread(self, events: Events) -> Any:
         return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
-
-    def _collective(self, args: list[Args]) -> Any:
-        indices = np.full(len(args), -1, np.int32)
-        names = list(map(attrgetter("collective"), args))
-        if names.count("") < len(names):
-            for row, each in enumerate(args):
-                if each.collective:
-                    indices[row] = self._collectives[_collective_of(each)]
-        return indices
 
 
 def _nanoseconds(times: list[Any]) -> Ints:
@@ -376,7 +367,3 @@ def _ints(args: list[Args], field: str) -> Ints:
     except (OverflowError, TypeError):
         values = (getattr(each, field) for each in args)
         return np.array([v if v is not None and abs(v) < _LARGEST else -1 for v in values], np.int64)
-
-
-def _floats(args: list[Args], field: str) -> Any:
-    return np.array(list(map(attrgetter(field), args)), np.float64)

@@ -52,10 +52,34 @@ def read(tables: Tables) -> tuple[Rows, dict[str, Any]]:
         if isinstance(thread, int):
             rows.thread(*_split(thread), texts.get(name, ""))
     _calls(tables, rows, texts, shared="globalPid" in tables.columns(KERNELS))
-    _nvtx(tables, rows, texts)
-    devices = _devices(tables)
+    # Ranges of NVTX; steps and operators among them are what PyTorch's profiler calls them.
+    wanted = ("start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId")
+    ranges = [
+        sqlite.Mark(start, end, thread, text or texts.get(number, ""))
+        for start, end, kind, thread, end_thread, text, number in tables.rows("NVTX_EVENTS", wanted)
+        if isinstance(start, int) and isinstance(end, int) and isinstance(thread, int)
+        and kind in (*_RANGES, None) and end >= start and end_thread in (None, 0, thread)
+    ]  # fmt: skip
+    sqlite.add(rows, ranges, lambda found: _threads(rows, found))
+    # The GPUs as Kineto's deviceProperties say it.
+    properties = ("id", "name", "totalMemory", "computeMajor", "computeMinor", "smCount")
+    names = ("id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "numSms")
+    devices = [dict(zip(names, row, strict=True)) for row in tables.rows("TARGET_INFO_GPU", properties)]
     _kernels(tables, rows, texts, {each["id"]: each["numSms"] or 0 for each in devices})
-    _copies(tables, rows)
+    # Copies and memsets under the names that Kineto gives them.
+    columns = (*_ON_DEVICE, "bytes", "copyKind", "srcKind", "dstKind")
+    copies = tables.whole("CUPTI_ACTIVITY_KIND_MEMCPY", columns)
+    sets = tables.whole("CUPTI_ACTIVITY_KIND_MEMSET", (*_ON_DEVICE, "bytes", "memKind"))
+    if len(copies["start"]):
+        kinds = zip(*(copies[name].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True)
+        named = rows.texts(
+            f"Memcpy {_DIRECTIONS.get(way, '')} ({_MEMORY.get(source, '')} -> {_MEMORY.get(target, '')})"
+            for way, source, target in kinds
+        )
+        rows.add("device", **_on_device(copies, DeviceKind.MEMCPY), name=named, bytes=copies["bytes"])
+    if len(sets["start"]):
+        named = rows.texts(f"Memset ({_MEMORY.get(kind, '')})" for kind in sets["memKind"].tolist())
+        rows.add("device", **_on_device(sets, DeviceKind.MEMSET), name=named, bytes=sets["bytes"])
     return rows, {"deviceProperties": devices}
 
 
@@ -80,18 +104,6 @@ def _calls(tables: Tables, rows: Rows, texts: dict[int, str], *, shared: bool) -
         thread=_threads(rows, calls["globalTid"]),
         correlation=_correlation(calls["correlationId"], calls["globalTid"] if shared else np.full(1, NONE)),
     )
-
-
-def _nvtx(tables: Tables, rows: Rows, texts: dict[int, str]) -> None:
-    """Ranges of NVTX; steps and operators among them are what PyTorch's profiler calls them."""
-    wanted = ("start", "end", "eventType", "globalTid", "endGlobalTid", "text", "textId")
-    ranges = [
-        sqlite.Mark(start, end, thread, text or texts.get(number, ""))
-        for start, end, kind, thread, end_thread, text, number in tables.rows("NVTX_EVENTS", wanted)
-        if isinstance(start, int) and isinstance(end, int) and isinstance(thread, int)
-        and kind in (*_RANGES, None) and end >= start and end_thread in (None, 0, thread)
-    ]  # fmt: skip
-    sqlite.add(rows, ranges, lambda found: _threads(rows, found))
 
 
 def _kernels(tables: Tables, rows: Rows, texts: dict[int, str], sms: dict[int, int]) -> None:
@@ -122,23 +134,6 @@ def _kernels(tables: Tables, rows: Rows, texts: dict[int, str], sms: dict[int, i
     )
 
 
-def _copies(tables: Tables, rows: Rows) -> None:
-    """Copies and memsets under the names that Kineto gives them."""
-    wanted = (*_ON_DEVICE, "bytes", "copyKind", "srcKind", "dstKind")
-    copies = tables.whole("CUPTI_ACTIVITY_KIND_MEMCPY", wanted)
-    sets = tables.whole("CUPTI_ACTIVITY_KIND_MEMSET", (*_ON_DEVICE, "bytes", "memKind"))
-    if len(copies["start"]):
-        kinds = zip(*(copies[name].tolist() for name in ("copyKind", "srcKind", "dstKind")), strict=True)
-        named = rows.texts(
-            f"Memcpy {_DIRECTIONS.get(way, '')} ({_MEMORY.get(source, '')} -> {_MEMORY.get(target, '')})"
-            for way, source, target in kinds
-        )
-        rows.add("device", **_on_device(copies, DeviceKind.MEMCPY), name=named, bytes=copies["bytes"])
-    if len(sets["start"]):
-        named = rows.texts(f"Memset ({_MEMORY.get(kind, '')})" for kind in sets["memKind"].tolist())
-        rows.add("device", **_on_device(sets, DeviceKind.MEMSET), name=named, bytes=sets["bytes"])
-
-
 def _on_device(columns: dict[str, Ints], kind: DeviceKind) -> dict[str, Any]:
     """What every activity has."""
     return {
@@ -156,13 +151,6 @@ def _correlation(numbers: Ints, owners: Ints) -> Ints:
     """Correlation ids with the process before them: two processes of one file use the same ones."""
     process = np.where(owners >= 0, owners >> _THREAD & 0xFFFFFF, 0)
     return np.where(numbers > 0, numbers + (process << 36), NONE)
-
-
-def _devices(tables: Tables) -> list[dict[str, Any]]:
-    """The GPUs as Kineto's deviceProperties say it."""
-    wanted = ("id", "name", "totalMemory", "computeMajor", "computeMinor", "smCount")
-    names = ("id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "numSms")
-    return [dict(zip(names, row, strict=True)) for row in tables.rows("TARGET_INFO_GPU", wanted)]
 
 
 def _threads(rows: Rows, numbers: Ints) -> Ints:

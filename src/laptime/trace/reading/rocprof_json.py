@@ -89,12 +89,34 @@ def read(path: Path) -> Trace:
     timed = [e for e in events if e.ph == "X" and e.args.begin is not None and e.args.end is not None]
     rows = Rows()
     calls = [event for event in timed if labels.get(event.pid) in _API]
-    _add_calls(rows, calls, labels)
+    if calls:
+        rows.add(
+            "host",
+            **_times(calls),
+            thread=np.array([rows.thread(call.args.pid, call.thread) for call in calls]),
+            correlation=np.arange(len(calls)),
+            kind=np.array([int(_API[labels[call.pid]]) for call in calls]),
+            name=rows.texts(call.name for call in calls),
+        )
     found = [sqlite.Mark(e.args.begin or 0, e.args.end or 0, rows.thread(e.args.pid, e.thread), e.name)
              for e in timed if labels.get(e.pid) == _MARKS]  # fmt: skip
     sqlite.add(rows, found, lambda threads: threads)
     on_device = {pid for pid, label in labels.items() if label == _COPIES or _GPU.match(label)}
-    _add_work(rows, [each for each in timed if each.pid in on_device], labels, _Arrows(events, calls))
+    work = [each for each in timed if each.pid in on_device]
+    arrows = _Arrows(events, calls)
+    if work:
+        named = [_named(event, labels[event.pid]) for event in work]
+        gpus = [_GPU.match(labels[event.pid]) for event in work]
+        devices = [int(gpu[1]) if gpu else max(e.args.device, 0) for gpu, e in zip(gpus, work, strict=True)]
+        rows.add(
+            "device",
+            **_times(work),
+            kind=np.array([int(kind) for kind, _ in named]),
+            name=rows.texts(name for _, name in named),
+            device=np.array(devices),
+            stream=np.array([max(event.tid, 0) for event in work]),
+            correlation=np.array([arrows.launch(event) for event in work]),
+        )
     if not rows.events:
         why = why or "it has neither calls nor kernels, copies or ranges with times"
         raise UsageError(f"{path} is not a whole trace of rocprof", why=why, next=again)
@@ -115,47 +137,16 @@ class _Arrows:
         begun = dict[int, int]()
         for event in events:
             if event.ph == "s":
-                begun[event.id] = self._call(event)
+                starts = self._starts.get((event.pid, event.tid), [])
+                at = bisect_right(starts, (event.ts, sys.maxsize)) - 1
+                begun[event.id] = starts[at][1] if at >= 0 else NONE
             elif event.ph == "t" and begun.get(event.id, NONE) != NONE:
                 self._arrivals[event.pid, event.tid, event.ts].append(begun[event.id])
-
-    def _call(self, arrow: _Event) -> int:
-        starts = self._starts.get((arrow.pid, arrow.tid), [])
-        at = bisect_right(starts, (arrow.ts, sys.maxsize)) - 1
-        return starts[at][1] if at >= 0 else NONE
 
     def launch(self, event: _Event) -> int:
         """The number of the call that launched it; NONE of what no arrow leads to."""
         arrivals = self._arrivals.get((event.pid, event.tid, event.ts))
         return arrivals.pop(0) if arrivals else NONE
-
-
-def _add_calls(rows: Rows, calls: list[_Event], labels: dict[int, str]) -> None:
-    if calls:
-        rows.add(
-            "host",
-            **_times(calls),
-            thread=np.array([rows.thread(call.args.pid, call.thread) for call in calls]),
-            correlation=np.arange(len(calls)),
-            kind=np.array([int(_API[labels[call.pid]]) for call in calls]),
-            name=rows.texts(call.name for call in calls),
-        )
-
-
-def _add_work(rows: Rows, work: list[_Event], labels: dict[int, str], arrows: _Arrows) -> None:
-    if work:
-        named = [_named(event, labels[event.pid]) for event in work]
-        gpus = [_GPU.match(labels[event.pid]) for event in work]
-        devices = [int(gpu[1]) if gpu else max(e.args.device, 0) for gpu, e in zip(gpus, work, strict=True)]
-        rows.add(
-            "device",
-            **_times(work),
-            kind=np.array([int(kind) for kind, _ in named]),
-            name=rows.texts(name for _, name in named),
-            device=np.array(devices),
-            stream=np.array([max(event.tid, 0) for event in work]),
-            correlation=np.array([arrows.launch(event) for event in work]),
-        )
 
 
 def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:

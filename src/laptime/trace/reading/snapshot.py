@@ -100,7 +100,13 @@ def changes(record: Any, segments: list[Any]) -> list[Change]:
     }  # fmt: skip
     reserved = sum(s["total_size"] for s in segments if _is_size(s.get("total_size")))
     reserved -= sum(_GROWS.get(action.name, 0) * action.size for action in actions)
-    own = _unfreed(actions)
+    # Addresses that the record allocated and did not free.
+    own = set[int]()
+    for action in actions:
+        if action.name == "alloc":
+            own.add(action.address)
+        elif action.name in _FREES:
+            own.discard(action.address)
     older = {address: block for address, block in existing.items() if address not in own}
     begin = actions[0].at if actions else 0
     gained = sum(action.size for action in actions if action.name == "alloc")
@@ -124,17 +130,6 @@ def out_of_memory(record: Any) -> list[Action]:
     """Each request that failed."""
     actions = (_action(entry) for entry in _lists(record))
     return [action for action in actions if action is not None and action.name == "oom"]
-
-
-def _unfreed(actions: list[Action]) -> set[int]:
-    """Addresses that the record allocated and did not free."""
-    alive = set[int]()
-    for action in actions:
-        if action.name == "alloc":
-            alive.add(action.address)
-        elif action.name in _FREES:
-            alive.discard(action.address)
-    return alive
 
 
 def _action(entry: Any) -> Action | None:

@@ -111,7 +111,15 @@ def add(rows: Rows, ranges: Sequence[Mark], threads: Callable[[Ints], Ints]) -> 
     ranges = [mark for mark in ranges if mark.text]
     if not ranges:
         return
-    steps = _steps(ranges)
+    # The ranges that are steps, `ProfilerStep#N`: those of the word on the thread that has most of them.
+    words = [(mark, found) for mark in ranges if (found := _STEP.match(mark.text))]
+    counts = Counter((found[1].lower(), mark.thread) for mark, found in words)
+    if not counts or max(counts.values()) < 2:
+        steps = {}
+    else:
+        chosen = counts.most_common(1)[0][0]
+        own = sorted((mark, found) for mark, found in words if (found[1].lower(), mark.thread) == chosen)
+        steps = {mark: f"ProfilerStep#{found[2] or number}" for number, (mark, found) in enumerate(own)}
     kinds, names, shapes, sequences = [], [], [], []
     for mark in ranges:
         operator = _OPERATOR.match(mark.text) is not None
@@ -130,14 +138,3 @@ def add(rows: Rows, ranges: Sequence[Mark], threads: Callable[[Ints], Ints]) -> 
         shapes=rows.texts(shapes),
         sequence=np.array(sequences),
     )
-
-
-def _steps(ranges: Sequence[Mark]) -> dict[Mark, str]:
-    """The ranges that are steps, `ProfilerStep#N`: those of the word on the thread that has most of them."""
-    words = [(mark, found) for mark in ranges if (found := _STEP.match(mark.text))]
-    counts = Counter((found[1].lower(), mark.thread) for mark, found in words)
-    if not counts or max(counts.values()) < 2:
-        return {}
-    chosen = counts.most_common(1)[0][0]
-    own = sorted((mark, found) for mark, found in words if (found[1].lower(), mark.thread) == chosen)
-    return {mark: f"ProfilerStep#{found[2] or number}" for number, (mark, found) in enumerate(own)}

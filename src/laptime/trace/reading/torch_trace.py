@@ -60,10 +60,24 @@ def _read(lines: Iterable[str]) -> tuple[list[Compilation], Rows]:
     ranges = list[tuple[float, float, str]]()
     for entry, payload in _entries(lines):
         if isinstance(metrics := entry.get("compilation_metrics"), dict):
-            row = _compilation(metrics)
+            file, line = metrics.get("co_filename"), metrics.get("co_firstlineno")
+            took, start = metrics.get("entire_frame_compile_time_s"), metrics.get("start_time")
+            row = Compilation(
+                id=str(metrics.get("compile_id") or ""),
+                function=str(metrics.get("co_name") or ""),
+                place=f"{Path(str(file)).name}:{line}" if file else "",
+                total_ns=round(took * 1e9) if _number(took) else 0,
+                start_ns=round(start * 1e9) if _number(start) else 0,
+                failed=_short(str(metrics.get("fail_reason") or "")),
+            )
             compilations.append(structs.replace(row, reasons=reasons.pop(row.id, [])))
         elif "artifact" in entry:
-            reasons[f"{entry.get('frame_id')}/{entry.get('frame_compile_id')}"] = _reasons(payload)
+            # Guards that failed: `tensor 'x' size mismatch at index 0. expected 4, actual 5`.
+            content = _json(payload)
+            texts = content if isinstance(content, list) else [payload]
+            reasons[f"{entry.get('frame_id')}/{entry.get('frame_compile_id')}"] = [
+                _short(re.sub(r"^\d+/\d+: ", "", str(text).strip())) for text in texts if str(text).strip()
+            ]
         elif (event := _json(payload)) and isinstance(event, dict) and _number(event.get("ts")):
             key = (event.get("name"), event.get("tid"))
             if event.get("ph") == "B":
@@ -93,26 +107,6 @@ def _entries(lines: Iterable[str]) -> Iterator[tuple[dict[str, Any], str]]:
             yield entry, "".join(payload)
         match = _LINE.match(line)
         head, payload = match[1] if match and any(word in line for word in _WANTED) else "", []
-
-
-def _compilation(metrics: dict[str, Any]) -> Compilation:
-    file, line = metrics.get("co_filename"), metrics.get("co_firstlineno")
-    took, start = metrics.get("entire_frame_compile_time_s"), metrics.get("start_time")
-    return Compilation(
-        id=str(metrics.get("compile_id") or ""),
-        function=str(metrics.get("co_name") or ""),
-        place=f"{Path(str(file)).name}:{line}" if file else "",
-        total_ns=round(took * 1e9) if _number(took) else 0,
-        start_ns=round(start * 1e9) if _number(start) else 0,
-        failed=_short(str(metrics.get("fail_reason") or "")),
-    )
-
-
-def _reasons(payload: str) -> list[str]:
-    """Guards that failed: `tensor 'x' size mismatch at index 0. expected 4, actual 5`."""
-    content = _json(payload)
-    texts = content if isinstance(content, list) else [payload]
-    return [_short(re.sub(r"^\d+/\d+: ", "", str(text).strip())) for text in texts if str(text).strip()]
 
 
 def _short(text: str) -> str:

@@ -62,9 +62,27 @@ def find(paths: Sequence[Path]) -> ChosenFiles:
         elif path.exists():
             files.append(path)
         else:
-            raise _missing(path)
+            folder = path.parent if path.parent.is_dir() else None
+            names = [each.name for each in folder.iterdir()] if folder else []
+            near = closest(path.name, names)
+            raise UsageError(
+                f"there is no file {path}",
+                why=f"{folder} has no such file" if folder else f"there is no folder {path.parent}",
+                next=f"did you mean {path.parent / near}?"
+                if near
+                else "name a trace file, or a folder of them",
+            )
     files = list(dict.fromkeys(files))
-    latest = _latest(files)
+    spans: dict[tuple[Path, str], tuple[int, Path]] = {}
+    for path in files:
+        match = _SPAN.search(path.name)
+        key = (path.parent, path.name[: match.start()] if match else path.name)
+        span = int(match.group(1)) if match else 0
+        if path.name.endswith(".xplane.pb") and (session := _SESSION.match(path.parent.name)):
+            key, span = (path.parent.parent, path.name), int("".join(session.groups()))
+        if key not in spans or spans[key][0] < span:
+            spans[key] = (span, path)
+    latest = [path for _, path in spans.values()]
     match len(files) - len(latest):
         case 0:
             return ChosenFiles(latest, [])
@@ -91,9 +109,11 @@ def without_rank(text: str) -> str:
 
 
 def _inside(folder: Path) -> list[Path]:
-    direct = sorted(path for path in folder.iterdir() if _is_trace(path))
+    direct = sorted(path for path in folder.iterdir() if (path.name.endswith(SUFFIXES) and path.is_file()))
     files = direct or sorted(
-        path for path in folder.rglob("*") if _is_trace(path) and ".laptime" not in path.parts
+        path
+        for path in folder.rglob("*")
+        if (path.name.endswith(SUFFIXES) and path.is_file()) and ".laptime" not in path.parts
     )
     if not files:
         raise NoTraces(
@@ -102,34 +122,6 @@ def _inside(folder: Path) -> list[Path]:
             next="profile the script, or name one trace file",
         )
     return files
-
-
-def _is_trace(path: Path) -> bool:
-    return path.name.endswith(SUFFIXES) and path.is_file()
-
-
-def _latest(paths: Iterable[Path]) -> list[Path]:
-    latest: dict[tuple[Path, str], tuple[int, Path]] = {}
-    for path in paths:
-        match = _SPAN.search(path.name)
-        key = (path.parent, path.name[: match.start()] if match else path.name)
-        span = int(match.group(1)) if match else 0
-        if path.name.endswith(".xplane.pb") and (session := _SESSION.match(path.parent.name)):
-            key, span = (path.parent.parent, path.name), int("".join(session.groups()))
-        if key not in latest or latest[key][0] < span:
-            latest[key] = (span, path)
-    return [path for _, path in latest.values()]
-
-
-def _missing(path: Path) -> UsageError:
-    folder = path.parent if path.parent.is_dir() else None
-    names = [each.name for each in folder.iterdir()] if folder else []
-    near = closest(path.name, names)
-    return UsageError(
-        f"there is no file {path}",
-        why=f"{folder} has no such file" if folder else f"there is no folder {path.parent}",
-        next=f"did you mean {path.parent / near}?" if near else "name a trace file, or a folder of them",
-    )
 
 
 TOGETHER = 10

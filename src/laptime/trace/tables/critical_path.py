@@ -31,7 +31,7 @@ import numpy as np
 
 from laptime.records.tables import CriticalPath, Link, PathRow
 from laptime.trace import host_time, intervals, names, phases, stacks
-from laptime.trace.columns import NONE, DeviceKind, Index, Ints
+from laptime.trace.columns import NONE, DeviceKind, Ints
 from laptime.trace.intervals import Ranges
 from laptime.trace.tables.timeline import typical
 from laptime.trace.view import View
@@ -88,7 +88,14 @@ def _of_device(view: View, parts: list[Part]) -> Iterator[_Piece]:
 
 def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
     """The host's parts, split by what its thread did; the innermost operator or function names them."""
-    kinds = _kinds(view)
+    # Per host row what it does, an index into _HOST; what lies in a wait or a collective is part of it.
+    outer = np.full(len(view.trace.host), NONE, np.int32)
+    outer[host_time.waiting(view)] = _HOST.index("synchronisation")
+    outer[phases.named(view, names.is_host_collective)] = _HOST.index("communication")
+    around = intervals.inherit(view.links.calls, outer)
+    own = np.where(phases.operators(view), 1, 0)
+    own[view.trace.host.is_call] = _HOST.index("launch")
+    kinds = np.where(around >= 0, around, own).astype(np.int32)
     for thread in dict.fromkeys(part.thread for part in parts if part.thread != NONE):
         mine = [part for part in parts if part.thread == thread]
         spent = intervals.union(
@@ -114,17 +121,6 @@ def _of_host(view: View, parts: list[Part]) -> Iterator[_Piece]:
 
 
 _HOST: tuple[Link, ...] = ("python", "operator", "launch", "synchronisation", "communication")
-
-
-def _kinds(view: View) -> Index:
-    """Per host row what it does, an index into _HOST; what lies in a wait or a collective is part of it."""
-    told = np.full(len(view.trace.host), NONE, np.int32)
-    told[host_time.waiting(view)] = _HOST.index("synchronisation")
-    told[phases.named(view, names.is_host_collective)] = _HOST.index("communication")
-    around = intervals.inherit(view.links.calls, told)
-    own = np.where(phases.operators(view), 1, 0)
-    own[view.trace.host.is_call] = _HOST.index("launch")
-    return np.where(around >= 0, around, own).astype(np.int32)
 
 
 def _rows(view: View, pieces: list[_Piece]) -> list[PathRow]:

@@ -186,12 +186,32 @@ _KINDS: dict[HostWorkKind, Callable[[View], Ranges]] = {
 
 def _row(view: View, kind: HostWorkKind, ranges: Ranges, idle: Ranges) -> HostWork:
     length = ranges.end - ranges.start
-    doing, row, candidates = Counter[str](), NONE, _candidates(view, kind)
+    # Rows long enough to be named, of the threads that matter and of the kind's family; steps are none.
+    host = view.trace.host
+    threads = _threads(view)
+    homes = [int(stacks.frames_of(view).home[thread]) for thread in threads]
+    long = host.end - host.start >= COVERS * LONG
+    keep = long & np.isin(host.thread, [*threads, *homes]) & ~phases.named(view, names.is_step)
+    keep &= host.is_call if kind in ("initialisation", "capture") else ~host.is_call
+    if kind in _FAMILIES:
+        keep &= phases.named(view, _FAMILIES[kind])
+    candidates = np.flatnonzero(keep).astype(np.int32)
+    doing, row = Counter[str](), NONE
     longest = np.argsort(-length, kind="stable")[:NAMED]
     for begin, end in np.stack(ranges, axis=1)[longest].tolist():
         found = _inside(view, candidates, begin, end)
         row = found if row == NONE else row
-        doing[_name(view, found)] += end - begin
+        if found == NONE:
+            name = "Python"
+        else:
+            text = int(view.trace.host.name[found])
+            name = stacks.frames_of(view).texts.get(text, view.trace.texts[text])
+        doing[name] += end - begin
+    if row == NONE:
+        stack = []
+    else:
+        own = [stacks.frames_of(view).texts[int(host.name[row])]] if host.kind[row] == HostKind.PYTHON else []
+        stack = own + stacks.stack_of(view, row)
     return HostWork(
         kind=kind,
         calls=len(length),
@@ -199,25 +219,8 @@ def _row(view: View, kind: HostWorkKind, ranges: Ranges, idle: Ranges) -> HostWo
         longest_ns=int(length.max()),
         idle_ns=intervals.intersect(ranges, idle).total,
         names=doing.most_common(MOST),
-        stack=_stack(view, row),
+        stack=stack,
     )
-
-
-def _name(view: View, row: int) -> str:
-    """What the host was in; of a Python function the frame."""
-    if row == NONE:
-        return "Python"
-    text = int(view.trace.host.name[row])
-    return stacks.frames_of(view).texts.get(text, view.trace.texts[text])
-
-
-def _stack(view: View, row: int) -> list[str]:
-    """Frames from a row outwards, the row itself first where it is a Python function."""
-    if row == NONE:
-        return []
-    host = view.trace.host
-    own = [stacks.frames_of(view).texts[int(host.name[row])]] if host.kind[row] == HostKind.PYTHON else []
-    return own + stacks.stack_of(view, row)
 
 
 def _inside(view: View, rows: Index, begin: int, end: int) -> int:
@@ -232,19 +235,6 @@ def _inside(view: View, rows: Index, begin: int, end: int) -> int:
         return int(within[np.argmax(host.end[within] - host.start[within])])
     around = rows[middle >= 0.9 * (end - begin)]
     return int(around[np.argmin(host.end[around] - host.start[around])]) if len(around) else NONE
-
-
-def _candidates(view: View, kind: HostWorkKind) -> Index:
-    """Rows long enough to be named, of the threads that matter and of the kind's family; steps are none."""
-    host = view.trace.host
-    threads = _threads(view)
-    homes = [int(stacks.frames_of(view).home[thread]) for thread in threads]
-    long = host.end - host.start >= COVERS * LONG
-    keep = long & np.isin(host.thread, [*threads, *homes]) & ~phases.named(view, names.is_step)
-    keep &= view.trace.host.is_call if kind in ("initialisation", "capture") else ~view.trace.host.is_call
-    if kind in _FAMILIES:
-        keep &= phases.named(view, _FAMILIES[kind])
-    return np.flatnonzero(keep).astype(np.int32)
 
 
 def empty_waits(view: View) -> list[EmptyWait]:

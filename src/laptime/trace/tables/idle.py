@@ -75,7 +75,12 @@ def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
         busy = intervals.of(device, rows)
         gaps = _gaps(view, rows, busy)
         ledger.open(gaps, device_id)
-        _after_launch(ledger, gaps)
+        # From the end of the launch to the beginning of the work.
+        launched = gaps.thread >= 0
+        queued = launched & (gaps.launched == gaps.start)
+        for chosen, text in ((queued, "between launched activities"), (launched & ~queued, "launch latency")):
+            ledger.add("other", Ranges(gaps.launched[chosen], gaps.end[chosen]))
+            ledger.label("other", text, int((gaps.end - gaps.launched)[chosen].sum()))
         _before_launch(ledger, host, gaps, busy)
     return Idle(
         total_ns=ledger.total, window_ns=view.inside.total * len(used_devices), causes=ledger.causes()
@@ -178,15 +183,6 @@ class _Host:
         return mask
 
 
-def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
-    """From the end of the launch to the beginning of the work."""
-    launched = gaps.thread >= 0
-    queued = launched & (gaps.launched == gaps.start)
-    for chosen, text in ((queued, "between launched activities"), (launched & ~queued, "launch latency")):
-        ledger.add("other", Ranges(gaps.launched[chosen], gaps.end[chosen]))
-        ledger.label("other", text, int((gaps.end - gaps.launched)[chosen].sum()))
-
-
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
     """What the host did instead of launching."""
     launched = dict[int, Ranges]()
@@ -194,7 +190,13 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
         on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)
         ranges = Ranges(gaps.start[on_thread], gaps.launched[on_thread])
         if thread == NONE:
-            _without_launch(ledger, host, ranges)
+            # Gaps that end with an activity whose launch is not in the file.
+            if host.loop != NONE:
+                loading = intervals.intersect(ranges, host.waits(host.loop)["data"])
+                ledger.add("data", loading, host_time.innermost(host.view, host.loop, loading))
+                ranges = intervals.subtract(ranges, loading)
+            ledger.add("other", ranges)
+            ledger.label("other", "no launch in the trace", ranges.total)
             continue
         launched[thread] = ranges
     by_thread = defaultdict[int, list[Ranges]](list)
@@ -204,18 +206,13 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
     spent = list[Ranges]()
     for speaker, parts in by_thread.items():
         rest = _waits_of(ledger, host, speaker, intervals.join(*parts), spent)
-        rests[speaker] = _without_profiling(ledger, host, rest, spent)
+        # Book what the profiler itself took of these ranges, and return the rest.
+        part = intervals.intersect(rest, host_time.profiling(host.view))
+        ledger.add("unrecorded", part)
+        ledger.label("unrecorded", "the profiler", part.total)
+        spent.append(part)
+        rests[speaker] = intervals.subtract(rest, part)
     _rests(ledger, host, rests, spent, busy)
-
-
-def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
-    """Gaps that end with an activity whose launch is not in the file."""
-    if host.loop != NONE:
-        loading = intervals.intersect(ranges, host.waits(host.loop)["data"])
-        ledger.add("data", loading, host_time.innermost(host.view, host.loop, loading))
-        ranges = intervals.subtract(ranges, loading)
-    ledger.add("other", ranges)
-    ledger.label("other", "no launch in the trace", ranges.total)
 
 
 def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
@@ -241,15 +238,6 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
         if cause != "synchronisation":
             spent.append(part)
     return ranges
-
-
-def _without_profiling(ledger: _Ledger, host: _Host, ranges: Ranges, spent: list[Ranges]) -> Ranges:
-    """Book what the profiler itself took of these ranges, and return the rest."""
-    part = intervals.intersect(ranges, host_time.profiling(host.view))
-    ledger.add("unrecorded", part)
-    ledger.label("unrecorded", "the profiler", part.total)
-    spent.append(part)
-    return intervals.subtract(ranges, part)
 
 
 def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from laptime.records.profile import Fusible
 from laptime.records.tables import KernelRow
 from laptime.trace import intervals, names, phases
-from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Ints, Mask, Rows
+from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask, Rows
 from laptime.trace.intervals import Groups, group
 from laptime.trace.tables.operators import calls_of
 from laptime.trace.view import View, of_host
@@ -67,7 +67,11 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
 
     def row(at: int) -> KernelRow:
         name = texts[groups.codes[0][at]]
-        launch = _launch([int(column[at]) for column in groups.codes[1:]], texts)
+        codes = [int(column[at]) for column in groups.codes[1:]]  # none, where rows are by name
+        words = [texts[code] if code >= 0 else "" for code in codes[:3]]
+        numbers = [code if code >= 0 else None for code in codes[3:]]
+        fields = ("operator", "grid", "block", "registers", "shared_memory")
+        launch: dict[str, Any] = dict(zip(fields, [*words, *numbers], strict=False))
         return KernelRow(
             id=" | ".join([name, *map(str, launch.values())]) if launch else name,
             name=name,
@@ -101,16 +105,6 @@ def _means(groups: Groups, values: Floats, duration: Rows) -> Floats:
     return means
 
 
-def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
-    """The fields that distinguish rows by launch; none for rows by name."""
-    if not codes:
-        return {}
-    words = [texts[code] if code >= 0 else "" for code in codes[:3]]
-    numbers = [code if code >= 0 else None for code in codes[3:]]
-    fields = ("operator", "grid", "block", "registers", "shared_memory")
-    return dict(zip(fields, [*words, *numbers], strict=True))
-
-
 def fusible(view: View) -> Fusible | None:
     """Over the window of the steps; None without kernels."""
     device = view.trace.device
@@ -119,7 +113,12 @@ def fusible(view: View) -> Fusible | None:
     if not len(rows):
         return None
     rows = rows[np.lexsort((device.start[rows], device.stream[rows], device.device[rows]))]
-    fuses = names.rows(view.trace.texts, device.name[rows], names.is_fusible) & ~_of_optimizer(view, rows)
+    # Which of these device rows an optimizer launched: compiling the model leaves it as it is.
+    host, launch = view.trace.host, view.links.launch[rows]
+    ranges = intervals.of(host, phases.named(view, names.is_optimizer))
+    at = np.where(launch >= 0, host.start[launch] if len(host) else 0, -1)
+    inside: Mask = (launch >= 0) & (intervals.within(ranges, at, at + 1) > 0)
+    fuses = names.rows(view.trace.texts, device.name[rows], names.is_fusible) & ~inside
     length = device.end[rows] - device.start[rows]
     stream = device.stream[rows] + (device.device[rows].astype(np.int64) << 32)
     starts = np.flatnonzero(fuses & ~np.append(False, fuses[:-1] & (stream[1:] == stream[:-1])))
@@ -137,13 +136,3 @@ def fusible(view: View) -> Fusible | None:
         runs=int((sizes > 1).sum()),
         reachable_ns=total - int(longest.sum()),
     )
-
-
-def _of_optimizer(view: View, rows: Ints) -> Mask:
-    """Which of these device rows an optimizer launched: compiling the model leaves it as it is."""
-    host, launch = view.trace.host, view.links.launch[rows]
-    marked = phases.named(view, names.is_optimizer)
-    ranges = intervals.of(host, marked)
-    at = np.where(launch >= 0, host.start[launch] if len(host) else 0, -1)
-    inside: Mask = (launch >= 0) & (intervals.within(ranges, at, at + 1) > 0)
-    return inside

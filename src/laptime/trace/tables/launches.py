@@ -22,7 +22,6 @@ from msgspec import structs
 from laptime.records.tables import CopyRow, Launches, LaunchRow
 from laptime.trace import host_time, intervals, names, stacks
 from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Ints, Mask
-from laptime.trace.host_time import Words
 from laptime.trace.tables.overview import BUCKETS
 from laptime.trace.view import View, of_host
 
@@ -51,6 +50,12 @@ def launches(view: View) -> Launches | None:
     queue = _Queue.of(host.start[launch[linked]], device.start[linked])
     begin, end = view.window
     edges = np.linspace(begin, end, BUCKETS + 1).astype(np.int64)
+    # Runtime and driver calls: name, number, ns; longest first.
+    rows = np.flatnonzero(host.is_call)
+    number = np.bincount(host.name[rows])
+    total = np.bincount(host.name[rows], (host.end - host.start)[rows]).astype(np.int64)
+    names_used = np.flatnonzero(number)
+    names_used = names_used[np.lexsort((-number[names_used], -total[names_used]))]
     return Launches(
         launches=len(calls.row),
         unlaunched=len(device) - len(linked),
@@ -65,7 +70,7 @@ def launches(view: View) -> Launches | None:
         queue_mean=float(queue.means(np.array([begin, end]))[0]),
         queue_max=queue.longest(begin, end),
         queue_curve=[round(mean, 3) for mean in queue.means(edges).tolist()] if end > begin else [],
-        calls=_by_name(view),
+        calls=[(view.trace.texts[name], int(number[name]), int(total[name])) for name in names_used],
         per_operator=_per_operator(view, calls),
     )
 
@@ -134,17 +139,6 @@ def _elapsed(instants: Ints, at: Ints) -> Ints:
     return np.asarray(number * at - np.append(0, np.cumsum(instants))[number], np.int64)
 
 
-def _by_name(view: View) -> list[tuple[str, int, int]]:
-    """Runtime and driver calls: name, number, ns; longest first."""
-    host = view.trace.host
-    rows = np.flatnonzero(host.is_call)
-    number = np.bincount(host.name[rows])
-    total = np.bincount(host.name[rows], (host.end - host.start)[rows]).astype(np.int64)
-    names_used = np.flatnonzero(number)
-    names_used = names_used[np.lexsort((-number[names_used], -total[names_used]))]
-    return [(view.trace.texts[name], int(number[name]), int(total[name])) for name in names_used]
-
-
 def _per_operator(view: View, calls: _Calls) -> list[LaunchRow]:
     """Innermost operators that launched, most launches first."""
     operator = view.links.operator_of[calls.row]
@@ -191,9 +185,33 @@ def copies(view: View) -> list[CopyRow]:
         return []
     direction, memory = host_time.sorts(view, rows)
     direction = np.where(device.kind[rows] == DeviceKind.MEMSET, "memset", direction)
-    exposed = _exposed(view, rows)
-    waited = _waited(view, rows)
-    uploads = _uploads(view, rows, direction)
+    # Per copy: ns in which no kernel ran on its accelerator.
+    exposed = device.end[rows] - device.start[rows]
+    for gpu in intervals.distinct(device.device[rows]):
+        kernels = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
+        busy = intervals.of(device, kernels)
+        mine = device.device[rows] == gpu
+        exposed[mine] -= intervals.within(busy, device.start[rows[mine]], device.end[rows[mine]])
+    # Which copies the host waited for: in their call, or in a synchronisation that has the same cause.
+    waiting = host_time.waiting(view)
+    launch = view.links.launch[rows]
+    cause = np.where(launch >= 0, host_time.culprits(view, launch), NONE)
+    others = host_time.culprits(view, waiting)
+    waited = np.isin(launch, waiting) | ((cause >= 0) & np.isin(cause, others))
+    # Which copies move a model: those before the first kernel of their device, and the one row of at least
+    # `UPLOAD` that is longer than twice any other (a batch of many tensors comes again).
+    kernel = view.trace.device.kind == DeviceKind.KERNEL
+    uploads = np.zeros(len(rows), bool)
+    if not view.steps.number.any() and len(view.steps.number) == 1:
+        for gpu in intervals.distinct(device.device[rows]).tolist():
+            first = device.start[kernel & (device.device == gpu)].min(initial=np.iinfo(np.int64).max)
+            uploads |= (device.device[rows] == gpu) & (device.start[rows] < first) & (direction == "HtoD")
+    before = np.cumsum(kernel)[rows]  # copies with as many kernels before them are one row
+    _, of, number = np.unique(before[direction == "HtoD"], return_inverse=True, return_counts=True)
+    if len(number) and (longest := int(number.max())) >= UPLOAD:
+        others = np.delete(number, int(np.argmax(number))).max(initial=0)
+        if longest > 2 * others:
+            uploads[np.flatnonzero(direction == "HtoD")[of == np.argmax(number)]] = True
     table = []
     for key in sorted(set(zip(direction.tolist(), memory.tolist(), strict=True))):
         in_group = (direction == key[0]) & (memory == key[1])
@@ -206,24 +224,6 @@ def copies(view: View) -> list[CopyRow]:
 
 UPLOAD = 16
 """Copies to the device in one row, without a kernel between them, from which on a model is moved."""
-
-
-def _uploads(view: View, rows: Index, direction: Words) -> Mask:
-    """Which copies move a model: those before the first kernel of their device, and the one row of at least
-    `UPLOAD` that is longer than twice any other (a batch of many tensors comes again)."""
-    device, kernel = view.trace.device, view.trace.device.kind == DeviceKind.KERNEL
-    uploads = np.zeros(len(rows), bool)
-    if not view.steps.number.any() and len(view.steps.number) == 1:
-        for gpu in intervals.distinct(device.device[rows]).tolist():
-            first = device.start[kernel & (device.device == gpu)].min(initial=np.iinfo(np.int64).max)
-            uploads |= (device.device[rows] == gpu) & (device.start[rows] < first) & (direction == "HtoD")
-    before = np.cumsum(kernel)[rows]  # copies with as many kernels before them are one row
-    _, of, number = np.unique(before[direction == "HtoD"], return_inverse=True, return_counts=True)
-    if len(number) and (longest := int(number.max())) >= UPLOAD:
-        others = np.delete(number, int(np.argmax(number))).max(initial=0)
-        if longest > 2 * others:
-            uploads[np.flatnonzero(direction == "HtoD")[of == np.argmax(number)]] = True
-    return uploads
 
 
 def _row(view: View, key: tuple[str, str], rows: Index, exposed: Ints, waited: Mask) -> CopyRow:
@@ -264,24 +264,3 @@ def _causes(view: View, rows: Index, length: Ints) -> tuple[list[tuple[str, int]
     first = np.flatnonzero(of == order[0])
     worst = int(launch[first[np.argmax(length[first])]])
     return [(texts[causes[each]], int(ns[each])) for each in order], stacks.stack_of(view, worst)
-
-
-def _exposed(view: View, rows: Index) -> Ints:
-    """Per copy: ns in which no kernel ran on its accelerator."""
-    device = view.trace.device
-    exposed = device.end[rows] - device.start[rows]
-    for gpu in intervals.distinct(device.device[rows]):
-        kernels = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
-        busy = intervals.of(device, kernels)
-        mine = device.device[rows] == gpu
-        exposed[mine] -= intervals.within(busy, device.start[rows[mine]], device.end[rows[mine]])
-    return exposed
-
-
-def _waited(view: View, rows: Index) -> Mask:
-    """Which copies the host waited for: in their call, or in a synchronisation that has the same cause."""
-    waiting = host_time.waiting(view)
-    launch = view.links.launch[rows]
-    cause = np.where(launch >= 0, host_time.culprits(view, launch), NONE)
-    others = host_time.culprits(view, waiting)
-    return np.isin(launch, waiting) | ((cause >= 0) & np.isin(cause, others))

@@ -57,7 +57,12 @@ def memory(view: View) -> list[Memory]:
     if not len(events):
         return []
     owners = _owners(view)
-    calls = _calls(view)
+    # Calls of each operator, by text; one directly inside another of the same name is the same call.
+    host, parent = view.trace.host, view.links.calls.parent
+    rows = np.flatnonzero(host.kind == HostKind.OPERATOR)
+    above = parent[rows]
+    same = (above >= 0) & (host.name[above] == host.name[rows]) & (host.kind[above] == HostKind.OPERATOR)
+    calls = np.bincount(host.name[rows[~same]], minlength=len(view.trace.texts))
     devices = []
     for kind, index in sorted(set(zip(events.device_type.tolist(), events.device.tolist(), strict=True))):
         rows = np.flatnonzero((events.device_type == kind) & (events.device == index))
@@ -94,7 +99,9 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         live=live,
         unknown_live=unknown,
         holders=holders,
-        operators=_places(view, rows) if _placed(events) else _operators(view, owners, calls, rows),
+        operators=_places(view, rows)
+        if bool((events.place >= 0).any())
+        else _operators(view, owners, calls, rows),
         events=len(rows),
         blocks=int(((blocks.alloc >= 0) & blocks.freed).sum()),
         never_freed=int((~blocks.freed).sum()),
@@ -108,7 +115,10 @@ def _owners(view: View) -> _Owners:
     taking = links.calls.rows
     above = intervals.outlasting(host, links.calls)
     bounds = np.searchsorted(host.thread[taking], np.arange(len(view.trace.threads) + 1))
-    for on_thread in _by_thread(events):
+    order = np.argsort(events.thread, kind="stable")
+    order = order[events.thread[order] >= 0]
+    by_thread = np.split(order, np.flatnonzero(np.diff(events.thread[order])) + 1) if len(order) else []
+    for on_thread in by_thread:
         thread = int(events.thread[on_thread[0]])
         rows = taking[bounds[thread] : bounds[thread + 1]]
         if not len(rows):
@@ -125,24 +135,6 @@ def _owners(view: View) -> _Owners:
     inside = intervals.subtrees(links.calls)
     outermost = inside.outermost(np.where(operator, host.name, NONE).astype(np.int32))
     return _Owners(innermost, of_host(links.operator_around(), innermost), inside, outermost)
-
-
-def _by_thread(events: MemoryEvents) -> list[Ints]:
-    """Rows of the events of each thread, in time order."""
-    rows = np.argsort(events.thread, kind="stable")
-    rows = rows[events.thread[rows] >= 0]
-    if not len(rows):
-        return []
-    return np.split(rows, np.flatnonzero(np.diff(events.thread[rows])) + 1)
-
-
-def _calls(view: View) -> Ints:
-    """Calls of each operator, by text; one directly inside another of the same name is the same call."""
-    host, parent = view.trace.host, view.links.calls.parent
-    rows = np.flatnonzero(host.kind == HostKind.OPERATOR)
-    above = parent[rows]
-    same = (above >= 0) & (host.name[above] == host.name[rows]) & (host.kind[above] == HostKind.OPERATOR)
-    return np.bincount(host.name[rows[~same]], minlength=len(view.trace.texts))
 
 
 def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[MemoryRow]:
@@ -178,11 +170,6 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
 def _row(*values: Any) -> MemoryRow:
     """A row of values in the order of its fields."""
     return MemoryRow(**dict(zip(MemoryRow.__struct_fields__, values, strict=True)))
-
-
-def _placed(events: MemoryEvents) -> bool:
-    """Whether the file tells lines of code, as snapshots do."""
-    return bool((events.place >= 0).any())
 
 
 def _places(view: View, rows: Ints) -> list[MemoryRow]:
@@ -253,7 +240,7 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
         return [], None
     sums: dict[str, list[int]] = {}
     named = [of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)]
-    if _placed(events):
+    if bool((events.place >= 0).any()):
         named[0] = np.where(events.place[alive] >= 0, events.place[alive], events.holder[alive])
     groups = group(*named)
     columns = (*groups.codes, groups.sums(events.bytes[alive]), groups.sizes())
@@ -293,7 +280,14 @@ def _kinds(view: View, blocks: _Blocks, shown: Ints, peak: int) -> list[tuple[st
     events, made = view.trace.memory, blocks.alloc >= 0
     alloc, gone, seen_only = blocks.alloc[made], blocks.gone[made], blocks.gone[~made]
     number = len(events) + 1
-    kinds = _kind_of(view)
+    # What holds the block, as a snapshot tells, else the phase in which it lies.
+    if (events.holder >= 0).any():
+        kinds = np.array([*view.trace.texts, "other"], object)[events.holder]
+    else:
+        kinds = np.full(len(events), "other", object)
+        for name, ranges in phases.claims(view).items():
+            kinds[intervals.within(ranges, events.at, events.at + 1) == 1] = name
+        kinds = kinds
     totals = dict[str, Ints]()
     for name in dict.fromkeys(kinds[alloc].tolist()):
         own = kinds[alloc] == name
@@ -312,17 +306,6 @@ def _kinds(view: View, blocks: _Blocks, shown: Ints, peak: int) -> list[tuple[st
         totals["other"] = totals.get("other", 0) + totals.pop(name)
     ordered = sorted(totals.items(), key=lambda each: (-int(each[1][min(at, len(shown) - 1)]), each[0]))
     return [(name, each.tolist()) for name, each in ordered if each.any()]
-
-
-def _kind_of(view: View) -> np.typing.NDArray[np.object_]:
-    """Of each event: what holds the block, as a snapshot tells, else the phase in which it lies."""
-    events = view.trace.memory
-    if (events.holder >= 0).any():
-        return np.array([*view.trace.texts, "other"], object)[events.holder]
-    kinds = np.full(len(events), "other", object)
-    for name, ranges in phases.claims(view).items():
-        kinds[intervals.within(ranges, events.at, events.at + 1) == 1] = name
-    return kinds
 
 
 def _shown(events: MemoryEvents, rows: Ints) -> Ints:

@@ -89,25 +89,9 @@ def _from_functions(view: View, take: Mask) -> Spans:
 def _from_hierarchy(view: View) -> Spans:
     host, links = view.trace.host, view.links
     operators = np.flatnonzero(host.kind == HostKind.OPERATOR)
-    nodes, of_text = _hierarchies(view, intervals.distinct(host.module[operators]))
-    inside = np.full(len(host) + 1, NONE, np.int32)
-    inside[operators] = of_text[host.module[operators]]
-    inside[:-1] = inside[links.operator_of]
-    outermost = inside[links.operator_around(operators)] != inside[operators]
-    rows = operators[outermost & (inside[operators] >= 0)]
-    module_rows = np.full(len(host), NONE, np.int32)
-    module_rows[rows] = np.arange(len(rows))
-    outer = of_host(intervals.inherit(links.calls, module_rows), links.calls.parent[rows])
-    visited = operators[outermost | (inside[operators] < 0)]
-    calls = _entries(nodes, inside[visited], host.thread[visited])
-    return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)
-
-
-def _hierarchies(view: View, used: Rows) -> tuple[list[Node], Index]:
-    """The nodes that `Module Hierarchy` texts name, and the node of each text.
-
-    `TOP(Net)::forward.fc(Linear)::forward.` is a `fc(Linear)` in a `Net`. Parts without a type are graphs.
-    """
+    # The nodes that `Module Hierarchy` texts name, and the node of each text.
+    # `TOP(Net)::forward.fc(Linear)::forward.` is a `fc(Linear)` in a `Net`. Parts without a type are graphs.
+    used = intervals.distinct(host.module[operators])
     numbers, nodes = dict[tuple[int, str], int](), list[Node]()
     of_text = np.full(len(view.trace.texts) + 1, NONE, np.int32)  # the last one is NONE
     for text in used[used >= 0].tolist():
@@ -121,14 +105,19 @@ def _hierarchies(view: View, used: Rows) -> tuple[list[Node], Index]:
                 nodes.append(Node(at, part, part))
             at = numbers[at, part]
         of_text[text] = at
-    return nodes, of_text
-
-
-def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
-    """Per node: how often a range enters it from outside, in the order of the ranges."""
-
+    inside = np.full(len(host) + 1, NONE, np.int32)
+    inside[operators] = of_text[host.module[operators]]
+    inside[:-1] = inside[links.operator_of]
+    outermost = inside[links.operator_around(operators)] != inside[operators]
+    rows = operators[outermost & (inside[operators] >= 0)]
+    module_rows = np.full(len(host), NONE, np.int32)
+    module_rows[rows] = np.arange(len(rows))
+    outer = of_host(intervals.inherit(links.calls, module_rows), links.calls.parent[rows])
+    visited = operators[outermost | (inside[operators] < 0)]
+    # Per node: how often a range enters it from outside, in the order of the ranges.
+    node = inside[visited]
     before = np.append(NONE, node[:-1])[: len(node)]
-    before[np.diff(thread, prepend=NONE) != 0] = NONE
+    before[np.diff(host.thread[visited], prepend=NONE) != 0] = NONE
     calls = np.zeros(len(nodes), np.int64)
     pairs = group(before, node)
     for earlier, now, number in zip(
@@ -140,7 +129,7 @@ def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
                 now = nodes[now].parent
             else:
                 earlier = nodes[earlier].parent
-    return calls
+    return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)
 
 
 def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
@@ -235,7 +224,10 @@ def backward(view: View) -> Backward | None:
         forward, behind = _by_sequence(view)
     if not len(forward):
         return None
-    root, first = np.unique(_roots(view, behind), return_index=True)
+    # `Backward.root` of operators
+    engine = names.rows(view.trace.texts, host.name, _is_engine)
+    around = intervals.inherit(links.calls, np.where(engine, np.arange(len(host)), NONE).astype(np.int32))
+    root, first = np.unique(np.where(around[behind] >= 0, around[behind], behind), return_index=True)
     operator_rows = np.full(len(host), NONE, np.int32)
     operator_rows[root] = np.arange(len(root))
     index_of = intervals.inherit(links.calls, operator_rows)
@@ -286,11 +278,3 @@ def _by_sequence(view: View) -> tuple[Rows, Rows]:
     # Numbers are counted per thread: one that two threads have used tells nothing.
     sure = (numbers[last] == backward_numbers) & (host.thread[forward[first]] == host.thread[forward[last]])
     return forward[last[sure]], behind[sure]
-
-
-def _roots(view: View, rows: Rows) -> Rows:
-    """`Backward.root` of operators."""
-    host, links = view.trace.host, view.links
-    engine = names.rows(view.trace.texts, host.name, _is_engine)
-    around = intervals.inherit(links.calls, np.where(engine, np.arange(len(host)), NONE).astype(np.int32))
-    return np.where(around[rows] >= 0, around[rows], rows)

@@ -142,7 +142,12 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
     eligible = groups.sums(calls.eligible[rows]) > 0
     cost = (self_ns, host_self) if len(view.trace.device) else (host_self, self_ns)
     order = np.lexsort((groups.codes[0], -cost[1], -cost[0]))
-    dtypes = _dtypes(view, rows, groups)
+    # Per group its `Input type`s, most frequent first.
+    types = view.trace.host.types[rows]
+    pairs = group(groups.of[types >= 0], types[types >= 0])
+    dtypes = dict[int, list[str]]()
+    for at in np.lexsort((pairs.codes[1], -pairs.sizes())).tolist():
+        dtypes.setdefault(int(pairs.codes[0][at]), []).append(view.trace.texts[pairs.codes[1][at]])
     table = []
     for place, at in enumerate(order.tolist()):
         name = texts[groups.codes[0][at]]
@@ -175,16 +180,6 @@ def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) ->
     totals = calls.within.sums(weights.astype(np.int64))[outermost]
     of = number[calls.within.rows[outermost]]
     return np.bincount(of, totals, minlength=groups).astype(np.float64)
-
-
-def _dtypes(view: View, rows: Ints, groups: Groups) -> dict[int, list[str]]:
-    """Per group its `Input type`s, most frequent first."""
-    types = view.trace.host.types[rows]
-    pairs = group(groups.of[types >= 0], types[types >= 0])
-    dtypes = dict[int, list[str]]()
-    for at in np.lexsort((pairs.codes[1], -pairs.sizes())).tolist():
-        dtypes.setdefault(int(pairs.codes[0][at]), []).append(view.trace.texts[pairs.codes[1][at]])
-    return dtypes
 
 
 def _stacks(view: View, calls: Calls, rows: Ints) -> list[StackRow]:

@@ -65,7 +65,16 @@ def timeline(
     """
     step = typical(view.steps)
     start, end = int(view.steps.start[step]), int(view.steps.end[step])
-    chosen = _choose(view, start, end, ranges)
+    host, device = view.trace.host, view.trace.device
+    inside = np.flatnonzero((host.start < end) & (host.end > start) & np.isin(host.kind, list(OF_HOST)))
+    python = host.kind[inside] == HostKind.PYTHON
+    work = np.flatnonzero((device.start < end) & (device.end > start))
+    calls, frames = inside[~python], inside[python]
+    spent = np.concatenate([(host.end - host.start)[calls], (device.end - device.start)[work]])
+    kept = _longest(spent, ranges)
+    frames_kept = _longest((host.end - host.start)[frames], max(ranges - len(spent), 0))
+    drawn = np.sort(np.concatenate([calls[kept[: len(calls)]], frames[frames_kept]]))
+    chosen = _Chosen(drawn, work[kept[len(calls) :]], int((~kept).sum() + (~frames_kept).sum()))
     if not len(chosen.host) and not len(chosen.device):
         return None
     used, name = np.unique(
@@ -78,13 +87,24 @@ def timeline(
     device_at[:, 0] += len(host_lanes)
     texts = [view.trace.texts[index] if index >= 0 else "" for index in used.tolist()]
     gaps = _idle_lanes(idle, device_type(view.trace), start, end, len(texts))
+    # From launches to what they launched, both drawn; the longest work first when there are too many.
+    place = np.full(len(host), NONE, np.int64)
+    place[chosen.host] = np.arange(len(chosen.host))
+    launch = view.links.launch[chosen.device]
+    source = np.where(launch >= 0, place[launch] if len(place) else NONE, NONE)
+    spent = (device.end - device.start)[chosen.device]
+    rows = np.flatnonzero(source >= 0)
+    rows = rows[_longest(spent[rows], arrows)]
     return Timeline(
         step=int(view.steps.number[step]),
         dur_ns=end - start,
         names=[*texts, *(CAUSES.values() if gaps else ())],
         categories=CATEGORIES,
         lanes=host_lanes + device_lanes + gaps,
-        arrows=_arrows(view, chosen, host_at, device_at, arrows),
+        arrows=[
+            (a, b, c, d)
+            for (a, b), (c, d) in zip(host_at[source[rows]].tolist(), device_at[rows].tolist(), strict=True)
+        ],
         dropped=chosen.dropped,
     )
 
@@ -114,21 +134,6 @@ def device_type(trace: Trace) -> str:
         if any(call.startswith(prefix) for call in calls):
             return kind
     return "cuda"
-
-
-def _choose(view: View, start: int, end: int, budget: int) -> _Chosen:
-    host, device = view.trace.host, view.trace.device
-    inside = np.flatnonzero((host.start < end) & (host.end > start) & np.isin(host.kind, list(OF_HOST)))
-    python = host.kind[inside] == HostKind.PYTHON
-    work = np.flatnonzero((device.start < end) & (device.end > start))
-    calls, frames = inside[~python], inside[python]
-    spent = np.concatenate([(host.end - host.start)[calls], (device.end - device.start)[work]])
-    chosen = _longest(spent, budget)
-    room = max(budget - len(spent), 0)
-    frames_kept = _longest((host.end - host.start)[frames], room)
-    drawn = np.sort(np.concatenate([calls[chosen[: len(calls)]], frames[frames_kept]]))
-    dropped = int((~chosen).sum() + (~frames_kept).sum())
-    return _Chosen(drawn, work[chosen[len(calls) :]], dropped)
 
 
 def _longest(spent: Ints, number: int) -> Mask:
@@ -250,23 +255,6 @@ def _lanes(
     return lanes, place
 
 
-def _arrows(
-    view: View, chosen: _Chosen, host_at: Index, device_at: Index, budget: int
-) -> list[tuple[int, int, int, int]]:
-    """From launches to what they launched, both drawn; the longest work first when there are too many."""
-    place = np.full(len(view.trace.host), NONE, np.int64)
-    place[chosen.host] = np.arange(len(chosen.host))
-    launch = view.links.launch[chosen.device]
-    source = np.where(launch >= 0, place[launch] if len(place) else NONE, NONE)
-    spent = (view.trace.device.end - view.trace.device.start)[chosen.device]
-    rows = np.flatnonzero(source >= 0)
-    rows = rows[_longest(spent[rows], budget)]
-    return [
-        (a, b, c, d)
-        for (a, b), (c, d) in zip(host_at[source[rows]].tolist(), device_at[rows].tolist(), strict=True)
-    ]
-
-
 NODES = 4000
 """Nodes that are kept: those with the largest share of the time of the host or of the device."""
 
@@ -282,7 +270,11 @@ def calls(view: View, most: int = NODES) -> CallTree | None:
     if not take.any():
         return None
     nodes = _Nodes([*trace.texts, *map(title, trace.threads), UNLAUNCHED])
-    label, roots = _labels(view, host, nodes.texts), nodes.add(NONE, len(trace.texts))
+    # Per host row an index into texts: Python functions that differ by an address alone have one.
+    label, first = np.arange(len(nodes.texts) + 1, dtype=np.int32), dict[str, int]()
+    for index, text in stacks.frames_of(view).texts.items():
+        label[index], nodes.texts[index] = first.setdefault(text, index), text
+    label, roots = label[host.name], nodes.add(NONE, len(trace.texts))
     tree, start, stop = intervals.build(host, take), np.maximum(host.start, begin), np.minimum(host.end, end)
     node = np.full(len(host) + 1, roots[-1], np.int32)  # the last one is NONE: of what nothing launched
     for rows in intervals.levels(tree):
@@ -313,14 +305,6 @@ def _by_caller(view: View) -> tuple[Host, Index]:
     order = np.lexsort((-host.end, host.start, moved))
     columns = {name: column[order] for name, column in {**vars(host), "thread": moved}.items()}
     return Host(**columns), np.argsort(order).astype(np.int32)
-
-
-def _labels(view: View, host: Host, texts: list[str]) -> Index:
-    """Per host row an index into texts: Python functions that differ by an address alone have one."""
-    label, first = np.arange(len(texts) + 1, dtype=np.int32), dict[str, int]()
-    for index, text in stacks.frames_of(view).texts.items():
-        label[index], texts[index] = first.setdefault(text, index), text
-    return label[host.name]
 
 
 class _Nodes:

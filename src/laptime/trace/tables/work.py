@@ -29,7 +29,7 @@ from laptime.records.overview import OperatorClass, Roofline, Work
 from laptime.records.profile import JSON_FORMATS
 from laptime.trace import host_time, intervals, names
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
-from laptime.trace.intervals import Groups, group
+from laptime.trace.intervals import group
 from laptime.trace.tables.operators import Calls, calls_of, listed
 from laptime.trace.view import View
 
@@ -80,7 +80,13 @@ def works(view: View) -> list[Work]:
     kind[calls.own != np.arange(len(calls.own))] = NONE  # an index into KINDS where a class names it
     rows = np.flatnonzero((kind >= 0) & (total > 0) & (view.trace.host.shapes >= 0))
     rows = rows[view.trace.host.types[rows] >= 0]
-    groups, outputs = _grouped(view, calls, kind, rows)
+    # Calls by name, shapes, types and, of convolutions, the output: an index into the list.
+    host = view.trace.host
+    outputs: list[Shape] = []
+    output = np.full(len(host), NONE, np.int32)
+    convolutions = rows[kind[rows] == _CONVOLUTION]
+    _find_outputs(view, calls, convolutions.astype(np.int32), output, outputs)
+    groups = group(host.name[rows], host.shapes[rows], host.types[rows], output[rows])
     read, texts = partial(_read, view), view.trace.texts
     counted = [
         operator_work.work(texts[name], read(shapes), read(types), outputs[out] if out >= 0 else None)
@@ -97,7 +103,15 @@ def works(view: View) -> list[Work]:
     made = (
         _made(view, rows[roots], groups.of[roots], counted, total, calls.within, spent) if len(rows) else []
     )
-    return [*made, *_rest(view, kind, _inside(calls, outer), spent.ns), *spent.apart]
+    # Per host row: it is a counted call, or lies in one.
+    tree = calls.within
+    edges = np.zeros(len(tree.rows) + 1, np.int64)
+    at = np.flatnonzero(outer)
+    edges[at] += 1
+    np.subtract.at(edges, tree.end[at], 1)
+    inside = np.zeros(len(calls.own), bool)
+    inside[tree.rows] = np.cumsum(edges[:-1]) > 0
+    return [*made, *_rest(view, kind, inside, spent.ns), *spent.apart]
 
 
 def _on_device(view: View, calls: Calls) -> _Spent:
@@ -139,16 +153,6 @@ def _codes(texts: Sequence[str]) -> Index:
     """1 and above for a class, 0 for none."""
     kinds = (operator_work.kind_of(text) for text in texts)
     return np.array([KINDS.index(kind) + 1 if kind else 0 for kind in kinds], np.int32)
-
-
-def _grouped(view: View, calls: Calls, kind: Index, rows: Ints) -> tuple[Groups, list[Shape]]:
-    """Calls by name, shapes, types and, of convolutions, the output: an index into the list."""
-    host = view.trace.host
-    outputs: list[Shape] = []
-    output = np.full(len(host), NONE, np.int32)
-    convolutions = rows[kind[rows] == _CONVOLUTION]
-    _find_outputs(view, calls, convolutions.astype(np.int32), output, outputs)
-    return group(host.name[rows], host.shapes[rows], host.types[rows], output[rows]), outputs
 
 
 def _find_outputs(view: View, calls: Calls, rows: Index, output: Index, outputs: list[Shape]) -> None:
@@ -225,18 +229,6 @@ def _made(
             )
         )
     return result
-
-
-def _inside(calls: Calls, outer: Mask) -> Mask:
-    """Per host row: it is a counted call, or lies in one."""
-    tree = calls.within
-    edges = np.zeros(len(tree.rows) + 1, np.int64)
-    at = np.flatnonzero(outer)
-    edges[at] += 1
-    np.subtract.at(edges, tree.end[at], 1)
-    inside = np.zeros(len(calls.own), bool)
-    inside[tree.rows] = np.cumsum(edges[:-1]) > 0
-    return inside
 
 
 def _rest(view: View, kind: Index, inside: Mask, spent: Ints) -> list[Work]:

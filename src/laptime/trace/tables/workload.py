@@ -48,9 +48,13 @@ def workload(view: View) -> Workload:
     replayed |= device.graph > 0
     training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
     works = trace.format not in MARKED and bool(phases.at_work(view).any())
-    stage, uses, used = _stage(view), collectives.uses(view), _used(view)
+    stage, uses = _stage(view), collectives.uses(view)
+    columns = (trace.host.name, device.name)
+    used = [trace.texts[row] for column in columns for row in intervals.distinct(column).tolist()]
     servers = (name for text in used for name, words in _SERVERS.items() if words.search(text))
     reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
+    rows = np.flatnonzero(phases.named(view, names.is_optimizer))
+    match = _OPTIMIZER.match(trace.texts[trace.host.name[rows[0]]]) if len(rows) else None
     return Workload(
         kind="training" if training else "inference" if works else "unknown",
         server="" if training else next(servers, ""),
@@ -60,19 +64,13 @@ def workload(view: View) -> Workload:
         graph_launches=len(graph),
         launch_calls=len(called),
         loader=bool(phases.loading(view).any()),
-        optimizer=_optimizer(view),
+        optimizer=match[1] if match else "",
         gradient_dtype=max(reductions, key=lambda use: use.total_ns).dtype if reductions else "",
         host_work=host_work.host_work(view),
         empty_waits=host_work.empty_waits(view),
         collectives=uses,
         fusible=kernels.fusible(view),
     )
-
-
-def _used(view: View) -> list[str]:
-    """Every name of a host range, then every name of a kernel."""
-    columns = (view.trace.host.name, view.trace.device.name)
-    return [view.trace.texts[row] for column in columns for row in intervals.distinct(column).tolist()]
 
 
 def _stage(view: View) -> str:
@@ -93,10 +91,3 @@ def _kind_of_step(text: str) -> str:
     if step := _STEP.match(text):
         return {"DECODE": "decode", "TARGET_VERIFY": "decode", "MIXED": "mixed"}.get(step[1], "prefill")
     return ""
-
-
-def _optimizer(view: View) -> str:
-    host = view.trace.host
-    rows = np.flatnonzero(phases.named(view, names.is_optimizer))
-    match = _OPTIMIZER.match(view.trace.texts[host.name[rows[0]]]) if len(rows) else None
-    return match[1] if match else ""

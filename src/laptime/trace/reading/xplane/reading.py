@@ -14,7 +14,7 @@ from laptime.trace.reading import assemble
 from laptime.trace.reading.gather import Part
 from laptime.trace.reading.stream import unreadable
 from laptime.trace.reading.xplane import host, space
-from laptime.trace.reading.xplane.space import Line, Plane
+from laptime.trace.reading.xplane.space import Plane
 
 SUFFIX = ".xplane.pb"
 FORMAT = "xplane"
@@ -76,9 +76,20 @@ class _Rows(assemble.Rows):
         self._launched = host.correlations(devices)
         lines = [(plane, line) for plane in planes for line in plane.lines]
         step_ranges = host.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
+        steps_are = step_ranges.instead_of if step_ranges else ""
         for at, (plane, line) in enumerate(lines):
             thread = self._of(line.name)
-            self._add_line(plane, line, thread, step_ranges.instead_of if step_ranges else "")
+            for event in line.events:
+                kind = plane.kinds.get(event.kind)
+                if kind is None or ("step_num" in event.facts and kind.name == steps_are):
+                    self.events += 1
+                    continue
+                if (sort := host.sort(kind, event.facts, self._launched)) is None:
+                    self.events += 1
+                    continue
+                called = sort.kind in (HostKind.RUNTIME, HostKind.DRIVER)
+                correlation = event.facts.get("correlation_id", NONE) if called else NONE
+                self._add_host(event.start, event.end, thread, sort, correlation)
             if step_ranges is not None and step_ranges.line == at:
                 self._add_marks(step_ranges.marks, thread)
         if step_ranges is None and (marks := host.of_device(devices)):
@@ -87,20 +98,6 @@ class _Rows(assemble.Rows):
     def _add_marks(self, marks: list[host.Mark], thread: int) -> None:
         for mark in marks:
             self._add_host(mark.start, mark.end, thread, host.Sort(HostKind.ANNOTATION, mark.name))
-
-    def _add_line(self, plane: Plane, line: Line, thread: int, steps_are: str) -> None:
-        for event in line.events:
-            kind = plane.kinds.get(event.kind)
-            if kind is None or ("step_num" in event.facts and kind.name == steps_are):
-                self.events += 1
-                continue
-            sort = host.sort(kind, event.facts, self._launched)
-            if sort is None:
-                self.events += 1
-                continue
-            called = sort.kind in (HostKind.RUNTIME, HostKind.DRIVER)
-            correlation = event.facts.get("correlation_id", NONE) if called else NONE
-            self._add_host(event.start, event.end, thread, sort, correlation)
 
     def _add_host(self, start: int, end: int, thread: int, sort: host.Sort, call: object = NONE) -> None:
         row = {"start": start, "end": end, "kind": sort.kind, "thread": thread, "name": sort.name}
