@@ -37,11 +37,27 @@ def run(words: list[str], *, is_module: bool) -> Ended:
     except Stop:
         return Ended(how="stopped", status=0)
     except SystemExit as error:
-        return _exited(error)
+        # `sys.exit(None)`, `sys.exit(3)` and sys.exit("words") end with 0, 3 and 1.
+        code = error.code
+        if code is None or isinstance(code, int):
+            return Ended(how="exited", status=(code or 0) & 0xFF)
+        sys.stderr.write(f"{code}\n")
+        return Ended(how="exited", status=1, error=str(code))
     except KeyboardInterrupt:
         return Ended(how="interrupted", status=130)
     except BaseException as error:  # shown and told, as the interpreter itself would
-        return _raised(error)
+        user_frames = error.__traceback__  # from the script's first on
+        ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap")
+        while user_frames is not None and user_frames.tb_frame.f_code.co_filename.startswith(ours):
+            user_frames = user_frames.tb_next
+        error = error.with_traceback(user_frames)
+        sys.excepthook(type(error), error, user_frames)
+        return Ended(
+            how="raised",
+            status=1,
+            error="".join(traceback.format_exception_only(error)).strip(),
+            traceback="".join(traceback.format_exception(error)),
+        )
     return Ended(how="returned", status=0)
 
 
@@ -73,30 +89,6 @@ class _Script(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
         return code
-
-
-def _exited(error: SystemExit) -> Ended:
-    """sys.exit(None), sys.exit(3) and sys.exit("words") end with 0, 3 and 1."""
-    code = error.code
-    if code is None or isinstance(code, int):
-        return Ended(how="exited", status=(code or 0) & 0xFF)
-    sys.stderr.write(f"{code}\n")
-    return Ended(how="exited", status=1, error=str(code))
-
-
-def _raised(error: BaseException) -> Ended:
-    user_frames = error.__traceback__  # from the script's first on
-    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap")
-    while user_frames is not None and user_frames.tb_frame.f_code.co_filename.startswith(ours):
-        user_frames = user_frames.tb_next
-    error = error.with_traceback(user_frames)
-    sys.excepthook(type(error), error, user_frames)
-    return Ended(
-        how="raised",
-        status=1,
-        error="".join(traceback.format_exception_only(error)).strip(),
-        traceback="".join(traceback.format_exception(error)),
-    )
 
 
 def install(sources: dict[str, str]) -> Callable[[], None]:

@@ -154,21 +154,25 @@ class StepObserver(StepFinder):
         elif self._capture is not None:
             self._complete()
 
-    def _settled(self) -> None:
-        """The first steps are over: what they have started is known."""
-        self._state, self._timed_since = "time", perf_counter_ns()
-        self._world = world()
-        self._has_clock = self._device.name != "cpu"
-        self._workers_before = self.workers_ns
-        self.on_settled()
-        self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
-
     def _begins(self) -> None:
         if self._state == "settle" and self.observed.settled >= self.settings.wait:
-            self._settled()
+            # The first steps are over: what they have started is known.
+            self._state, self._timed_since = "time", perf_counter_ns()
+            self._world = world()
+            self._has_clock = self._device.name != "cpu"
+            self._workers_before = self.workers_ns
+            self.on_settled()
+            self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
             self._keep_timed()
-            self._recorder = self._window()
+            # Warm-up and traced steps; fewer where epochs are shorter than what was asked for.
+            warmup, steps = self.settings.warmup, self.settings.steps
+            if self._attempts >= ATTEMPTS:
+                warmup, steps = 0, 1
+            elif self._has_paused and self._world == 1:
+                warmup = min(warmup, self._longest_run - 1)
+                steps = min(steps, self._longest_run - warmup)
+            self._recorder = self._make_recorder(self.settings, warmup=warmup, steps=steps)
             self._recorder.start()
             self.phases.annotate = self._annotates
             self._state = "trace"
@@ -198,17 +202,6 @@ class StepObserver(StepFinder):
             return True
         needed = self.settings.warmup + self.settings.steps
         return self._run + needed <= self._longest_run
-
-    def _window(self) -> Recorder:
-        """Warm-up and traced steps; fewer where epochs are shorter than what was asked for."""
-        warmup, steps = self.settings.warmup, self.settings.steps
-        if self._attempts >= ATTEMPTS:
-            warmup, steps = 0, 1
-        elif self._has_paused and self._world == 1:
-            warmup = min(warmup, self._longest_run - 1)
-            steps = min(steps, self._longest_run - warmup)
-        recorder: Recorder = self._make_recorder(self.settings, warmup=warmup, steps=steps)
-        return recorder
 
     def _ended_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
         assert self._recorder is not None
@@ -282,7 +275,16 @@ class StepObserver(StepFinder):
             record.rank, record.world = rank(), world()
         # The device may be what the script has failed with.
         with suppress(RuntimeError):
-            self._unfinished()
+            # Keep what a script leaves that ends before all is observed.
+            if self._recorder is not None:
+                if self._recorder.active:
+                    self._note(
+                        "the script ended while it was traced: the last step in the trace is cut short"
+                    )
+                self._recorder.stop()
+                self._keep_traced()
+            elif self._timed and not self.observed.untraced:
+                self._keep_timed()
         if self._capture is not None:
             record.primitives = self._capture.stop()
         record.seen = dict(self.steps.seen)
@@ -298,16 +300,6 @@ class StepObserver(StepFinder):
             record.tensorflow = True
             record.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}
         messages.write(self.settings.folder, "observed", record.rank, record)
-
-    def _unfinished(self) -> None:
-        """Keep what a script leaves that ends before all is observed."""
-        if self._recorder is not None:
-            if self._recorder.active:
-                self._note("the script ended while it was traced: the last step in the trace is cut short")
-            self._recorder.stop()
-            self._keep_traced()
-        elif self._timed and not self.observed.untraced:
-            self._keep_timed()
 
     def _keep_timed(self) -> None:
         self.observed.untraced = self._by_device(self._timed)

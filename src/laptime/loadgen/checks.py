@@ -185,7 +185,15 @@ def enough(case: Case, stats: LevelStats | None, widest: float = WIDEST) -> Chec
     if stats is None or stats.balance.grows:
         return None
     if stats.facts.arrivals == AT_ONCE:
-        return _of_answers(stats)
+        # Where all requests are due at once the figure is how many are answered per second.
+        known = stats.answered.precision
+        if known is not None and known <= WIDEST:
+            return None
+        sentence = "too few answers for an interval"
+        if known is not None:
+            sentence = f"answered/s is known to ±{percent(known)} only"
+        short = max(4.0, ((known or 0.0) / WIDEST) ** 2)
+        return Check("enough", "warn", sentence, f"--requests {short * stats.answered.n:.0f}")
     mean = stats.latency["mean"]
     latency = stats.requests.latency[stats.steady :]
     independent = effective_size_of_mean(latency[np.isfinite(latency)])
@@ -236,18 +244,6 @@ def _round_up(seconds: float) -> int:
     """To two digits: how long is enough is not known to the second."""
     step: int = 10 ** max(0, int(math.log10(max(seconds, 1.0))) - 1)
     return math.ceil(seconds / step) * step
-
-
-def _of_answers(stats: LevelStats) -> Check | None:
-    """Where all requests are due at once the figure is how many are answered per second."""
-    known = stats.answered.precision
-    if known is not None and known <= WIDEST:
-        return None
-    sentence = "too few answers for an interval"
-    if known is not None:
-        sentence = f"answered/s is known to ±{percent(known)} only"
-    short = max(4.0, ((known or 0.0) / WIDEST) ** 2)
-    return Check("enough", "warn", sentence, f"--requests {short * stats.answered.n:.0f}")
 
 
 def late(case: Case, stats: LevelStats | None) -> Check | None:

@@ -56,7 +56,7 @@ class Timer:
             return
         whole = int(when)
         spec = struct.pack("qqqq", 0, 0, whole, max(1, int((when - whole) / _NOW)))
-        _libc().timerfd_settime(self._file, _ABSOLUTE, spec, None)
+        ctypes.CDLL(None, use_errno=True).timerfd_settime(self._file, _ABSOLUTE, spec, None)
 
     def _expired(self) -> None:
         assert self._file is not None
@@ -73,15 +73,11 @@ class Timer:
             self._file = None
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
 def _timerfd() -> int | None:
     """A timer on the clock of `time.perf_counter`, which is CLOCK_MONOTONIC on Linux alone."""
     if sys.platform != "linux":
         return None
-    descriptor = _libc().timerfd_create(_MONOTONIC, _NONBLOCKING)
+    descriptor = ctypes.CDLL(None, use_errno=True).timerfd_create(_MONOTONIC, _NONBLOCKING)
     return descriptor if descriptor >= 0 else None
 
 
@@ -165,14 +161,12 @@ class Driver:
             if due > woken:
                 self._timer.at(due)
                 return
-            self._begin(level.index[self._next], due, woken)
+            index = level.index[self._next]
+            task = asyncio.create_task(self._one(index, due, woken))
+            self._tasks[task] = _UnderWay(index * self._level.turns, 0, due, woken)
+            task.add_done_callback(self._tasks.pop)
             self._next += 1
         self._sent_all.set()
-
-    def _begin(self, index: int, due: float, woken: float) -> None:
-        task = asyncio.create_task(self._one(index, due, woken))
-        self._tasks[task] = _UnderWay(index * self._level.turns, 0, due, woken)
-        task.add_done_callback(self._tasks.pop)
 
     async def _one(self, index: int, due: float, woken: float) -> None:
         async with self._turns or nullcontext():
@@ -259,31 +253,23 @@ def drive(
             return
         else:
             due = level.begin + level.due[index]
-        _wait(due, clock)
+        while (left := due - clock.now()) > 0:
+            if left > SPIN:
+                clock.sleep(left - SPIN)
         woken = clock.now()
         # While the call before it was made nobody could wake up: that is waiting, not lateness.
         turn = max(due, ready)
         if woken > last:
             report(level.given_up(level.first + index, 0, due, due, woken))
         else:
-            report(_called(level.first + index, due, due + max(0.0, woken - turn), woken, call, clock))
+            error = detail = ""
+            try:
+                call()
+            except Exception as raised:  # the user's code: whatever it raises is one kind of error
+                error, detail = type(raised).__name__, str(raised)
+            end = clock.now()
+            report(
+                Answer(level.first + index, due, due + max(0.0, woken - turn), woken, end, end, error, detail)
+            )
         ready = clock.now()
         index += 1
-
-
-def _called(
-    number: int, due: float, woken: float, sent: float, call: Callable[[], object], clock: Clock
-) -> Answer:
-    error = detail = ""
-    try:
-        call()
-    except Exception as raised:  # the user's code: whatever it raises is one kind of error
-        error, detail = type(raised).__name__, str(raised)
-    end = clock.now()
-    return Answer(number, due, woken, sent, end, end, error, detail)
-
-
-def _wait(due: float, clock: Clock) -> None:
-    while (left := due - clock.now()) > 0:
-        if left > SPIN:
-            clock.sleep(left - SPIN)

@@ -56,17 +56,14 @@ def totals(text: str, model: str = "") -> Totals | None:
     for name, labels, value in _SAMPLE.findall(text):
         named = _MODEL.search(labels)
         if not (model and named and named[1] != model):
-            sums[name] = sums.get(name, 0.0) + _number(value)
+            try:
+                number = float(value)
+            except ValueError:
+                number = 0.0
+            sums[name] = sums.get(name, 0.0) + number
     values = {field: sums.get(name) for field, name in _NAMES.items()}
     found = {field: value for field, value in values.items() if value is not None}
     return Totals(**found) if len(found) == len(_NAMES) else None
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
 
 
 class MetricsPage:

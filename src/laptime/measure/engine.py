@@ -77,7 +77,16 @@ class Engine:
                     yield self._load(command)
                 case protocol.Prepare(batch, asked):
                     if asked and self._own_batch is None:
-                        raise _unknown_batch(batch, self._loaded.facts())
+                        why = (
+                            self._loaded.facts().get("inputs", {}).get("batch_is")
+                            or "nothing says which dimension of the inputs is the batch"
+                        )
+                        raise TargetError(
+                            f"inputs of batch {batch} cannot be made",
+                            why=str(why),
+                            next="leave --batch out to measure the inputs as they are,"
+                            " or give the function a `batch` argument",
+                        )
                     yield self._prepare(batch)
                 case protocol.Block():
                     yield self._block(command)
@@ -243,31 +252,25 @@ class Engine:
             ruler=ruler,
         )
         if command.regime == Regime.DEVICE:
-            return self._record_on_device(command.batch, workload, terms)
+            model: object = self._model
+            if not isinstance(model, protocol.TimesDevice):
+                raise Unavailable(
+                    "this device has no timer of its own",
+                    why="the device regime reads event timers on an accelerator's stream",
+                    next=f"--regime {Regime.ISOLATED}",
+                )
+            return loop.on_device(workload, terms, partial(model.device_times, command.batch))
         if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
             return loop.paced(workload, terms, rate=command.rate)
         if command.regime == Regime.SATURATED:
             return loop.saturated(workload, terms, estimate=command.estimate)
-        return loop.isolated(workload, terms, inside=self._inside_of(command, workload))
-
-    def _inside_of(self, command: protocol.Block, workload: protocol.Workload) -> int:
-        """Calls in a sample; asked once, of calls that may be short."""
+        # Calls in a sample; asked once, of calls that may be short.
         may_be_short = command.estimate is not None and command.estimate < MAY_BE_SHORT
         if command.batch not in self._inside and may_be_short:
             self._inside[command.batch] = loop.calls_inside(workload, self._clock)
-        return self._inside.get(command.batch, 1)
-
-    def _record_on_device(self, batch: int, workload: protocol.Workload, terms: loop.Terms) -> loop.Tape:
-        model: object = self._model
-        if not isinstance(model, protocol.TimesDevice):
-            raise Unavailable(
-                "this device has no timer of its own",
-                why="the device regime reads event timers on an accelerator's stream",
-                next=f"--regime {Regime.ISOLATED}",
-            )
-        return loop.on_device(workload, terms, partial(model.device_times, batch))
+        return loop.isolated(workload, terms, inside=self._inside.get(command.batch, 1))
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model
@@ -277,15 +280,6 @@ class Engine:
                 explained.__cause__ = error
                 return failure_of(explained)
         return failure_of(error)
-
-
-def _unknown_batch(batch: int, facts: dict[str, Any]) -> LaptimeError:
-    why = facts.get("inputs", {}).get("batch_is") or "nothing says which dimension of the inputs is the batch"
-    return TargetError(
-        f"inputs of batch {batch} cannot be made",
-        why=str(why),
-        next="leave --batch out to measure the inputs as they are, or give the function a `batch` argument",
-    )
 
 
 def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:

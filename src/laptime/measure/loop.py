@@ -278,7 +278,10 @@ def paced(work: Workload, terms: Terms, *, rate: float) -> Tape:
             break
         if lay is not None:
             lay()
-        _wait_until(due, clock)
+        spin = 0.0005
+        while (left := due - clock.now()) > 0:
+            if left > spin:
+                clock.sleep(left - spin)
         if not open_stretch:
             meter.begin()
             open_stretch = True
@@ -310,13 +313,6 @@ def on_device(work: Workload, terms: Terms, device_times: Callable[[int], list[f
         tape.seconds += times
     tape.calls = [1] * len(tape.seconds)
     return tape
-
-
-def _wait_until(due: float, clock: Clock) -> None:
-    spin = 0.0005
-    while (left := due - clock.now()) > 0:
-        if left > spin:
-            clock.sleep(left - spin)
 
 
 def call_of(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:

@@ -148,16 +148,12 @@ def record_calls(
     ]
     is_random = repeated.word in ("close", "different") and not is_equal  # empty ones cannot be judged
     text = f"the reference's outputs are others each time: {repeated.sentence}" if is_random else ""
-    return RecordedCalls(calls, text, _rounding(run, first))
-
-
-def _rounding(run: Run, first: RecordedCall) -> list[float]:
-    """Error of each output, of whole numbers the share that differs, when every float of the inputs changes
-    by two units in its last place."""
+    # Error of each output, of whole numbers the share that differs, when every float of the inputs changes by
+    # two units in its last place.
     nudged = run([_nudged(array) for array in first.inputs])
     found = measured([Call(nudged, first.outputs, first.batch)], against="itself")
     errors = {error.output: error.rms for error in found.outputs}
-    return [errors.get(at, 0.0) for at in range(len(first.outputs))]
+    return RecordedCalls(calls, text, [errors.get(at, 0.0) for at in range(len(first.outputs))])
 
 
 def _nudged(array: Array) -> Array:

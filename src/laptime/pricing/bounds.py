@@ -53,16 +53,16 @@ def work_of(case: Case) -> Work | None:
         flops = {dtype: number for dtype, number in receipt.least.flops.items() if number}
         source = "dense products in full, convolutions as 1 x 1"
         return Work(flops=flops, weights=receipt.least.weights, source=source) if flops else None
-    total = sum(number for name, number in receipt.counted.items() if _plain(name) in PRODUCTS)
+    total = sum(
+        number
+        for name, number in receipt.counted.items()
+        if name.rpartition(".")[2].rpartition("::")[2].lower() in PRODUCTS
+    )
     if not total:
         return None
     dtype = str(case.axes.get("dtype", "float32"))
     source = "dense products alone: the run does not name the kernels of its convolutions"
     return Work(flops={dtype: total}, source=source)
-
-
-def _plain(name: str) -> str:
-    return name.rpartition(".")[2].rpartition("::")[2].lower()
 
 
 _CPU_CACHE, _DEVICE_CACHE = 2.25 * 2**30, 256 * 2.0**20

@@ -49,7 +49,18 @@ def find(text: str, table: Table, environment: Environment | None = None) -> Mac
             why=f"regions: {regions}",
             next=f"--machine {rows[0].name}@{rows[0].region}",
         )
-    raise _unknown(text, table)
+    names = {row.name for row in table.machines} | {shape.name for shape in table.flex}
+    by_lower = {each: name for name in names for each in (name.lower(), name.lower().partition(":")[2])}
+    wanted = text.partition("@")[0].lower()
+    alike = get_close_matches(wanted, by_lower, n=6, cutoff=0.5)
+    near = list(dict.fromkeys(by_lower[each] for each in alike))[:3]
+    left_out = next((each for each in table.refused if each.name.lower() in ("", wanted)), None)
+    why = f"nearest: {', '.join(near)}" if near else f"{len(names):,} are known, as PROVIDER:SHAPE"
+    next_step = f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4"
+    if left_out is not None:
+        why = f"{left_out.file}, line {left_out.line} was left out: {left_out.reason}"
+        next_step = "correct that line and run the command again"
+    raise UsageError(f"no machine is called {text!r}", why=why, next=next_step)
 
 
 def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) -> Machine:
@@ -71,21 +82,6 @@ def _sized(shape: FlexShape, texts: list[str], environment: Environment | None) 
             f"{shape.name} is not sold with {ocpus:g} OCPUs and {memory:g} GB", why=why, next=example
         )
     return shape.sized(ocpus, memory)
-
-
-def _unknown(text: str, table: Table) -> UsageError:
-    names = {row.name for row in table.machines} | {shape.name for shape in table.flex}
-    by_lower = {each: name for name in names for each in (name.lower(), name.lower().partition(":")[2])}
-    wanted = text.partition("@")[0].lower()
-    alike = get_close_matches(wanted, by_lower, n=6, cutoff=0.5)
-    near = list(dict.fromkeys(by_lower[each] for each in alike))[:3]
-    left_out = next((each for each in table.refused if each.name.lower() in ("", wanted)), None)
-    why = f"nearest: {', '.join(near)}" if near else f"{len(names):,} are known, as PROVIDER:SHAPE"
-    next_step = f"--machine {near[0]}   or --usd-per-hour 4" if near else "--usd-per-hour 4"
-    if left_out is not None:
-        why = f"{left_out.file}, line {left_out.line} was left out: {left_out.reason}"
-        next_step = "correct that line and run the command again"
-    return UsageError(f"no machine is called {text!r}", why=why, next=next_step)
 
 
 # Where am I?

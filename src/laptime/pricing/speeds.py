@@ -143,7 +143,22 @@ def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | N
     if case.details.load is not None:
         return _of_level(run, case, stats, wanted)
     if wanted:
-        return _keeping(run, case, stats, wanted)
+        # The highest of its rates that keeps the promise.
+        best: tuple[Stat, float] | None = None
+        reasons = []
+        for regime in ONE_BY_ONE:
+            rate = stats.get(f"throughput/{regime}")
+            if rate is None or not rate.value:
+                continue
+            judged = calls_judged(wanted, stats, regime)
+            if judged.word != "kept":
+                reasons.append(f"{regime}: {judged.sentence}")
+            elif judged.value is not None and (best is None or rate.value > (best[0].value or 0.0)):
+                best = rate, judged.value
+        if best is None:
+            return None, "; ".join(reasons) or "no call was timed one by one"
+        how = ", one call at a time" if best[0].regime == "isolated" else ""
+        return _speed(run, case, stats, best[0], at=text(wanted) + how, tail=best[1]), ""
     rate = main_throughput(case, run.constants)
     if rate is None or not rate.value:
         return None, "no throughput was measured"
@@ -151,27 +166,6 @@ def _of_case(run: Run, case: Case, wanted: Sequence[Promise]) -> tuple[Speed | N
         rate.regime or "", "training" if case.axes.get("train") else "saturation"
     )
     return _speed(run, case, stats, rate, at=at), ""
-
-
-def _keeping(
-    run: Run, case: Case, stats: dict[str, Stat], wanted: Sequence[Promise]
-) -> tuple[Speed | None, str]:
-    """The highest of its rates that keeps the promise."""
-    best: tuple[Stat, float] | None = None
-    reasons = []
-    for regime in ONE_BY_ONE:
-        rate = stats.get(f"throughput/{regime}")
-        if rate is None or not rate.value:
-            continue
-        judged = calls_judged(wanted, stats, regime)
-        if judged.word != "kept":
-            reasons.append(f"{regime}: {judged.sentence}")
-        elif judged.value is not None and (best is None or rate.value > (best[0].value or 0.0)):
-            best = rate, judged.value
-    if best is None:
-        return None, "; ".join(reasons) or "no call was timed one by one"
-    how = ", one call at a time" if best[0].regime == "isolated" else ""
-    return _speed(run, case, stats, best[0], at=text(wanted) + how, tail=best[1]), ""
 
 
 def _speed(
@@ -188,10 +182,16 @@ def _speed(
     unit: Unit = next((unit for unit in _UNITS if unit == case.details.unit), _unit(case))
     threads = case.axes.get("threads")
     memory = {place: stats.get(f"memory/{place}/peak") for place in ("host", "device")}
+    # What tells a case from the others of its run.
+    others = [other for other in run.cases if other is not case]
+    names = [name for name in case.axes if any(other.axes.get(name) != case.axes[name] for other in others)]
+    words = [f"{name} {case.axes[name]}" for name in names if name != "again"]
+    if any(other.target != case.target for other in others):
+        words.insert(0, case.target)
     return Speed(
         run=run.id,
         case=case.key,
-        label=_label(case, run),
+        label=", ".join(words) or case.target,
         target=case.target,
         axes=case.axes,
         unit=unit,
@@ -215,16 +215,6 @@ def _unit(case: Case) -> Unit:
     if case.axes.get("train"):
         return "sample"
     return "call" if case.batch == 1 or case.axes.get("batch") == AS_GIVEN else "item"
-
-
-def _label(case: Case, run: Run) -> str:
-    """What tells a case from the others of its run."""
-    others = [other for other in run.cases if other is not case]
-    names = [name for name in case.axes if any(other.axes.get(name) != case.axes[name] for other in others)]
-    words = [f"{name} {case.axes[name]}" for name in names if name != "again"]
-    if any(other.target != case.target for other in others):
-        words.insert(0, case.target)
-    return ", ".join(words) or case.target
 
 
 # Training runs.

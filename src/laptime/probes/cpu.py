@@ -77,14 +77,29 @@ class Cpu(Struct, frozen=True, kw_only=True):
 def cpu(root: str = "/") -> Cpu:
     """Read it all; a few milliseconds. Never raises."""
     base = Path(root)
-    info = _cpuinfo(base)
+    # The first processor's entries: enough, and a machine may have hundreds.
+    info: dict[str, str] = {}
+    for line in (system_files.text(base / "proc/cpuinfo") or "").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            info.setdefault(name.strip(), value.strip())
+        elif not line.strip() and info:
+            break
     flags = set((info.get("flags") or info.get("Features") or "").split())
     is_x86 = "flags" in info
     vendor = info.get("vendor_id") or _ARM_IMPLEMENTERS.get(info.get("CPU implementer", ""), "")
-    online = _online(base)
+    listed = cpu_list(system_files.text(base / "sys/devices/system/cpu/online") or "")
+    if listed:
+        online = listed
+    else:
+        lines = (system_files.text(base / "proc/cpuinfo") or "").splitlines()
+        online = list(range(sum(line.startswith("processor") for line in lines)))
     allowed = system_files.field(base / "proc/self/status", "Cpus_allowed_list")
     affinity = cpu_list(allowed or "") or online
     guest = ("hypervisor" in flags) if is_x86 else None
+    governors = {system_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
+    limits = [system_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
+    limits_told = [limit for limit in limits if limit]
     return Cpu(
         model=_model(info, vendor),
         vendor=vendor,
@@ -97,9 +112,9 @@ def cpu(root: str = "/") -> Cpu:
         kind=_kind(base, affinity, online),
         isa=[name for name in ISA if name in flags],
         guest=guest,
-        governor=_governor(base),
+        governor="+".join(sorted(name for name in governors if name)) or None,
         turbo=_turbo(base),
-        max_hz=_max_hz(base),
+        max_hz=max(limits_told) * 1e3 if limits_told else None,
         listed_hz=_listed_hz(info),
     )
 
@@ -124,18 +139,6 @@ def cpu_list(words: str) -> list[int]:
     return numbers
 
 
-def _cpuinfo(base: Path) -> dict[str, str]:
-    """The first processor's entries: enough, and a machine may have hundreds."""
-    entries: dict[str, str] = {}
-    for line in (system_files.text(base / "proc/cpuinfo") or "").splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            entries.setdefault(name.strip(), value.strip())
-        elif not line.strip() and entries:
-            break
-    return entries
-
-
 def _model(info: dict[str, str], vendor: str) -> str:
     if name := info.get("model name"):
         return " ".join(name.split())
@@ -153,14 +156,6 @@ def _sysctl(name: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return run.stdout.strip() or None
-
-
-def _online(base: Path) -> list[int]:
-    listed = cpu_list(system_files.text(base / "sys/devices/system/cpu/online") or "")
-    if listed:
-        return listed
-    lines = (system_files.text(base / "proc/cpuinfo") or "").splitlines()
-    return list(range(sum(line.startswith("processor") for line in lines)))
 
 
 def _kind(base: Path, affinity: list[int], online: list[int]) -> str:
@@ -210,11 +205,6 @@ def _policies(base: Path) -> list[Path]:
     return sorted(folder.glob("cpufreq/policy*")) or sorted(folder.glob("cpu[0-9]*/cpufreq"))
 
 
-def _governor(base: Path) -> str | None:
-    governors = {system_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
-    return "+".join(sorted(name for name in governors if name)) or None
-
-
 def _turbo(base: Path) -> bool | None:
     folder = base / "sys/devices/system/cpu"
     if (off := system_files.number(folder / "intel_pstate/no_turbo")) is not None:
@@ -222,12 +212,6 @@ def _turbo(base: Path) -> bool | None:
     if (on := system_files.number(folder / "cpufreq/boost")) is not None:
         return on == 1
     return None
-
-
-def _max_hz(base: Path) -> float | None:
-    limits = [system_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
-    limits_told = [limit for limit in limits if limit]
-    return max(limits_told) * 1e3 if limits_told else None
 
 
 def _listed_hz(info: dict[str, str]) -> float | None:

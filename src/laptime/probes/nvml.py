@@ -120,6 +120,10 @@ class Nvml:
         memory = self.ask("nvmlDeviceGetMemoryInfo", handle)
         rates = self.ask("nvmlDeviceGetUtilizationRates", handle)
         persistent = self.ask("nvmlDeviceGetPersistenceMode", handle)
+        running = [
+            *(self.ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()),
+            *(self.ask("nvmlDeviceGetGraphicsRunningProcesses", handle) or ()),
+        ]
         return Gpu(
             index=index,
             device=device,
@@ -136,7 +140,7 @@ class Nvml:
             throttles=self.throttles(handle),
             busy=None if rates is None else rates.gpu / 100.0,
             persistent=None if persistent is None else bool(persistent),
-            others=self._others(handle),
+            others=sorted({int(process.pid) for process in running} - {os.getpid()}),
         )
 
     def handle(self, device: str) -> Any | None:
@@ -161,13 +165,6 @@ class Nvml:
         if bits is None:
             bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         return [] if bits is None else [reason for bit, reason in THROTTLES.items() if bits & bit]
-
-    def _others(self, handle: Any) -> list[int]:
-        running = [
-            *(self.ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()),
-            *(self.ask("nvmlDeviceGetGraphicsRunningProcesses", handle) or ()),
-        ]
-        return sorted({int(process.pid) for process in running} - {os.getpid()})
 
 
 def open_meters(
@@ -212,18 +209,15 @@ def device_names(uuids: list[str], environ: Mapping[str, str]) -> list[str]:
         return [f"cuda:{index}" for index in range(len(uuids))]
     names = [""] * len(uuids)
     for position, word in enumerate(part.strip() for part in visible.split(",")):
-        index = _index(word, uuids)
+        if word.isdigit():
+            index = int(word) if int(word) < len(uuids) else None
+        else:
+            matches = [index for index, uuid in enumerate(uuids) if word and uuid.startswith(word)]
+            index = matches[0] if len(matches) == 1 else None
         if index is None:  # CUDA stops at the first entry that it does not know
             break
         names[index] = f"cuda:{position}"
     return names
-
-
-def _index(word: str, uuids: list[str]) -> int | None:
-    if word.isdigit():
-        return int(word) if int(word) < len(uuids) else None
-    matches = [index for index, uuid in enumerate(uuids) if word and uuid.startswith(word)]
-    return matches[0] if len(matches) == 1 else None
 
 
 def has_hardware(root: str = "/") -> bool:

@@ -216,10 +216,6 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
         result = function(**keywords)
     except (Exception, SystemExit) as error:
         raise user_error(error, f"{target} raised", folder=folder) from error
-    return _program(result, target)
-
-
-def _program(result: Any, target: str) -> Program:
     if isinstance(result, tuple) and len(result) == 2 and callable(result[0]):
         call, inputs = result
         return Program(call=call, inputs=inputs, origin="none" if inputs is None else "given")

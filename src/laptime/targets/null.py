@@ -190,10 +190,6 @@ def _quantity(value: str, *, units: dict[str, float]) -> float:
 _time = partial(_quantity, units={"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0})
 
 
-def _size(value: str) -> int:
-    return int(_quantity(value, units={"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}))
-
-
 def _warmup(value: str) -> tuple[int, float]:
     calls, cross, extra = value.partition("x")
     if not cross or not calls.isdigit():
@@ -224,7 +220,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "warmup": _warmup,
     "jitter": partial(_quantity, units={"%": 0.01}),
     "load": _time,
-    "alloc": _size,
+    "alloc": lambda value: int(_quantity(value, units={"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30})),
     "fits": _fits,
     "flops": partial(_quantity, units={"": 1.0}),
     "at": _at,

@@ -44,18 +44,7 @@ def _build(name: str) -> Program:
     if name.lower() not in list_models():
         raise unknown_name("torchvision", name, list_models())
     name = name.lower()
-    model = get_model(name, weights=None, **_arguments(name))
-    make, family, size = _inputs(model, get_model_weights(name))
-    facts = {"family": family, "size": size, "weights": "random, untrained"}
-    if family == "detection":
-        facts["note"] = (
-            "untrained: how many boxes it finds, and the work on them, is not that of trained weights"
-        )
-    return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
-
-
-def _arguments(name: str) -> dict[str, Any]:
-    """What the builder needs besides: above all no download of backbone weights."""
+    # What the builder needs besides: above all no download of backbone weights.
     import inspect
 
     from torchvision.models import get_model_builder
@@ -71,7 +60,14 @@ def _arguments(name: str) -> dict[str, Any]:
         arguments["init_weights"] = False
     if "googlenet" in name:
         arguments["aux_logits"] = False  # as in the published weights: 6.6 M parameters
-    return arguments
+    model = get_model(name, weights=None, **arguments)
+    make, family, size = _inputs(model, get_model_weights(name))
+    facts = {"family": family, "size": size, "weights": "random, untrained"}
+    if family == "detection":
+        facts["note"] = (
+            "untrained: how many boxes it finds, and the work on them, is not that of trained weights"
+        )
+    return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
 
 
 def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[int]]:
@@ -89,7 +85,15 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
 
     match family:
         case "ObjectDetection":
-            item = (3, *_detection_size(model))
+            # The model's own transform resizes nothing then.
+            transform = model.transform
+            if transform.fixed_size is not None:
+                width, height = transform.fixed_size
+                size = int(height), int(width)
+            else:
+                side = int(transform.min_size[-1])
+                size = side, side
+            item = (3, *size)
             return lambda batch: [torch.rand(item) for _ in range(batch)], "detection", list(item)
         case "VideoClassification":
             item = (3, _FRAMES, *settings["crop_size"])
@@ -112,13 +116,3 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
         why="laptime knows classification, segmentation, detection, video and optical flow",
         next="write a file with a function that returns (model, inputs)",
     )
-
-
-def _detection_size(model: Any) -> tuple[int, int]:
-    """Height and width at which the model's own transform resizes nothing."""
-    transform = model.transform
-    if transform.fixed_size is not None:
-        width, height = transform.fixed_size
-        return int(height), int(width)
-    side = int(transform.min_size[-1])
-    return side, side

@@ -35,7 +35,13 @@ class _Runs:
     def write(self, record: Record) -> None:
         """One metric a number, at the record's step."""
         if record.name not in self._runs:
-            self._runs[record.name] = self._begun(record)
+            units = json.dumps({point.tag: point.unit for point in record.points})
+            run = self._client.create_run(
+                self._experiment, run_name=f"{self._title} {record.name}", tags={"laptime.units": units}
+            )
+            for key, value in record.labels.items():
+                self._client.log_param(run.info.run_id, key, value)
+            self._runs[record.name] = str(run.info.run_id)
         run = self._runs[record.name]
         for point in record.points:
             self._client.log_metric(run, point.tag, point.value, step=record.step)
@@ -45,12 +51,3 @@ class _Runs:
         for run in self._runs.values():
             self._client.set_terminated(run)
         return self._place if is_address(self._place) else f"mlflow ui --backend-store-uri {self._place}"
-
-    def _begun(self, record: Record) -> str:
-        units = json.dumps({point.tag: point.unit for point in record.points})
-        run = self._client.create_run(
-            self._experiment, run_name=f"{self._title} {record.name}", tags={"laptime.units": units}
-        )
-        for key, value in record.labels.items():
-            self._client.log_param(run.info.run_id, key, value)
-        return str(run.info.run_id)

@@ -38,7 +38,20 @@ class _Offline:
     def write(self, record: Record) -> None:
         """One row a record."""
         if record.name not in self._runs:
-            self._runs[record.name] = self._begun(record)
+            self._place.mkdir(parents=True, exist_ok=True)
+            settings = self._wandb.Settings(
+                silent=True, console="off", x_disable_stats=True, x_disable_meta=True
+            )
+            self._runs[record.name] = self._wandb.init(
+                project="laptime",
+                name=f"{self._title} {record.name}",
+                group=self._title,
+                mode="offline",
+                dir=str(self._place),
+                config={**record.labels, "units": {point.tag: point.unit for point in record.points}},
+                reinit="create_new",
+                settings=settings,
+            )
         self._runs[record.name].log({point.tag: point.value for point in record.points}, step=record.step)
 
     def close(self) -> str:
@@ -48,17 +61,3 @@ class _Offline:
             folders.append(str(Path(run.dir).parent))
             run.finish()
         return f"wandb sync {' '.join(folders)}"
-
-    def _begun(self, record: Record) -> Any:
-        self._place.mkdir(parents=True, exist_ok=True)
-        settings = self._wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True)
-        return self._wandb.init(
-            project="laptime",
-            name=f"{self._title} {record.name}",
-            group=self._title,
-            mode="offline",
-            dir=str(self._place),
-            config={**record.labels, "units": {point.tag: point.unit for point in record.points}},
-            reinit="create_new",
-            settings=settings,
-        )

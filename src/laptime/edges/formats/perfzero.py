@@ -46,6 +46,18 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     tree = {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}
     framework = str(case.axes.get("backend", "torch"))
     version = run.environment.libraries.get(framework, "")
+    # Figures of the worker process; only numbers, and only those that were measured.
+    info: dict[str, Any] = {}
+    peaks = [case.find(tag) for tag in ("memory/host/peak", "evidence/process/memory")]
+    sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
+    if sizes:
+        info["max_rss"] = int(max(sizes))
+    memory = case.details.memory
+    virtual = memory.host.virtual if memory and memory.host else None
+    if virtual:
+        info["max_vms"] = int(virtual)
+    if shares := [percent for _, percent in cpu_percent(case)]:
+        info["max_cpu_percent"] = max(shares)
     return {
         "execution_id": run.id,
         "execution_timestamp": unix_time(run.started),
@@ -61,7 +73,7 @@ def document(run: Run, case: Case) -> dict[str, Any]:
         "setup_info": {},
         "ml_framework_info": {"name": framework, "version": version, "build_version": ""},
         "system_info": system_info(run.environment),
-        "process_info": _process(case),
+        "process_info": info,
         "laptime": _more(run, case),
     }
 
@@ -87,22 +99,6 @@ def _result(case: Case, constants: Constants) -> dict[str, Any]:
 
 def _sound(stat: Stat) -> bool:
     return stat.value is not None and math.isfinite(stat.value)
-
-
-def _process(case: Case) -> dict[str, Any]:
-    """Figures of the worker process; only numbers, and only those that were measured."""
-    info: dict[str, Any] = {}
-    peaks = [case.find(tag) for tag in ("memory/host/peak", "evidence/process/memory")]
-    sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
-    if sizes:
-        info["max_rss"] = int(max(sizes))
-    memory = case.details.memory
-    virtual = memory.host.virtual if memory and memory.host else None
-    if virtual:
-        info["max_vms"] = int(virtual)
-    if shares := [percent for _, percent in cpu_percent(case)]:
-        info["max_cpu_percent"] = max(shares)
-    return info
 
 
 def cpu_percent(case: Case) -> list[tuple[float, float]]:

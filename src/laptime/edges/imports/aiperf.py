@@ -28,27 +28,25 @@ def matches(document: Any) -> bool:
 def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file."""
     if isinstance(document, list):
-        return [_of_requests(document, path)]
+        measured = [
+            line for line in document if line["metadata"].get("benchmark_phase", "profiling") == "profiling"
+        ]
+        answered = [line for line in measured if not line.get("error")]
+        begin = min(line["metadata"]["request_start_ns"] for line in measured)
+        end = max(line["metadata"]["request_end_ns"] for line in measured)
+        case = _records.level(
+            TOOL,
+            "unknown",
+            {},
+            [_request(line) for line in answered],
+            seconds=(end - begin) / 1e9,
+            failed=len(measured) - len(answered),
+            since="from when its credit was issued, which may be later than when it was due",
+        )
+        return [_records.run(TOOL, path, [case], started=_records.moment(begin / 1e9))]
     tool = f"{TOOL} {document['aiperf_version']}"
     started = _records.moment(document["start_time"])
     return [_records.run(tool, path, [_summary(tool, document)], started=started)]
-
-
-def _of_requests(lines: list[dict[str, Any]], path: Path) -> Run:
-    measured = [line for line in lines if line["metadata"].get("benchmark_phase", "profiling") == "profiling"]
-    answered = [line for line in measured if not line.get("error")]
-    begin = min(line["metadata"]["request_start_ns"] for line in measured)
-    end = max(line["metadata"]["request_end_ns"] for line in measured)
-    case = _records.level(
-        TOOL,
-        "unknown",
-        {},
-        [_request(line) for line in answered],
-        seconds=(end - begin) / 1e9,
-        failed=len(measured) - len(answered),
-        since="from when its credit was issued, which may be later than when it was due",
-    )
-    return _records.run(TOOL, path, [case], started=_records.moment(begin / 1e9))
 
 
 def _request(line: dict[str, Any]) -> _records.Request:

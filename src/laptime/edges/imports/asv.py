@@ -87,20 +87,17 @@ def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
         if result is None or not math.isfinite(result):
             continue
         axes: dict[str, Axis] = {of: str(value) for of, value in zip(names, values, strict=True)}
-        cases.append(_case(name, axes, result, row, at))
+        kind = name.rpartition(".")[2].partition("_")[0]
+        if kind in ("time", "timeraw"):
+            samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
+            note = "" if samples else f"the median of {_at(row, 'stats_repeat', at) or '?'} samples"
+            case = _records.timed(TOOL, name, axes, samples or [result], calls=calls, note=note)
+        else:
+            unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
+            series = _records.single(kind, unit, result, better="lower" if unit == "B" else "none")
+            case = _records.case(TOOL, name, axes, [series])
+        cases.append(case)
     return cases
-
-
-def _case(name: str, axes: dict[str, Axis], result: float, row: dict[str, Any], at: int) -> Case:
-    kind = name.rpartition(".")[2].partition("_")[0]
-    if kind in ("time", "timeraw"):
-        samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
-        note = "" if samples else f"the median of {_at(row, 'stats_repeat', at) or '?'} samples"
-        return _records.timed(TOOL, name, axes, samples or [result], calls=calls, note=note)
-    unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
-    return _records.case(
-        TOOL, name, axes, [_records.single(kind, unit, result, better="lower" if unit == "B" else "none")]
-    )
 
 
 def _at(row: dict[str, Any], column: str, at: int) -> Any:

@@ -39,7 +39,20 @@ def _case(document: dict[str, Any]) -> Case:
     target, failed = str(document["model_id"]), int(document.get("failed") or 0)
     seconds = float(document["duration"])
     if "ttfts" in document:
-        requests = _requests(document)
+        # Requests without an error; older versions wrote no latency: it is TTFT and all gaps.
+        number = len(document["ttfts"])
+        waited = document.get("queue_times") or [None] * number
+        errors = document.get("errors") or [""] * number
+        latencies = document.get("latencies") or [
+            first + sum(gaps) for first, gaps in zip(document["ttfts"], document["itls"], strict=True)
+        ]
+        requests = [
+            _records.Request(latency, first, int(output), wait)
+            for latency, first, output, wait, error in zip(
+                latencies, document["ttfts"], document["output_lens"], waited, errors, strict=True
+            )
+            if not error
+        ]
         return _records.level(TOOL, target, axes, requests, seconds=seconds, failed=failed)
     medians = {"latency": "e2el", "load/ttft": "ttft", "load/tpot": "tpot"}
     return _records.summary(
@@ -57,20 +70,3 @@ def _case(document: dict[str, Any]) -> Case:
         seconds=seconds,
         failed=failed,
     )
-
-
-def _requests(document: dict[str, Any]) -> list[_records.Request]:
-    """Requests without an error; older versions wrote no latency: it is TTFT and all gaps."""
-    number = len(document["ttfts"])
-    waited = document.get("queue_times") or [None] * number
-    errors = document.get("errors") or [""] * number
-    latencies = document.get("latencies") or [
-        first + sum(gaps) for first, gaps in zip(document["ttfts"], document["itls"], strict=True)
-    ]
-    return [
-        _records.Request(latency, first, int(output), wait)
-        for latency, first, output, wait, error in zip(
-            latencies, document["ttfts"], document["output_lens"], waited, errors, strict=True
-        )
-        if not error
-    ]

@@ -130,7 +130,13 @@ def run(
             process.ends_within(0.5)
         process.end(grace=GRACE)
         printed = output.close()
-        events = _events(events_file)
+        events = []
+        with suppress(OSError):
+            for line in events_file.read_bytes().splitlines():
+                with suppress(ValueError):  # the last line of a killed process may be cut
+                    event = json.loads(line)
+                    if isinstance(event, dict):
+                        events.append(event)
         for path in (request_file, events_file):
             path.unlink(missing_ok=True)
     return Ended(
@@ -185,24 +191,17 @@ class _Watch:
                 at = time.monotonic()
                 memory, times = each.memory_info(), each.cpu_times()
                 rss, vms = rss + memory.rss, vms + memory.vms
-                percent += self._percent(each, _Seen(at, float(times.user + times.system)))
+                now = _Seen(at, float(times.user + times.system))
+                before = self._seen.get(each, _Seen(self._at, 0.0))
+                self._seen[each] = now
+                used = max(0.0, now.cpu - before.cpu)
+                self._used += used
+                percent += 100.0 * used / max(time.monotonic() - before.at, 1e-3)
             self._wait(each.pid)
         # Ticks of 10 ms can make it a little more than there is.
         percent = min(percent, 100.0 * (os.cpu_count() or 1))
         self.looks.append(Look(time.time(), rss, vms, percent, self._used, self._waited * 1e-9))
         self._at = began
-
-    def _percent(self, process: Any, now: _Seen) -> float:
-        """Percent of a CPU that a process used since the look before; a new one's time is all new.
-
-        That time lies between the beginning of the look before and now, however long either of them was
-        interrupted.
-        """
-        before = self._seen.get(process, _Seen(self._at, 0.0))
-        self._seen[process] = now
-        used = max(0.0, now.cpu - before.cpu)
-        self._used += used
-        return 100.0 * used / max(time.monotonic() - before.at, 1e-3)
 
     def _wait(self, pid: int) -> None:
         """Add what the threads of a process have waited since the look before (Linux)."""
@@ -238,7 +237,10 @@ class _Output:
                 self._size += len(part)
                 self._write(file, part[:room])
                 if tail := part[room:]:
-                    self._keep(tail)
+                    self._tail.append(tail)
+                    self._tail_size += len(tail)
+                    while self._tail_size - len(self._tail[0]) >= KEEP:
+                        self._tail_size -= len(self._tail.popleft())
                 if self._echo:
                     sys.stderr.write(part.decode("utf-8", "replace"))
             skipped = self._size - KEEP - self._tail_size
@@ -247,23 +249,6 @@ class _Output:
             self._write(file, b"".join(self._tail))
         self._pipe.close()
 
-    def _keep(self, tail: bytes) -> None:
-        self._tail.append(tail)
-        self._tail_size += len(tail)
-        while self._tail_size - len(self._tail[0]) >= KEEP:
-            self._tail_size -= len(self._tail.popleft())
-
     def _write(self, file: Any, data: bytes) -> None:
         with suppress(OSError):  # a full disk: the pipe is emptied all the same, or the benchmark would wait
             file.write(data)
-
-
-def _events(path: Path) -> list[Event]:
-    events = []
-    with suppress(OSError):
-        for line in path.read_bytes().splitlines():
-            with suppress(ValueError):  # the last line of a killed process may be cut
-                event = json.loads(line)
-                if isinstance(event, dict):
-                    events.append(event)
-    return events

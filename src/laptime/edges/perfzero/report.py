@@ -19,6 +19,7 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from laptime.edges.perfzero.schema import REPORT_PREFIX, WALL_TIME
+from laptime.kit.protobuf import NUMBER, Damaged, double, fields, signed
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +84,10 @@ def read(folder: Path) -> tuple[list[Report], list[str]]:
 
 def decode(data: bytes) -> list[Report]:
     """The reports in one file. Raises ValueError: it ends early, or is of another format."""
-    return [_report(_fields(_checked(each, b""))) for each in _fields(data).get(1, [])]
+    try:
+        return [_report(_message(each)) for each in _message(data).get(1, [])]
+    except Damaged as error:
+        raise ValueError(str(error)) from error
 
 
 def encode(report: Report) -> bytes:
@@ -105,91 +109,58 @@ def encode(report: Report) -> bytes:
     return _bytes(1, b"".join(entry))
 
 
-def _report(fields: _Fields) -> Report:
-    iters = _last(fields, 2, 0)
+def _report(entry: _Message) -> Report:
+    pairs = [_message(each) for each in entry.get(6, [])]
     return Report(
-        name=_text(fields, 1),
-        iters=iters - (1 << 64) if iters >> 63 else iters,
-        cpu_time=_last(fields, 3, 0.0),
-        wall_time=_last(fields, 4, 0.0),
-        throughput=_last(fields, 5, 0.0),
-        extras=dict(_extra(_fields(_checked(each, b""))) for each in fields.get(6, [])),
-        metrics=[_metric(_fields(_checked(each, b""))) for each in fields.get(7, [])],
+        name=_text(entry, 1),
+        iters=signed(_last(entry, 2, 0)),
+        cpu_time=_float(entry, 3),
+        wall_time=_float(entry, 4),
+        throughput=_float(entry, 5),
+        extras={_text(pair, 1): _extra(_message(_last(pair, 2, b""))) for pair in pairs},
+        metrics=[_metric(_message(each)) for each in entry.get(7, [])],
     )
 
 
-def _extra(pair: _Fields) -> tuple[str, float | str]:
-    content = _fields(_last(pair, 2, b""))
+def _extra(value: _Message) -> float | str:
     # An unset value is the default of its type: an empty message is 0.0.
-    return _text(pair, 1), _text(content, 2) if 2 in content else _last(content, 1, 0.0)
+    return _text(value, 2) if 2 in value else _float(value, 1)
 
 
-def _metric(fields: _Fields) -> Metric:
+def _metric(entry: _Message) -> Metric:
     named = ((3, "min_value"), (4, "max_value"))
-    bounds = {
-        name: _last(_fields(_last(fields, number, b"")), 1, 0.0) for number, name in named if number in fields
-    }
-    return Metric(name=_text(fields, 1), value=_last(fields, 2, 0.0), **bounds)
+    bounds = {name: _float(_message(_last(entry, at, b"")), 1) for at, name in named if at in entry}
+    return Metric(name=_text(entry, 1), value=_float(entry, 2), **bounds)
 
 
-_Fields = dict[int, list[int | float | bytes]]
-_Value = TypeVar("_Value", int, float, bytes)
+_Message = dict[int, list[int | bytes]]
+_Value = TypeVar("_Value", int, bytes)
 
 
-def _fields(data: bytes) -> _Fields:
-    """Values of each field by its number: an int (varint), a float (8 bytes) or bytes; fields of 4 bytes are
-    skipped. Raises ValueError: the bytes end within a field, or hold none.
-    """
-    fields: _Fields = {}
-    at = 0
-    while at < len(data):
-        key, at = _read_varint(data, at)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            value, at = _read_varint(data, at)
-            fields.setdefault(number, []).append(value)
-            continue
-        size = {1: 8, 5: 4}.get(kind)
-        if kind == 2:
-            size, at = _read_varint(data, at)
-        if size is None or number == 0:
-            raise ValueError(f"byte {at} begins no field")
-        if at + size > len(data):
-            raise ValueError(f"{size} bytes announced at byte {at}, {len(data) - at} are there")
-        part = data[at : at + size]
-        at += size
-        if kind != 5:
-            fields.setdefault(number, []).append(struct.unpack("<d", part)[0] if kind == 1 else part)
-    return fields
+def _message(data: int | bytes) -> _Message:
+    """Values of each field by its number."""
+    if isinstance(data, int):
+        raise ValueError("a field is a number where a message was expected")
+    message: _Message = {}
+    for number, value, end in fields(data, 0, len(data)):
+        message.setdefault(number, []).append(value if end == NUMBER else data[value:end])
+    return message
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            raise ValueError("it ends within a number")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError(f"the number before byte {at} has no end")
-
-
-def _checked(value: int | float | bytes, default: _Value) -> _Value:
-    """The value, where it is of the same type as the default."""
+def _last(message: _Message, number: int, default: _Value) -> _Value:
+    """The value of a field that may be there once; of several the last counts."""
+    value = message.get(number, [default])[-1]
     if not isinstance(value, type(default)):
         raise ValueError(f"a field is {type(value).__name__} where {type(default).__name__} was expected")
     return value
 
 
-def _last(fields: _Fields, number: int, default: _Value) -> _Value:
-    """The value of a field that may be there once; of several the last counts."""
-    return _checked(fields.get(number, [default])[-1], default)
+def _float(message: _Message, number: int) -> float:
+    return double(_last(message, number, 0))
 
 
-def _text(fields: _Fields, number: int) -> str:
-    return _last(fields, number, b"").decode("utf-8", "replace")
+def _text(message: _Message, number: int) -> str:
+    return _last(message, number, b"").decode("utf-8", "replace")
 
 
 def _varint(value: int) -> bytes:

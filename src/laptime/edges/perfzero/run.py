@@ -80,17 +80,14 @@ class _PerfZeroRun:
                 self._turn(method, index, len(turns))
         except KeyboardInterrupt:
             status = "interrupted"
-        self._judge()
-        return self._live.finish(status), self._faults
-
-    def _judge(self) -> None:
-        """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
+        # Whether the means over the trials keep the bounds; where they do not, a finding, too.
         verdicts = [v for method, trials in self._trials.items() for v in summary.verdicts(method, trials)]
         if verdicts:
             self._live(VerdictsReached(verdicts))
         for each in verdicts:
             if each.word != "kept":
                 self._live(FindingAdded(budgets.finding(each)))
+        return self._live.finish(status), self._faults
 
     def _turn(self, method: Method, index: int, turns: int) -> None:
         trials = self._trials[method]

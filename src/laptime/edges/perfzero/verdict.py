@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct, structs
@@ -189,7 +189,17 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
     if ended.hung:
         return "hung", f"no end after {ended.seconds:.0f} s; the log says where it was"
     if raised is not None:
-        return _raised(raised)
+        message = " ".join(f"{raised.get('kind')}: {raised.get('message')}".split())
+        if raised.get("phase") == "method" and "already exists" in message and REPORT_PREFIX in message:
+            return "reported_twice", "it reported twice under one name; the first report is kept"
+        phase = str(raised.get("phase"))
+        if phase == "lookup":
+            # The error of a method that the class does not have, with the nearest one that it has.
+            method, known = str(raised.get("method")), [str(name) for name in raised.get("methods", ())]
+            near = closest(method, known) or closest(f"benchmark_{method}", known)
+            return "raised", f"its class has no method {method}" + (f"; did you mean {near}?" if near else "")
+        where = {"import": "importing its class", "constructor": "its constructor"}
+        return "raised", f"{where[phase]} raised {message}" if phase in where else f"it raised {message}"
     if ended.event("ended") is None:
         return "crashed", f"its process {ending(ended.status or 0)} {_where(ended)}"
     if faults:
@@ -204,24 +214,6 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
         return "negative", f"{below[0].name} is {below[0].value:g}: no time or rate is below zero"
     broken = violations(main)
     return ("bound_violated", "; ".join(broken)) if broken else ("passed", "it ran, and every bound is kept")
-
-
-def _raised(event: dict[str, Any]) -> tuple[State, str]:
-    message = " ".join(f"{event.get('kind')}: {event.get('message')}".split())
-    if event.get("phase") == "method" and "already exists" in message and REPORT_PREFIX in message:
-        return "reported_twice", "it reported twice under one name; the first report is kept"
-    phase = str(event.get("phase"))
-    if phase == "lookup":
-        return "raised", _missing(event)
-    where = {"import": "importing its class", "constructor": "its constructor"}
-    return "raised", f"{where[phase]} raised {message}" if phase in where else f"it raised {message}"
-
-
-def _missing(event: dict[str, Any]) -> str:
-    """The error of a method that the class does not have, with the nearest one that it has."""
-    method, known = str(event.get("method")), [str(name) for name in event.get("methods", ())]
-    near = closest(method, known) or closest(f"benchmark_{method}", known)
-    return f"its class has no method {method}" + (f"; did you mean {near}?" if near else "")
 
 
 def _where(ended: Ended) -> str:

@@ -102,33 +102,21 @@ class Procedure:
     def _has_own_memory(self) -> bool:
         return self.device.type != "cpu"
 
-    def _tell(self, data: dict[str, Any]) -> None:
-        self.say(_results.block(data))
-
-    def _exposed(self) -> list[Any]:
-        """The model's modules, when all of them are on its device: others must not be moved there."""
-        modules = modules_in(self.model)
-        held = [t for m in modules for t in (*m.parameters(), *m.buffers())]
-        return modules if all(t.device == self.device for t in held) else []
-
-    def _program(self, call: Callable[[Any], Any], prepare: Callable[[int], Any]) -> Program:
-        return Program(call, prepare, modules=self._exposed(), device=str(self.device), name=self._name)
-
-    def _on_device(self, batch: int) -> Any:
-        return self.transfer(self.samples[batch], self.device)
-
-    def _round_trip(self, sample: Any) -> Any:
-        return self.transfer(self.model(self.transfer(sample, self.device)), "cpu")
-
     def _count(self) -> dict[str, int]:
         """params, trainable_params, flops, macs: those that can be told."""
+        import torch
+
         from laptime.backends.torch import count
 
         self._run_warm_up(1, runs=1)
         # Compiled modules hide their operators from the counter; the module inside is the same program.
         plain = getattr(self.model, "_orig_mod", self.model)
         sample = self._on_device(1)
-        self._settle_shapes(plain, sample)
+        # Lazy layers have no parameters to count before a call.
+        held = [p for module in modules_in(self.model) for p in module.parameters()]
+        if any(torch.nn.parameter.is_lazy(p) for p in held):
+            with torch.no_grad():
+                plain(sample)
         series, receipt = count.count(modules_in(self.model), lambda: plain(sample), batch=1)
         keys = {
             "params/all": "params",
@@ -139,14 +127,26 @@ class Procedure:
         self._counted, self._receipt = series, receipt
         return {keys[s.metric.tag]: int(s.samples[0]) for s in series if s.metric.tag in keys}
 
-    def _settle_shapes(self, model: Any, sample: Any) -> None:
-        """One call for lazy layers: before it they have no parameters to count."""
-        import torch
+    def _tell(self, data: dict[str, Any]) -> None:
+        self.say(_results.block(data))
 
-        held = [p for module in modules_in(self.model) for p in module.parameters()]
-        if any(torch.nn.parameter.is_lazy(p) for p in held):
-            with torch.no_grad():
-                model(sample)
+    def _program(self, call: Callable[[Any], Any], prepare: Callable[[int], Any]) -> Program:
+        # Modules are shown when all of them are on its device: others must not be moved there.
+        modules = modules_in(self.model)
+        held = [t for m in modules for t in (*m.parameters(), *m.buffers())]
+        return Program(
+            call,
+            prepare,
+            modules=modules if all(t.device == self.device for t in held) else [],
+            device=str(self.device),
+            name=self._name,
+        )
+
+    def _on_device(self, batch: int) -> Any:
+        return self.transfer(self.samples[batch], self.device)
+
+    def _round_trip(self, sample: Any) -> Any:
+        return self.transfer(self.model(self.transfer(sample, self.device)), "cpu")
 
     def _run_warm_up(self, batch: int, *, runs: int) -> None:
         if self.warm_up is None:
@@ -173,17 +173,26 @@ class Procedure:
                     for series in self._timed(program, batch, main).series:
                         case = case.with_series(series)
                 facts = program.facts("outputs", batch)
-                self._cases[batch] = self._as_case(case, program, facts.details)
-                timing[batch] = {"on_device_inference": self._timing_of(_latency(case, main))}
+                from laptime.backends.torch import tensors
+
+                axes: dict[str, Axis] = {"batch": case.batch, "dtype": "auto", "device": str(self.device)}
+                inputs = {"origin": "given", "shapes": tensors.words(self.samples[case.batch])}
+                model = {**program.loaded.facts, "inputs": inputs}
+                details = structs.replace(facts.details, in_process=True, model=model)
+                case = structs.replace(case, key=case_key(self._name, axes), axes=axes, details=details)
+                if case.batch == 1:
+                    details = structs.replace(details, count=self._receipt)
+                    case = structs.replace(case, series=[*case.series, *self._counted], details=details)
+                self._cases[batch] = case
+                timing[batch] = {
+                    "on_device_inference": _results.timing(_latency(case, main).samples[-self.runs :])
+                }
         return timing
 
     def _timed(self, program: Program, batch: int, regime: str) -> Case:
         virtual = bool(self._environment.virtual)
         case = program.timed(batch, regime=regime, runs=self.runs, virtual=virtual)
         return moved_to(case, start=self._started)
-
-    def _timing_of(self, latency: Series) -> dict[str, Any]:
-        return _results.timing(latency.samples[-self.runs :])
 
     def _time_copies(self) -> dict[int, dict[str, Any]]:
         """cpu_to_gpu, gpu_to_cpu and total by batch size: programs of their own, timed like the call."""
@@ -199,7 +208,7 @@ class Procedure:
                 for batch in self.samples:
                     program.prepare(batch)
                     latency = _latency(self._timed(program, batch, Regime.ISOLATED), Regime.ISOLATED)
-                    timing[batch][name] = self._timing_of(latency)
+                    timing[batch][name] = _results.timing(latency.samples[-self.runs :])
                     series = structs.replace(latency, metric=metric, regime=None)
                     self._cases[batch] = self._cases[batch].with_series(series)
         return timing
@@ -242,19 +251,6 @@ class Procedure:
         for one in series:
             case = case.with_series(one)
         self._cases[batch] = structs.replace(case, details=case.details.merged(details))
-
-    def _as_case(self, case: Case, program: Program, outputs: Details) -> Case:
-        from laptime.backends.torch import tensors
-
-        axes: dict[str, Axis] = {"batch": case.batch, "dtype": "auto", "device": str(self.device)}
-        inputs = {"origin": "given", "shapes": tensors.words(self.samples[case.batch])}
-        model = {**program.loaded.facts, "inputs": inputs}
-        details = structs.replace(outputs, in_process=True, model=model)
-        case = structs.replace(case, key=case_key(self._name, axes), axes=axes, details=details)
-        if case.batch == 1:
-            details = structs.replace(details, count=self._receipt)
-            case = structs.replace(case, series=[*case.series, *self._counted], details=details)
-        return case
 
     def _conclude(self, *, details: bool) -> dict[str, Any]:
         """Judge the cases, say the verdict, and hand out the evidence."""

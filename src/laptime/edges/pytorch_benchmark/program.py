@@ -122,24 +122,21 @@ class Program:
         case = Case(key=self._variant.target, target=self._variant.target, axes={"batch": batch})
         missing = runs + max(1, runs // 10)
         for _ in range(_ATTEMPTS):
-            case = self._extended(case, batch, regime, calls=missing)
+            done = 0
+            while done < missing:
+                block = Block(
+                    batch=batch, regime=regime, seconds=_BLOCK, min_calls=1, max_calls=missing - done
+                )
+                number = self._blocks = self._blocks + 1
+                told = self._only(Samples, self._ask(block)).series
+                for series in told:
+                    case = case.with_series(structs.replace(series, round=[number] * len(series.samples)))
+                done += len(told[0].samples)
             case, steady = relabel(case, virtual=virtual)
             latency = case.find("latency", regime)
             missing = runs - ((len(latency.samples) if latency else 0) - steady[regime][0].start)
             if missing <= 0:
                 break
-        return case
-
-    def _extended(self, case: Case, batch: int, regime: str, *, calls: int) -> Case:
-        """The case with so many more samples, measured in blocks as `bench` does."""
-        done = 0
-        while done < calls:
-            block = Block(batch=batch, regime=regime, seconds=_BLOCK, min_calls=1, max_calls=calls - done)
-            number = self._blocks = self._blocks + 1
-            told = self._only(Samples, self._ask(block)).series
-            for series in told:
-                case = case.with_series(structs.replace(series, round=[number] * len(series.samples)))
-            done += len(told[0].samples)
         return case
 
     def facts(self, kind: str, batch: int, *, seconds: float = 0.0) -> Facts:

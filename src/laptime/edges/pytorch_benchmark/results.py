@@ -63,13 +63,21 @@ def machine_info(environment: Environment) -> dict[str, Any]:
 
     system, ram = platform.uname(), psutil.virtual_memory()
     gpus = [{"name": gpu.model, "memory": f"{(gpu.memory or 0) / 2**20:.0f} MiB"} for gpu in _gpus()]
+    # The highest clock, else the one now; virtual machines hide one or both, Apple's chips raise.
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, RuntimeError, NotImplementedError, AttributeError):
+        clock = None
+    else:
+        mhz = (frequency.max or frequency.current) if frequency else 0
+        clock = f"{mhz / 1000:.2f} GHz" if mhz else None
     return {
         "system": {"system": system.system, "node": system.node, "release": system.release},
         "cpu": {
             "model": environment.cpu,
             "architecture": system.machine,
             "cores": {"physical": environment.physical_cores, "total": environment.vcpus},
-            "frequency": _frequency(),
+            "frequency": clock,
         },
         "memory": {"total": size(ram.total), "used": size(ram.used), "available": size(ram.available)},
         "gpus": gpus or None,
@@ -85,18 +93,6 @@ def _gpus() -> list[Device]:
 
         names = [name for name in place.present() if name.startswith(("cuda", "xpu"))]
         return [device for name in names for device in place.describe(torch.device(name))]
-
-
-def _frequency() -> str | None:
-    """The highest clock, else the one now; virtual machines hide one or both, Apple's chips raise."""
-    import psutil
-
-    try:
-        frequency = psutil.cpu_freq()
-    except (OSError, RuntimeError, NotImplementedError, AttributeError):
-        return None
-    mhz = (frequency.max or frequency.current) if frequency else 0
-    return f"{mhz / 1000:.2f} GHz" if mhz else None
 
 
 def evidence(run: Run, *, why_no_energy: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 from laptime.kit.units import show
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.probes.host_memory import OVER_TIME
-from laptime.records.series import Series
 
 LEAST = 16 * 2**20
 """Bytes. Allocators and compilers keep a few MiB in the first calls of any program."""
@@ -32,7 +31,14 @@ def growth(case: Case) -> Growth | None:
     at, held = (np.asarray(column, dtype=float)[first] for column in (memory.at, memory.samples))
     if len(first) < READINGS:
         return None
-    calls = _calls_before(case.series, at)
+    # Calls that were made before each of these moments, shape (n,).
+    calls = np.zeros(len(at))
+    for series in case.series:
+        if series.metric.tag == "latency" and len(series.at) == len(series.samples):
+            weights = np.asarray(series.calls or [1] * len(series.at))
+            order = np.argsort(series.at)
+            done = np.concatenate([[0], np.cumsum(weights[order])])
+            calls += done[np.searchsorted(np.asarray(series.at)[order], at)]
     middle = len(first) // 2
     total, late = held[-1] - held[0], held[-1] - held[middle]
     made, made_late = calls[-1] - calls[0], calls[-1] - calls[middle]
@@ -40,18 +46,6 @@ def growth(case: Case) -> Growth | None:
     if total < LEAST or made_late <= 0 or not is_steady or late / made_late < 0.5 * total / made:
         return None
     return Growth(total / made, int(calls[-1]))
-
-
-def _calls_before(every: list[Series], at: np.ndarray) -> np.ndarray:
-    """Calls that were made before each of these moments, shape (n,)."""
-    calls = np.zeros(len(at))
-    for series in every:
-        if series.metric.tag == "latency" and len(series.at) == len(series.samples):
-            weights = np.asarray(series.calls or [1] * len(series.at))
-            order = np.argsort(series.at)
-            done = np.concatenate([[0], np.cumsum(weights[order])])
-            calls += done[np.searchsorted(np.asarray(series.at)[order], at)]
-    return calls
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.analysis.open_loop import OpenLoop, open_loop
+from laptime.analysis.open_loop import open_loop
 from laptime.kit.units import percent
 from laptime.measure.checks import Case, Check, Environment, Setting
 
@@ -15,13 +15,12 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if load.balance == "kept":
         busy = percent(load.rate / load.capacity.value)
         return Check("late", "ok", f"{load.rate:.4g} calls/s were kept: it is busy for {busy} of the time")
-    return Check("late", "warn", _sentence(load), f"--rate {load.capacity.value * 0.7:.3g}")
-
-
-def _sentence(load: OpenLoop) -> str:
     served = f"it can serve {load.capacity.value:.4g}/s"
     if load.balance == "broken":
-        return f"{load.rate:.4g} calls/s are too many, {served}: the queue grows as long as they come"
-    ends = load.capacity.interval
-    between = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
-    return f"{load.rate:.4g} calls/s are about what it can serve ({load.capacity.value:.4g}/s{between})"
+        sentence = f"{load.rate:.4g} calls/s are too many, {served}: the queue grows as long as they come"
+    else:
+        ends = load.capacity.interval
+        between = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
+        can = f"{load.capacity.value:.4g}/s{between}"
+        sentence = f"{load.rate:.4g} calls/s are about what it can serve ({can})"
+    return Check("late", "warn", sentence, f"--rate {load.capacity.value * 0.7:.3g}")

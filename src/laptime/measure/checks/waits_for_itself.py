@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.labels import WAITED_SHARE
-from laptime.records.series import Label, Series
+from laptime.records.series import Label
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
@@ -12,7 +12,19 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     for latency in case.series:
         if latency.metric.tag != "latency" or not latency.samples:
             continue
-        share = _own_waiting(latency, case.find("disturbance/waited", latency.regime))
+        # The share of the samples that waited but were not labelled as disturbed.
+        waited = case.find("disturbance/waited", latency.regime)
+        if waited is None or len(waited.samples) != len(latency.samples):
+            share = 0.0
+        else:
+            label = latency.label or [0] * len(latency.samples)
+            rows = zip(waited.samples, latency.samples, label, strict=True)
+            seconds_waited = sum(
+                1
+                for lost, took, bits in rows
+                if lost > WAITED_SHARE * took and Label.WAITED not in Label(bits)
+            )
+            share = seconds_waited / len(latency.samples)
         if share > 0.5:
             return Check(
                 "waits_for_itself",
@@ -22,15 +34,3 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
                 "--threads 1,2   measures fewer of them beside it",
             )
     return None
-
-
-def _own_waiting(latency: Series, waited: Series | None) -> float:
-    """Share of the samples that waited but were not labelled as disturbed."""
-    if waited is None or len(waited.samples) != len(latency.samples):
-        return 0.0
-    label = latency.label or [0] * len(latency.samples)
-    rows = zip(waited.samples, latency.samples, label, strict=True)
-    seconds_waited = sum(
-        1 for lost, took, bits in rows if lost > WAITED_SHARE * took and Label.WAITED not in Label(bits)
-    )
-    return seconds_waited / len(latency.samples)
