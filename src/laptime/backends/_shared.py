@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, unknown
 from laptime.kit.text import closest
@@ -45,6 +45,15 @@ class Later:
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
+
+
+if TYPE_CHECKING:
+    import numpy
+    import torch as torch  # handed on: backends of PyTorch take it from here
+
+    np = numpy
+else:
+    np, torch = Later("numpy"), Later("torch")
 
 
 def import_framework(package: str, *, next: str) -> None:

@@ -13,13 +13,10 @@ import hashlib
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import first
+from laptime.backends._shared import first, torch
 from laptime.kit import FOLDER
-
-if TYPE_CHECKING:
-    import torch
 
 EXPORTS_WITH = ("torch", "onnx", "onnxscript")
 """Packages that turn a target of PyTorch into a file."""
@@ -68,8 +65,6 @@ def content(module: torch.nn.Module, inputs: list[torch.Tensor], export_settings
 
 
 def _add(digest: Any, name: str, tensor: torch.Tensor) -> None:
-    import torch
-
     digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
     if tensor.numel():
         flat = tensor.detach().cpu().contiguous().reshape(-1)

@@ -26,19 +26,15 @@ import msgspec
 
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx import content, versions
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch.tensors import arrays, replaced, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.measure.recorded_calls import RecordedCalls, other_batch, record
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
-    import torch
-
     from laptime.backends.torch.model import TorchModel
     from laptime.backends.torch.workload import TorchWorkload
-else:
-    torch = Later("torch")
 
 TRACED = 2
 """Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from laptime.backends._shared import Later, no_batch, no_device, versions
+from laptime.backends._shared import Later, no_batch, no_device, np, versions
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.targets import Program
 from laptime.targets._code import line_of, needed
-
-if TYPE_CHECKING:
-    import numpy
-else:
-    numpy = Later("numpy")
 
 jax = Later("jax")
 
@@ -93,7 +88,7 @@ def not_counted(lowered: Any) -> list[str]:
 
 
 def is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | numpy.ndarray)
+    return isinstance(leaf, jax.Array | np.ndarray)
 
 
 def arrays(tree: Any) -> list[Any]:
@@ -143,7 +138,7 @@ def rebatched(given: Any, batch: int) -> Any:
     if not old:
         raise no_batch(batch, batch_is(given), error=UsageError)
     ours = {id(leaf) for leaf in items_of(given) if leaf.shape[0] == old}
-    order = numpy.arange(batch) % old
+    order = np.arange(batch) % old
     return jax.tree.map(lambda leaf: leaf[order] if id(leaf) in ours else leaf, given)
 
 

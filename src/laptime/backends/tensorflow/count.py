@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from laptime.backends._shared import Later
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
+
+tf = Later("tensorflow")
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Weights that are learnt by no gradient: statistics of normalisations, and state of random layers.
@@ -51,8 +54,6 @@ def weights(variables: Iterable[Any]) -> list[Series]:
 
 def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
     """MACs and FLOPs of a traced graph, with the receipt; no series, and the reason, where there are none."""
-    import tensorflow as tf
-
     receipt: dict[str, Any] = {
         "counter": f"shapes of the traced graph, tensorflow {tf.__version__}",
         "convention": "convolutions, matrix products and einsums; MACs = FLOPs / 2",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import BoundWorkload, Later, ProgramModel, not_a_model, refuse_kind
+from laptime.backends._shared import BoundWorkload, Later, ProgramModel, not_a_model, np, refuse_kind
 from laptime.backends.tensorflow import TARGETS, count, modes, place, prepare
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
@@ -13,9 +13,6 @@ from laptime.records.plan import Variant
 from laptime.records.series import Series
 from laptime.targets import Program, parse
 from laptime.targets.saved_model import Served
-
-if TYPE_CHECKING:
-    import numpy as np
 
 tf = Later("tensorflow")
 

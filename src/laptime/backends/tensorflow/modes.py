@@ -15,18 +15,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from laptime.backends._shared import Later, no_batch
+from laptime.backends._shared import Later, no_batch, np
 from laptime.kit.errors import UsageError, unknown
 from laptime.records.plan import Variant
 from laptime.targets import arguments
 from laptime.targets.saved_model import Served
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = Later("numpy")
 
 tf = Later("tensorflow")
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from laptime.backends._shared import Later, unknown_dtype
+from laptime.backends._shared import Later, np, unknown_dtype
 from laptime.backends.tensorflow import modes
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
@@ -179,8 +179,6 @@ def batch_of(specs: Any) -> int:
 
 
 def _drawn(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
-    import numpy as np
-
     if sizes and sizes[0] not in (None, batch):
         raise UsageError(
             f"{target} cannot take batch {batch}",

@@ -12,15 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import Later, no_batch
+from laptime.backends._shared import no_batch, torch
 from laptime.backends.torch import tensors
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 Shape = tuple[int, ...]
 

@@ -30,24 +30,17 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch import tensors
 from laptime.backends.torch.formulas import formulas
 from laptime.backends.torch.place import memory_exhausted
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import torch
-else:
-    torch = Later("torch")
 
 _CONVENTION = (
     "matrix products, convolutions, attention, recurrent layers, FFTs (5 N log2 N); MACs = FLOPs / 2; "

@@ -6,17 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch import tensors
 from laptime.backends.torch.setup import held_by
 from laptime.records.series import Metric, Series
 
 if TYPE_CHECKING:
-    import torch
-
     from laptime.backends.torch.workload import TorchWorkload
-else:
-    torch = Later("torch")
 
 _HEADROOM = 1.3  # the device waits so much longer than the host needed to queue one call
 _LONGEST_WAIT = 0.25  # seconds that the device is held back at most for one call

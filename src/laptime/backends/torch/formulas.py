@@ -18,6 +18,7 @@ from typing import Any
 
 from laptime.analysis import products
 from laptime.analysis.products import Shape
+from laptime.backends._shared import torch
 
 
 def formulas(known: set[str]) -> dict[Any, Callable[..., int]]:
@@ -26,8 +27,6 @@ def formulas(known: set[str]) -> dict[Any, Callable[..., int]]:
     The formula of `convolution_backward` is always here: torch's own (2.15 and before) leaves groups out, and
     tells 32 times the work for the gradient of the weights of a depthwise convolution of 32 channels.
     """
-    import torch
-
     found: dict[Any, Callable[..., int]] = {}
     for name, formula in _FORMULAS.items():
         namespace, _, operator = name.partition(".")

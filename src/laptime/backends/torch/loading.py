@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import Later, not_a_model, unknown_dtype
+from laptime.backends._shared import not_a_model, torch, unknown_dtype
 from laptime.backends.torch import peaks, place, tensors, workload
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.place import translate
@@ -36,11 +36,6 @@ from laptime.backends.torch.training import CudaTrainingModel, TrainingModel
 from laptime.kit.errors import UsageError, UserCodeError, unknown
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")

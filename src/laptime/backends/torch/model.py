@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import ByBatch, FreshInputs, Later
+from laptime.backends._shared import ByBatch, FreshInputs, np, torch
 from laptime.backends.torch import batching, count, cuda, peaks, place, tensors, workload
 from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.place import memory_exhausted, translate
@@ -22,12 +22,6 @@ from laptime.measure.protocol import PeakWork
 from laptime.records.environment import Device
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    torch = Later("torch")
 
 
 class TorchModel(ByBatch[TorchWorkload]):

@@ -18,22 +18,17 @@ import mmap
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch import place
 from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.clock import SystemClock
 from laptime.measure.loop import seconds_of
 from laptime.measure.protocol import PeakWork
 from laptime.probes import peaks as ceilings
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 SAMPLES = 5
 _FIRST = 512  # rows of the first matrices

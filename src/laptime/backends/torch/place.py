@@ -8,17 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from laptime.backends._shared import Later, environment, no_device
+from laptime.backends._shared import environment, no_device, torch
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UserCodeError
 from laptime.records.environment import Device
 from laptime.targets._code import line_of
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 _ACCELERATORS = ("cuda", "mps", "xpu")
 # fmt: off

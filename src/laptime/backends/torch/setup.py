@@ -15,20 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.backends import _shared
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch import tensors
 from laptime.backends.torch.place import memory_exhausted
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, arguments
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 _LOOKED = 2000  # objects around a model
 _COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
@@ -148,8 +143,6 @@ class Setup:
         Every batch size is compiled for itself (`dynamic=False`): with torch's default the second size would
         be compiled for all sizes, and what one case costs would depend on the case before it.
         """
-        import torch
-
         if not self.variant.compile:
             return call
         import torch._dynamo

@@ -12,17 +12,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import Later
+from laptime.backends._shared import np, torch
 from laptime.kit.errors import UsageError
 from laptime.measure import first_call
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-else:
-    torch = Later("torch")
 
 
 def is_tensor(value: Any) -> bool:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import Later
+from laptime.backends._shared import torch
 from laptime.backends.torch import count, place, tensors
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in
@@ -24,11 +24,6 @@ from laptime.kit.errors import TargetError
 from laptime.measure.first_call import finite
 from laptime.records.series import Series
 from laptime.targets import Program
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 LEARNING_RATE = 1e-6
 STEP = "zero gradients, forward, loss, backward, optimizer"

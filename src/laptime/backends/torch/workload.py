@@ -16,16 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from laptime.backends._shared import BoundWorkload, Later
+from laptime.backends._shared import BoundWorkload, torch
 from laptime.backends.torch import tensors
 from laptime.targets import arguments
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = Later("torch")
 
 MODES = ("inference", "no_grad", "grad")
 LESS = "it takes no gradients in inference mode, and does less work there"

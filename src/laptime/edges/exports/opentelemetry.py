@@ -6,12 +6,9 @@ collector adds numbers of several runs up; a gauge is a state, not a sum.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from laptime.edges.exports import Export, Record, file_at, is_address
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 PLACE = "laptime.otel.jsonl"
 

@@ -141,22 +141,16 @@ def environment(
     with suppress(ValueError):
         number = max(0, int(str(cpus)))
     texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}
+    # Bytes in `16GB`, `16384 kB` or a plain number, 0 for anything else.
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(memory))
     return Environment(
         **texts,
         vcpus=number,
         usable_cpus=float(number),
-        memory=_bytes(memory),
+        memory=0 if match is None else int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")),
         libraries={name: str(version) for name, version in (libraries or {}).items() if version},
         git=git,
     )
-
-
-def _bytes(value: object) -> int:
-    """Bytes in `16GB`, `16384 kB` or a plain number, 0 for anything else."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(value))
-    if match is None:
-        return 0
-    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
 def moment(value: object) -> datetime:

@@ -140,7 +140,7 @@ _Value = TypeVar("_Value", int, bytes)
 def _message(data: int | bytes) -> _Message:
     """Values of each field by its number."""
     if isinstance(data, int):
-        raise ValueError("a field is a number where a message was expected")
+        raise ValueError("a field is a number, and not a message")
     message: _Message = {}
     for number, value, end in fields(data, 0, len(data)):
         message.setdefault(number, []).append(value if end == NUMBER else data[value:end])

@@ -12,10 +12,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from laptime.backends._shared import torch
 from laptime.backends.torch.setup import modules_in
 from laptime.edges.pytorch_benchmark import results as _results
 from laptime.edges.pytorch_benchmark.program import Program, moved_to
@@ -30,9 +31,6 @@ from laptime.records.run import Run, Subject
 from laptime.records.series import Metric, Regime, Series
 from laptime.store.folder import new_id
 from laptime.verbs.bench.postprocess import completed, findings
-
-if TYPE_CHECKING:
-    import torch
 
 logger = logging.getLogger("torch-benchmark")  # its name is part of the interface: users configure it
 
@@ -104,8 +102,6 @@ class Procedure:
 
     def _count(self) -> dict[str, int]:
         """params, trainable_params, flops, macs: those that can be told."""
-        import torch
-
         from laptime.backends.torch import count
 
         self._run_warm_up(1, runs=1)
@@ -151,8 +147,6 @@ class Procedure:
     def _run_warm_up(self, batch: int, *, runs: int) -> None:
         if self.warm_up is None:
             return
-        import torch
-
         with torch.no_grad():
             sample = self.samples[batch]
             self.warm_up(self.model, sample, self.device, self.transfer, num_runs=runs, batch_size=batch)
@@ -214,15 +208,11 @@ class Procedure:
         return timing
 
     def _output(self, batch: int) -> Any:
-        import torch
-
         with torch.no_grad():
             return self.model(self._on_device(batch))
 
     def _passes(self, timing: dict[int, dict[str, Any]]) -> tuple[dict[int, Any], dict[int, Any]]:
         """Memory and energy of a call with its copies, by batch size; each only where it was read."""
-        import torch
-
         memory: dict[int, Any] = {}
         energy: dict[int, Any] = {}
         with self._program(self._round_trip, self.samples.__getitem__) as program:

@@ -10,6 +10,7 @@ from typing import Any
 
 from laptime.analysis.evidence import select
 from laptime.analysis.summary import main_throughput, summarize
+from laptime.backends._shared import torch
 from laptime.backends.torch import place
 from laptime.probes import nvml
 from laptime.records.case import Case
@@ -89,8 +90,6 @@ def _gpus() -> list[Device]:
     try:
         return [gpu.as_device() for gpu in nvml.Nvml().gpus()] if nvml.has_hardware() else []
     except (ImportError, OSError):
-        import torch
-
         names = [name for name in place.present() if name.startswith(("cuda", "xpu"))]
         return [device for name in names for device in place.describe(torch.device(name))]
 
