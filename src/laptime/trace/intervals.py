@@ -46,6 +46,7 @@ def build(host: Host, take: Mask) -> RangeTree:
     end[end == start] += 1
     thread = host.thread[rows]
     # Per range, sorted by (thread, start, -end): the last before it on its thread that is open at its start.
+    # Who climbs from the range before it over what has ended skips all that ended no later.
     number = len(start)
     before = np.arange(-1, number - 1)
     before[np.append(True, thread[1:] != thread[:-1])] = NONE

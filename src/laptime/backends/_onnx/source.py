@@ -71,19 +71,7 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
     facts = {"source": recipe.source, "sha256": recipe.sha256}
     if recipe.file:
         return Source(path=Path(recipe.file), facts={**facts, "is_file": True})
-    if recipe.backend != "torch":
-        raise UsageError(
-            f"{recipe.target} cannot be exported to ONNX here",
-            why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
-            next="name a PyTorch target or an .onnx file",
-        )
-    missing = [package for package in EXPORTS_WITH if find_spec(package) is None]
-    if missing:
-        raise Unavailable(
-            f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
-            why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
-            next=install("torch", "onnx"),
-        )
+    _check(recipe)
     started = time.perf_counter()
     text = str(variant.options.get("opset", OPSET))
     if not text.isdecimal() or int(text) < 18:
@@ -117,6 +105,22 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
         counts=about["counts"],
         seconds=time.perf_counter() - started,
     )
+
+
+def _check(recipe: Recipe) -> None:
+    if recipe.backend != "torch":
+        raise UsageError(
+            f"{recipe.target} cannot be exported to ONNX here",
+            why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
+            next="name a PyTorch target or an .onnx file",
+        )
+    missing = [package for package in EXPORTS_WITH if find_spec(package) is None]
+    if missing:
+        raise Unavailable(
+            f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
+            why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
+            next=install("torch", "onnx"),
+        )
 
 
 def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None) -> tuple[Path, bool]:

@@ -130,13 +130,7 @@ def run(
             process.ends_within(0.5)
         process.end(grace=GRACE)
         printed = output.close()
-        events = []
-        with suppress(OSError):
-            for line in events_file.read_bytes().splitlines():
-                with suppress(ValueError):  # the last line of a killed process may be cut
-                    event = json.loads(line)
-                    if isinstance(event, dict):
-                        events.append(event)
+        events = _events(events_file)
         for path in (request_file, events_file):
             path.unlink(missing_ok=True)
     return Ended(
@@ -148,6 +142,17 @@ def run(
         seconds=seconds,
         throttled=None if throttled_before is None else (_throttled() or 0.0) - throttled_before,
     )
+
+
+def _events(file: Path) -> list[Event]:
+    events = []
+    with suppress(OSError):
+        for line in file.read_bytes().splitlines():
+            with suppress(ValueError):  # the last line of a killed process may be cut
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    events.append(event)
+    return events
 
 
 def _throttled() -> float | None:
