@@ -23,8 +23,8 @@ from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.documents import cost as costs_shown
 from laptime.reports.documents import document
-from laptime.reports.formats import html as page
 from laptime.reports.formats import markdown, text
+from laptime.reports.page.render import render as render_document
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.cost.run import cost as cost_of
 
@@ -192,7 +192,7 @@ def test_every_number_of_a_cost_lies_in_its_interval(
     for told in (
         text.render_document(shown),
         markdown.render_document(shown),
-        plain(page.render_document(shown)),
+        plain(render_document(shown)),
     ):
         assert not strays(told.replace("\\", ""))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ from laptime.records.case import Case, Failure
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import files, folder, lookup
-from laptime.store import journal as journals
 from laptime.verbs import bench as verb
 
 Laptime = Callable[..., Any]
@@ -267,7 +267,7 @@ def test_full_disk_under_the_store_still_shows_the_result(
     elsewhere.mkdir()
     Path("blocker").write_text("")
     monkeypatch.setenv("LAPTIME_HOME", "blocker/.laptime")
-    monkeypatch.setattr(journals.tempfile, "tempdir", str(elsewhere))
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
     fake_bench(runs.trusted())
     ended = laptime("bench", "a:b", "-q")
     assert ended.code == 2
@@ -282,7 +282,7 @@ def test_nowhere_to_save_still_shows_the_result(
     laptime: Laptime, fake_bench: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAPTIME_HOME", "/dev/null/x")
-    monkeypatch.setattr(journals.tempfile, "tempdir", "/dev/null/y")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null/y")
     fake_bench(runs.trusted())
     ended = laptime("bench", "a:b")
     assert ended.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,7 @@ def test_offline_an_update_says_so(laptime: Laptime, monkeypatch: pytest.MonkeyP
     def offline(url: str) -> Any:
         raise OSError("Network is unreachable")
 
-    monkeypatch.setattr(lists.urllib.request, "urlopen", lambda request, timeout: offline(request))
+    monkeypatch.setattr(urllib.request, "urlopen", lambda request, timeout: offline(request))
     ended = laptime("cost", "update", "oci")
     assert ended.code == 3
     assert "oci     could not be reached (Network is unreachable): the prices known so far stay" in ended.out

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def test_ctrl_c_is_130_and_no_traceback(capsys: pytest.CaptureFixture[str], erro
 def test_our_own_bug_is_70_with_a_file_to_send(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(error_boundary.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert error_boundary.run(group(KeyError("lost")), ["go"]) == 70
     err = capsys.readouterr().err
     assert "KeyError: 'lost'" in err
@@ -132,7 +133,7 @@ def test_our_own_bug_is_70_with_a_file_to_send(
 def test_a_bug_report_holds_no_secrets(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(error_boundary.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("HF_TOKEN", "hf_of_the_shell")
     line = ["load", "http://me:PASSWORD@127.0.0.1:1/v1?key=QUERY", "-H", "Authorization: Bearer TOKEN"]
     error = ValueError(f"cannot parse {line[1]}; TOKEN and hf_of_the_shell were refused")
@@ -159,7 +160,7 @@ def test_closed_streams_are_no_bug(tmp_path: Path, closed: str) -> None:
 def test_bug_without_room_for_the_file_is_still_70(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(error_boundary.tempfile, "tempdir", "/nonexistent")
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
     assert error_boundary.run(group(ValueError("x")), ["go"]) == 70
     assert "with -v" in capsys.readouterr().err
 

@@ -16,6 +16,7 @@ from laptime.apps.cli.commands.doctor import command
 from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable
 from laptime.launch import fresh_call
 from laptime.probes import machine
+from laptime.probes import others as neighbours
 from laptime.probes.cpu import cpu
 from laptime.records.environment import DoctorCheck, DoctorReport, Environment, Rate
 from laptime.reports.documents.doctor import data, document
@@ -23,7 +24,7 @@ from laptime.reports.formats import text as terminal
 from laptime.store import cache
 from laptime.verbs import doctor
 from laptime.verbs.doctor import examination
-from laptime.verbs.doctor.examination import floor_of
+from laptime.verbs.doctor.examination import floor_of, noise_floor
 
 
 def to_text(report: DoctorReport, **layout: Any) -> str:
@@ -174,7 +175,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         }
 
     monkeypatch.setattr(fresh_call, "call", call)
-    monkeypatch.setattr(examination.machine, "installed", lambda package: "2.15")
+    monkeypatch.setattr(machine, "installed", lambda package: "2.15")
     return seconds
 
 
@@ -211,14 +212,14 @@ def test_peaks_of_a_busy_machine_are_not_kept(asked: list[float]) -> None:
 
 def test_another_torch_is_another_machine(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     _device_peaks()
-    monkeypatch.setattr(examination.machine, "installed", lambda package: "2.16")
+    monkeypatch.setattr(machine, "installed", lambda package: "2.16")
     _device_peaks()
     assert asked == [examination.SECONDS, examination.SECONDS]
     assert len(list(cache.folder().iterdir())) == 2
 
 
 def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination.machine, "installed", lambda package: None)
+    monkeypatch.setattr(machine, "installed", lambda package: None)
     assert _device_peaks() == examination.DevicePeaks()
     assert asked == []
 
@@ -271,7 +272,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> DoctorReport:
 
     monkeypatch.setattr(examination, "noise_floor", no_noise)
     monkeypatch.setattr(examination, "device_peaks", lambda *given, **how: examination.DevicePeaks())
-    monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
+    monkeypatch.setattr(neighbours, "programs", lambda: [])
     return doctor.examine(quick=True)
 
 
@@ -297,7 +298,7 @@ def test_a_torch_that_is_broken_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
         raise Died("x", why="ImportError: libcudart.so")
 
     monkeypatch.setattr(examination, "device_peaks", died)
-    monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
+    monkeypatch.setattr(neighbours, "programs", lambda: [])
     found, lines = examination._device_peaks(examination._look(), quick=True, fresh=False)
     assert found == examination.DevicePeaks()
     assert "libcudart" in lines[0].sentence
@@ -320,6 +321,6 @@ def test_the_command_prints_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_noise_floor_is_measured_live() -> None:
-    found = examination.noise_floor(quick=True)
+    found = noise_floor(quick=True)
     assert found.smallest > 0.01
     assert found.processes == 2

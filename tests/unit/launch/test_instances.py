@@ -8,6 +8,7 @@ import pytest
 
 from fixtures.fake_root import FakeRoot
 from fixtures.runs import LATENCY
+from laptime.kit import system_files
 from laptime.kit.errors import UsageError
 from laptime.launch.instances import in_order, placed, together
 from laptime.measure.metrics import CPU_TIME
@@ -76,7 +77,7 @@ def request(**changes: object) -> BenchRequest:
 
 def test_variants_that_have_no_cpus_are_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "usable", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(variants.system_files, "cpu_quota", lambda root: None)
+    monkeypatch.setattr(system_files, "cpu_quota", lambda root: None)
     planned = [Variant(target="null:spin=1ms", threads=threads) for threads in (1, 2, 4)]
     made, left_out = variants.with_instances(request(instances=[1, 2]), planned)
     sizes = [(each.threads, each.options.get("instances", 1)) for each in made]
@@ -87,7 +88,7 @@ def test_variants_that_have_no_cpus_are_left_out_and_said(monkeypatch: pytest.Mo
 
 def test_threads_that_nobody_set_are_the_cpus_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "usable", lambda: list(range(8)))
-    monkeypatch.setattr(variants.system_files, "cpu_quota", lambda root: 4.0)
+    monkeypatch.setattr(system_files, "cpu_quota", lambda root: 4.0)
     made, _ = variants.with_instances(request(instances=[1, 2, 4]), [Variant(target="null:spin=1ms")])
     assert [each.threads for each in made] == [4, 2, 1]
 

@@ -238,7 +238,7 @@ def test_failed_write_leaves_the_old_file_and_no_draft(
     def fails(file: int) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(folder.os, "fsync", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space"):
         folder.write_whole(path, b"new")
     assert path.read_bytes() == b"old"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -184,8 +185,8 @@ def test_full_disk_moves_the_run_to_the_temporary_folder(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr(journals.tempfile, "tempdir", str(elsewhere))
-    monkeypatch.setattr(journals.os, "write", FullDisk(room, root))
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    monkeypatch.setattr(os, "write", FullDisk(room, root))
     with Journal(root) as journal:
         for event in make_events():
             journal(event)
@@ -205,7 +206,7 @@ def test_no_disk_at_all_still_measures_and_says_so(
 ) -> None:
     blocker = tmp_path / "a-file"
     blocker.write_text("")
-    monkeypatch.setattr(journals.tempfile, "tempdir", str(blocker / "no"))
+    monkeypatch.setattr(tempfile, "tempdir", str(blocker / "no"))
     with Journal(blocker / ".laptime") as journal:
         for event in make_events():
             journal(event)
@@ -220,7 +221,7 @@ def test_unwritable_folder_falls_back_from_the_first_event_on(
 ) -> None:
     blocker = tmp_path / "a-file"
     blocker.write_text("")
-    monkeypatch.setattr(journals.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Journal(blocker / ".laptime") as journal:
         for event in make_events()[:-2]:
             journal(event)
@@ -235,7 +236,7 @@ def test_when_the_final_file_does_not_fit_the_journal_is_the_run(
     def full(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(journals.folder, "write_whole", full)
+    monkeypatch.setattr(folder, "write_whole", full)
     path = write(make_events(), root)
     assert path.suffix == ".jsonl"
     assert files.read(path).status == "complete"

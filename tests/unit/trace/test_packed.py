@@ -62,7 +62,7 @@ def test_zst_without_a_library_says_what_to_install(tmp_path: Path, monkeypatch:
 
     path = tmp_path / "a.json.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
-    monkeypatch.setattr(stream.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(UsageError, match="cannot be unpacked") as error:
         reader.read(path)
     assert "pip install 'backports.zstd>=1'" in error.value.next

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
+from laptime.process.peer import Peer
 from laptime.store import lookup
 from laptime.store.live_run import recorded
 from laptime.trace import ranks
+from laptime.trace.reading import trace_files
 from laptime.verbs import trace as verb
 
 
@@ -71,15 +74,15 @@ def test_a_folder_is_one_job_with_its_straggler(
 def test_a_process_reads_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One a CPU, not one a file: starting an interpreter takes longer than reading a megabyte."""
     started = list[list[str]]()
-    start = ranks.Peer.start
+    start = Peer.start
 
     def counted(command: list[str]) -> Any:
         started.append(command)
         return start(command)
 
     monkeypatch.setattr(ranks, "SMALL", 0)
-    monkeypatch.setattr(ranks.os, "sched_getaffinity", lambda pid: {0, 1})
-    monkeypatch.setattr(ranks.Peer, "start", counted)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(Peer, "start", counted)
     for number in range(7):
         (tmp_path / f"rank-{number}.json").write_bytes(rank(100 * number, number=number))
     found = verb.analyse([tmp_path])
@@ -129,7 +132,7 @@ def test_a_file_that_was_named_must_be_a_trace(job: Path) -> None:
 
 def test_a_folder_of_other_json_files_is_nothing_to_do(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{}")
-    with pytest.raises(verb.trace_files.NoTraces) as raised:
+    with pytest.raises(trace_files.NoTraces) as raised:
         verb.analyse([tmp_path])
     assert raised.value.exit_code == ExitCode.NOTHING
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from laptime.kit import registry
+from laptime.kit.errors import UsageError
 from laptime.tuning import optimization
 from laptime.tuning.candidates import Choice, Costs, facts_of, find_candidates, numerics_of, suspects
 from laptime.tuning.loop_profile import LoopProfile, Site
@@ -109,14 +110,14 @@ def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.Mon
         "    saves=lambda loop_profile, options: 0.5, apply=apply, edit=edit)\n"
     )
     assert str(own) in names(CONVOLUTIONS, extra=(str(own),))
-    with pytest.raises(optimization.UsageError, match="there is no optimization"):
+    with pytest.raises(UsageError, match="there is no optimization"):
         optimization.load(str(tmp_path / "other.py"))
     own.write_text("TITLE = 'mine'\nNUMERICS = 'exact'\n")  # as it was written until the object came
-    with pytest.raises(optimization.UsageError, match="is not an optimization") as old:
+    with pytest.raises(UsageError, match="is not an optimization") as old:
         optimization.load(str(own))
     assert "OPTIMIZATION = Optimization(title=" in old.value.next
     own.write_text("1 / 0")
-    with pytest.raises(optimization.UsageError, match="is broken"):
+    with pytest.raises(UsageError, match="is broken"):
         optimization.load(str(own))
 
 

@@ -46,7 +46,7 @@ def test_of_many_cases_it_says_the_verdict_and_where_the_rest_is() -> None:
 
 
 def test_comparisons_are_a_line_each() -> None:
-    from laptime.verbs.api import Comparisons
+    from laptime.verbs.public_run import Comparisons
 
     lines = repr(Comparisons(compared().comparisons)).splitlines()
     assert len(lines) == len(compared().comparisons)

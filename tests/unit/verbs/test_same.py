@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from laptime.kit import registry
 from laptime.kit.errors import Died, TargetError, Unavailable
+from laptime.launch import fresh_call
 from laptime.verbs.bench import variants as verb
 from laptime.verbs.bench.variants import same
 
@@ -35,15 +37,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
             raise Died("no answer")
         return KNOWN[arguments["kind"]]
 
-    real = verb.registry.load
+    real = registry.load
 
     def load(room: str, name: str) -> Any:
         if room == "backends":
             return SimpleNamespace(available=lambda: {name: "1"} if name in INSTALLED else {})
         return real(room, name)
 
-    monkeypatch.setattr(verb.fresh_call, "call", call)
-    monkeypatch.setattr(verb.registry, "load", load)
+    monkeypatch.setattr(fresh_call, "call", call)
+    monkeypatch.setattr(registry, "load", load)
     monkeypatch.setattr(
         verb,
         "fits",

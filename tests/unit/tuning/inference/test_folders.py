@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ OPTIONS = {"threads": {"value": 1}, "graph_optimization": {"value": "BASIC"}}
 
 
 def installed(name: str) -> bool:
-    return all(map(changes.find_spec, changes.load(name).packages))
+    return all(map(find_spec, changes.load(name).packages))
 
 
 @pytest.mark.parametrize("name", [name for name in changes.names() if name != "identity"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from laptime.tuning.catalogue import huge_pages
-from laptime.tuning.inference import arm_process, handed_back
+from laptime.tuning.inference import handed_back
 from laptime.tuning.loop_profile import LoopProfile
 
 TUNED = Path(handed_back.__path__[0]) / "huge_pages.py"
@@ -64,8 +65,8 @@ def loaded(folder: Path) -> ModuleType:
     """tuned.py of a folder with the runtime above, not yet `load`ed."""
     (folder / "tuned.py").write_text(TUNED.read_text())
     (folder / "runtime.py").write_text(RUNTIME)
-    spec: Any = arm_process.importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
-    module: ModuleType = arm_process.importlib.util.module_from_spec(spec)
+    spec: Any = importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
+    module: ModuleType = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

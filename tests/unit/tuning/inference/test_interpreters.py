@@ -11,8 +11,8 @@ import pytest
 
 from fixtures.tuning_parts import SURVEYED
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.launch import fresh_call
 from laptime.tuning.inference import changes
-from laptime.tuning.inference import folders as of_folders
 from laptime.tuning.inference.changes import Interpreters, find_candidates
 from laptime.tuning.inference.folders import Folders
 from laptime.tuning.inference.request import ModelRequest
@@ -101,7 +101,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
             (folder / "recipe.json").write_text(json.dumps({"target": "m", "settings": {"outputs": None}}))
         return {"refused": "", "form": "onnx" if name == "export" else "exported"}
 
-    monkeypatch.setattr(of_folders.fresh_call, "call", call)
+    monkeypatch.setattr(fresh_call, "call", call)
     return made
 
 
@@ -142,7 +142,7 @@ def test_an_export_that_fails_is_a_change_that_cannot_be_made(
         calls.append(function)
         return {"refused": "a branch depends on data", "form": "onnx"}
 
-    monkeypatch.setattr(of_folders.fresh_call, "call", call)
+    monkeypatch.setattr(fresh_call, "call", call)
     with pytest.raises(TrialFailed, match="a branch depends on data"):
         _folders(tmp_path, f"openvino={elsewhere}").written(OPENVINO)
     assert [each.rpartition(":")[2] for each in calls] == ["export"]

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from fixtures.scripted_model import ScriptedArm, ScriptedModel, World
+from laptime.backends.torch import place
 from laptime.kit.errors import UsageError
 from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.tuning.inference import arm_process, changes, survey
@@ -117,7 +118,7 @@ def test_what_a_device_computes_fast(
 def test_the_default_is_a_device_that_folders_run_on(
     there: list[str], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(survey.place, "present", lambda: there)
+    monkeypatch.setattr(place, "present", lambda: there)
     assert (survey.device_of("auto"), survey.device_of("cpu")) == (chosen, "cpu")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fixtures.tuning_parts import SURVEYED
 from laptime.kit.errors import Died, Hung, LaptimeError
-from laptime.tuning.inference import folders as module
+from laptime.launch import fresh_call
 from laptime.tuning.inference.changes import artefact_of, is_as_exported
 from laptime.tuning.inference.folders import Folders
 from laptime.tuning.inference.request import ModelRequest
@@ -48,7 +48,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (folder / "tuned.py").write_text("another one")
         return {"refused": "", "form": form}
 
-    monkeypatch.setattr(module.fresh_call, "call", build)
+    monkeypatch.setattr(fresh_call, "call", build)
     return made
 
 
@@ -116,7 +116,7 @@ def test_a_builder_that_ends_is_a_change_that_cannot_be_made(
     def build(*_: Any, **__: Any) -> None:
         raise failure
 
-    monkeypatch.setattr(module.fresh_call, "call", build)
+    monkeypatch.setattr(fresh_call, "call", build)
     with pytest.raises(TrialFailed, match=failure.what) as failed:
         folders.written(recipe("openvino_int8", THREAD))
     assert failed.value.kind == "refused"

@@ -8,16 +8,11 @@ from fixtures.scripted_model import ScriptedModel, World
 from laptime.tuning.search import ladder
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session import session
 
 
 def searched(factors: dict[str, float], seed: int, *, certify: bool) -> SearchResult:
     settings = SearchSettings(budget=3600.0, certify=certify, reserve=lambda step: 0.25)
     return ladder.search(ScriptedModel(World(factors, seed)), settings)
-
-
-def test_models_and_scripts_share_one_search() -> None:
-    assert session.ladder is ladder
 
 
 def test_where_nothing_helps_hardly_anything_is_kept() -> None:

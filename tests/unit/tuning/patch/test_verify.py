@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import DoesNotApply, hunks, lines, patched, unified
 
 PAIRS = [
@@ -100,7 +99,7 @@ def test_without_git_patch_is_asked_and_without_both_the_text_is_taken(
         return real(command, **settings)
 
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in there else None)
-    monkeypatch.setattr(diff.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     copies = patched(diff_of("a\n", "b\n", "a.py"), {tmp_path / "a.py": "b\n"}, tmp_path, tmp_path / "into")
     assert [Path(copy).read_text() for copy in copies.values()] == ["b\n"]
     assert asked == list(there[:1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_temporary_files_of_trials_go_with_the_session(
     usual, session = tmp_path / "usual", tmp_path / "s"
     (usual / "torchinductor_me").mkdir(parents=True)
     session.mkdir()
-    monkeypatch.setattr(trials.tempfile, "gettempdir", lambda: str(usual))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(usual))
     monkeypatch.setattr(trials, "LONGEST_SOCKET", 4096)
     for number in range(2):  # the second trial of a session finds the folder
         found = trials._temporary(session / f"trial-{number}")

@@ -13,8 +13,9 @@ import pytest
 
 from fixtures.scripted_server import ScriptedServer, World
 from laptime.experiment.pairs import Pair, gain, measured_pairs, ratios
-from laptime.records.case import Case, Details
+from laptime.records.case import Case
 from laptime.records.check import Check
+from laptime.records.details import Details
 from laptime.records.load import Level
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
@@ -27,7 +28,6 @@ from laptime.tuning.server.evaluator import ServerEvaluator, values_of
 from laptime.tuning.server.request import Value
 from laptime.tuning.server.subject import ServerSubject
 from laptime.tuning.server.visit import Visit
-from laptime.tuning.session import session
 
 USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
 
@@ -55,10 +55,6 @@ def _pairs(evaluator: ScriptedServer, result: SearchResult) -> list[Pair]:
         expected=0.0,
     )
     return pairs
-
-
-def test_servers_scripts_and_models_share_one_search() -> None:
-    assert session.ladder is ladder
 
 
 def test_where_nothing_helps_hardly_anything_is_kept() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.fake_root import FakeRoot
+from laptime.kit import system_files
 from laptime.tuning.loop_profile import FACTS
 from laptime.tuning.trial import facts
 
@@ -58,7 +59,7 @@ def test_bf16_on_the_cpu_needs_its_instructions(
     monkeypatch: pytest.MonkeyPatch, flags: str, found: set[str]
 ) -> None:
     fields = {"flags": flags}
-    monkeypatch.setattr(facts.system_files, "field", lambda path, name: fields.get(name))
+    monkeypatch.setattr(system_files, "field", lambda path, name: fields.get(name))
     assert facts.fast("cpu") == found
 
 
