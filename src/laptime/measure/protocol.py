@@ -41,14 +41,14 @@ class Workload(Protocol):
     Attributes:
         call: runs the program once. May return before a device has finished.
         sync: returns when everything started on the device is done; a no-op on the CPU.
-        batch: items in one call.
-        synchronous: whether `call` itself returns only when the result is there (CPU).
+        batch: items in one call. synchronous: `call` itself returns only when the result is there (CPU).
     """
 
-    call: Callable[[], Any]
-    sync: Callable[[], None]
     batch: int
     synchronous: bool
+
+    def call(self) -> Any: ...
+    def sync(self) -> None: ...
 
 
 class Loadable(Protocol):
@@ -171,7 +171,7 @@ class Exports(Protocol):
 
 
 @dataclass
-class PeakWork(Workload):
+class PeakWork:
     """Work that a device does as fast as it does anything, in the model's dtype: a large matrix product.
 
     Attributes:

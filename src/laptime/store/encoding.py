@@ -16,7 +16,7 @@ DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)  # what decoding a d
 # interval that is open to one side is a legitimate result: they are written as texts, which are read back.
 
 
-def encode(record: msgspec.Struct) -> bytes:
+def encode(record: object) -> bytes:
     """One line of JSON. Numbers that JSON lacks show up as null; without one the slow way is spared."""
     data = msgspec.json.encode(record)
     return data if b"null" not in data else msgspec.json.encode(spelled(msgspec.to_builtins(record)))

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice, pairwise
@@ -201,7 +201,7 @@ class ModelEvaluator(Sides):
             if self.device != "cpu":
                 arm.wait()
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
         Raises TrialFailed: a side does not run.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -176,7 +176,7 @@ class TrialEvaluator:
     def _gate_runner(self) -> GateRunner:
         return GateRunner(self.runner, self.loop_profile or LoopProfile())
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Rounds in one process if every difference can be switched there, else in alternating fresh ones.
 
         A line of the script that crashes is mended, where that is known; else the changes are left to the

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -83,7 +83,7 @@ class Evaluator(Protocol):
         when the bottleneck has moved, the options beside the present one get another chance.
         """
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the
         trials. fresh: every round in two fresh processes, though the change could be flipped in one.
         Raises TrialFailed: the candidate does not run, or not to the first round.

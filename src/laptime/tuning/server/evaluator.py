@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from math import isfinite, log, nan
 from pathlib import Path
@@ -115,7 +115,7 @@ class ServerEvaluator:
         control = Candidate(change=CONTROL, cost=self._round_cost(), start=2 * self._cost)
         return CandidateSet((*found, control))
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks with the same arrivals and prompts, of servers that are up one after the other.
         Raises TrialFailed: a side does not run.
         """
