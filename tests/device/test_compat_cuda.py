@@ -12,12 +12,15 @@ pytestmark = [
     pytest.mark.device,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
+
+from torch import nn  # noqa: E402
+
 CYCLES = 20_000_000
 """Clock cycles that a kernel spins: about 10 ms on a device of 1 to 2 GHz."""
 PARTS = ["on_device_inference", "cpu_to_gpu", "gpu_to_cpu", "total"]
 
 
-class Spin(torch.nn.Module):  # type: ignore[misc]
+class Spin(nn.Module):
     """A program of known length on the device, and of next to none on the host."""
 
     def __init__(self) -> None:
