@@ -28,7 +28,7 @@ def test_only_known_optimizations_have_needs() -> None:
 
 @pytest.mark.parametrize("name", names("rules"))
 def test_rules_ask_for_facts_that_there_are(name: str) -> None:
-    needs = getattr(load("rules", name), "NEEDS", frozenset())
+    needs: frozenset[str] = getattr(load("rules", name), "NEEDS", frozenset())
     assert {need.removeprefix("!") for need in needs} <= set(_facts.FACTS)
 
 

@@ -102,7 +102,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, subprocess.C
 def test_a_dry_run_diagnoses_and_stores_nothing(place: Place) -> None:
     ended = place.run("tune", "--dry-run", "--json", *ASKED)
     assert ended.returncode == 0, ended.stderr
-    document = msgspec.json.decode(ended.stdout, type=Document)
+    document: Any = msgspec.json.decode(ended.stdout, type=Document)
     assert document.outcome == "dry run"
     assert document.trials == 1
     assert document.patch.path == document.recipe_path == ""
@@ -190,7 +190,7 @@ def test_a_killed_session_goes_on(place: Place) -> None:
 def test_json_is_one_document_of_the_schema(tuned: tuple[Place, subprocess.CompletedProcess[str]]) -> None:
     _, ended = tuned
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr
-    document = msgspec.json.decode(ended.stdout, type=Document)  # the schema is made from it
+    document: Any = msgspec.json.decode(ended.stdout, type=Document)  # the schema is made from it
     assert document.outcome == "faster"
     assert document.speedup is not None
     assert document.speedup.value > 2

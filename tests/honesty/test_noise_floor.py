@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from laptime.records.plan import BenchRequest
@@ -42,7 +44,7 @@ def test_a_difference_of_the_size_named_is_found() -> None:
 
 
 def test_a_noisier_machine_sees_less() -> None:
-    def smallest(**how: float) -> float:
+    def smallest(**how: Any) -> float:
         machine = ScriptedMachine({_PRODUCTS: SECONDS}, seed=3, **how)
         return noise_floor(quick=True, open_session=machine.open_session, clock=machine).smallest
 

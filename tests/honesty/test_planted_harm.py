@@ -230,8 +230,9 @@ def of_photos() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    photos: Any = Photos()
     for _ in range(3):
-        for images, labels in DataLoader(Photos(), batch_size=16, shuffle=True):
+        for images, labels in DataLoader(photos, batch_size=16, shuffle=True):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(images), labels).backward()
             optimizer.step()

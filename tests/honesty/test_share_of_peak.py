@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fixtures.runs import environment
@@ -21,10 +23,10 @@ def _known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "environment", environment)
 
 
-def shares(count: int, *, flops: float = FLOPS, preset: str = "standard", **conditions: float) -> list[Stat]:
+def shares(count: int, *, flops: float = FLOPS, preset: Any = "standard", **conditions: Any) -> list[Stat]:
     found = []
     for seed in range(count):
-        machine = ScriptedMachine({"null:noop": CALL}, seed=seed, flops=flops, peak=PEAK, **conditions)  # type: ignore[arg-type]
+        machine = ScriptedMachine({"null:noop": CALL}, seed=seed, flops=flops, peak=PEAK, **conditions)
         request = BenchRequest(targets=["null:noop"], preset=preset)
         run = bench(request, open_session=machine.open_session, clock=machine)
         found.append(summarize(run.cases[0])["flops/share_of_peak"])

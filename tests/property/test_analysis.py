@@ -49,7 +49,7 @@ def test_interval_scales_with_its_unit(values: list[float], factor: float) -> No
 
 
 @given(many, st.randoms(use_true_random=False))
-def test_interval_of_independent_samples_does_not_depend_on_their_order(values: list[float], dice) -> None:  # type: ignore[no-untyped-def]
+def test_interval_of_independent_samples_does_not_depend_on_their_order(values: list[float], dice) -> None:
     shuffled = list(values)
     dice.shuffle(shuffled)
     n = len(values)

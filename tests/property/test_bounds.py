@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.analysis.bounds import HALF, Recorded, bounds
+from laptime.records.bounds import CallBounds, ClassBound
 from laptime.records.overview import Ceilings, OperatorClass, Work
 
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1.0, 1e13))
@@ -52,7 +53,8 @@ CEILINGS = st.one_of(
 @given(recordings, st.floats(1e-6, 10.0), st.floats(0.5, 8.0), CEILINGS)
 def test_no_part_of_a_call_is_counted_twice(recorded, call, cores, ceilings):
     made = bounds(recorded, call, cores, ceilings)
-    for each in (made, *made.classes):
+    parts: list[CallBounds | ClassBound] = [made, *made.classes]
+    for each in parts:
         assert all(share >= -1e-9 for share in each.reasons.values())
         assert sum(each.reasons.values()) <= 1 + 1e-6
         assert each.uncounted <= 1 + 1e-6
@@ -63,7 +65,8 @@ def test_no_part_of_a_call_is_counted_twice(recorded, call, cores, ceilings):
 @given(recordings, st.floats(1e-6, 10.0), st.floats(0.5, 8.0), CEILINGS)
 def test_a_word_has_half_of_the_time(recorded, call, cores, ceilings):
     made = bounds(recorded, call, cores, ceilings)
-    for each in (made, *made.classes):
+    parts: list[CallBounds | ClassBound] = [made, *made.classes]
+    for each in parts:
         if each.word in each.reasons:
             assert each.reasons[each.word] >= HALF
         else:

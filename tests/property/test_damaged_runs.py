@@ -102,7 +102,7 @@ def test_no_other_run_is_lost_and_the_damaged_one_is_named(
     points = [point.run for each in history(root=home, force=True) for point in each.points]
     assert {run.id for run in GOOD} <= {*points}
     assert {run.id for run in GOOD} <= {run.id for run in recent(root=home)}
-    compare_runs(*GOOD, earlier=recent(root=home))
+    compare_runs(GOOD[0], GOOD[1], earlier=recent(root=home))
     assert lookup.load("good1", home) == GOOD[0]
     try:
         run = files.read(path)

@@ -150,7 +150,7 @@ def test_json_brings_a_run_back(
 
 @given(st.one_of(all_series().map(lambda s: Measured("k", s)), st.just(opening()[0]), st.just(opening()[1])))
 def test_json_brings_every_event_back(event: Event) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event  # type: ignore[arg-type]
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
 
 
 @given(ENVIRONMENTS, ENVIRONMENTS)

@@ -37,7 +37,9 @@ def answers(draw: st.DrawFn, number: int) -> Answer:
     chunks = sorted(draw(st.lists(SPANS, max_size=4))) if not error else []
     first = sent + (chunks[0] if chunks else draw(SPANS))
     end = sent + chunks[-1] if chunks else first + draw(SPANS)
-    usage = [draw(st.integers(1, 99)), draw(st.integers(0, 9)), 0] if chunks and draw(st.booleans()) else []
+    usage = (
+        [draw(st.integers(1, 99)), draw(st.integers(0, 9)), 0] if bool(chunks) and draw(st.booleans()) else []
+    )
     return Answer(
         number,
         due,

@@ -145,7 +145,7 @@ def test_the_verdict_stands_any_profile(profile: Profile) -> None:
     ),
     st.floats(0, 20),
 )
-def test_shares_of_the_step_sum_to_one(idle: dict[str, float], communication: float) -> None:
+def test_shares_of_the_step_sum_to_one(idle: dict[str, Any], communication: float) -> None:
     profile = diagnosed.gpu(communication=communication, **idle)
     from laptime.rules._verdict import shares
 

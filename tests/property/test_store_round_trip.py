@@ -34,7 +34,9 @@ metrics = st.builds(Metric, tag=words, unit=st.just("s"), title=words)
 @st.composite
 def serieses(draw: st.DrawFn) -> Series:
     samples = draw(st.lists(numbers, max_size=6))
-    labels = st.just([]) | st.lists(st.integers(0, 511), min_size=len(samples), max_size=len(samples))
+    labels: st.SearchStrategy[list[int]] = st.just([]) | st.lists(
+        st.integers(0, 511), min_size=len(samples), max_size=len(samples)
+    )
     return Series(
         metric=draw(metrics),
         samples=samples,

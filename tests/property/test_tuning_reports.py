@@ -46,7 +46,7 @@ def made(kind):
     if origin is dict:
         return st.dictionaries(names, made(inside[1]), max_size=2)
     if isinstance(kind, enum.EnumType):
-        return st.sampled_from(kind)
+        return st.sampled_from(list(kind))
     assert issubclass(kind, Struct), kind
     return st.builds(kind, **{name: made(hint) for name, hint in typing.get_type_hints(kind).items()})
 

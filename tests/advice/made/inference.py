@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from advice.made import parts
 from fixtures.kineto import A100, B200, H100, MI300X, RTX2080TI, Recording
 
@@ -13,7 +15,7 @@ RMS = "void vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, c1
 SILU = "void vllm::act_and_mul_kernel<c10::BFloat16, &vllm::silu_kernel<c10::BFloat16>, true>"
 
 
-def _timesformer(device: dict, seed: int, host_us: float, model_us: float) -> Recording:
+def _timesformer(device: dict[str, Any], seed: int, host_us: float, model_us: float) -> Recording:
     """A video is resized and normalised by the processor in NumPy, then the model runs once."""
     r = Recording(device, seed=seed, with_stack=1)
     kind = "rocm" if "AMD" in device["name"] else "bf16"

@@ -148,7 +148,7 @@ def late_rank() -> list[Recording]:
 
 def _late(rank: int) -> Recording:
     r = Recording(A100, seed=80 + rank, **several.job(rank, 2))
-    r.random.uniform = lambda low, high: 1.0  # type: ignore[method-assign]
+    r.random.uniform = lambda low, high: 1.0  # type: ignore[method-assign, assignment]
     for number in range(STEPS):
         with r.step(number + 3):
             parts.loader(r, 26_000 if rank == 1 else 100)

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from advice.made import parts
 from fixtures.kineto import A100, H100, MI300X, V100, Recording
 
 STEPS = 4
 
 
-def job(rank: int, world: int) -> dict:
+def job(rank: int, world: int) -> dict[str, Any]:
     """What the file says of the job."""
     return {
         "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world, "nccl_version": "2.21.5"}
@@ -141,7 +143,7 @@ def uneven_experts() -> list[Recording]:
 def _expert_rank(rank: int) -> Recording:
     r = Recording(H100, seed=60 + rank, **job(rank, 4))
     busy, idle = 3_400.0, 1_200.0
-    r.random.uniform = lambda low, high: 1.0  # type: ignore[method-assign]  # one clock, one truth on all ranks
+    r.random.uniform = lambda low, high: 1.0  # type: ignore[method-assign, assignment]  # one clock, one truth on all ranks
     for number in range(STEPS):
         with r.step(number + 3):
             for _ in range(10):

@@ -29,7 +29,7 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
         def unclipped(parameters: Any, max_norm: float, *rest: Any, **more: Any) -> Any:
             return original(parameters, float("inf"), *rest, **more)
 
-        places = (torch.nn.utils, clip_grad)
+        places: tuple[Any, ...] = (torch.nn.utils, clip_grad)
         for place in places:
             place.clip_grad_norm_ = unclipped
 

@@ -23,9 +23,8 @@ def apply(loop: Any, options: dict[str, Any]) -> None:
     def process() -> Any:
         from torch.optim.lr_scheduler import LRScheduler
 
-        originals = {
-            cls: cls.step for cls in (LRScheduler, *LRScheduler.__subclasses__()) if "step" in vars(cls)
-        }
+        classes: list[Any] = [LRScheduler, *LRScheduler.__subclasses__()]
+        originals = {cls: cls.step for cls in classes if "step" in vars(cls)}
 
         def twice(original: Any) -> Any:
             def step(self: Any, *arguments: Any) -> None:

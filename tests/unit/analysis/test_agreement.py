@@ -140,7 +140,7 @@ def test_a_label_is_another_where_the_values_behind_it_tie() -> None:
     best, places = -np.sort(-scores, axis=1)[:, :3], np.argsort(-scores, axis=1)[:, :3]
     swapped = places.copy()
     swapped[:25, :2] = places[:25, 1::-1]
-    close = best + np.float32([0, 2e-6, 0])
+    close = best + np.array([0, 2e-6, 0], np.float32)
     assert judged(found([close, swapped], [best, places], 50), "float32").word == "same"
     assert judged(found([best, places[:, ::-1]], [best, places], 50), "int8").word != "same"
 

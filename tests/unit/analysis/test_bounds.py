@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from laptime.analysis.bounds import Recorded, bounds
@@ -31,12 +33,12 @@ def row(
     )
 
 
-def recorded(*rows: Work, calls: int = 1, ms: float | None = None, **more: float) -> Recorded:
+def recorded(*rows: Work, calls: int = 1, ms: float | None = None, **more: Any) -> Recorded:
     whole = sum(each.total_ns for each in rows) / 1e6 / calls if ms is None else ms
-    return Recorded(rows, calls, whole / 1e3, **more)  # type: ignore[arg-type]
+    return Recorded(rows, calls, whole / 1e3, **more)
 
 
-def found(*rows: Work, ms: float = 10.0, ceilings: Ceilings | None = CEILINGS, **more: float):
+def found(*rows: Work, ms: float = 10.0, ceilings: Ceilings | None = CEILINGS, **more: Any):
     return bounds(recorded(*rows, ms=ms, **more), ms / 1e3, 2.0, ceilings)
 
 

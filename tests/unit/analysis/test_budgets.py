@@ -73,14 +73,14 @@ def test_a_regression_must_be_beyond_the_tolerance_with_its_interval(
 
 
 def test_one_broken_breaks_all_and_nothing_asked_is_undecided() -> None:
-    def each(*words: Judgement) -> list[Verdict]:
-        return [Verdict(kind="max", case="c", metric="m", word=word) for word in words]
+    def each(*words: str) -> list[Verdict]:
+        return [Verdict(kind="max", case="c", metric="m", word=Judgement(word)) for word in words]
 
     assert conclusion(each("kept", "undecided", "broken")) == "broken"
     assert conclusion(each("kept", "undecided")) == "undecided"
     assert conclusion(each("kept", "kept")) == "kept"
     assert conclusion([]) == "undecided"
-    codes = [exit_code(each(word)) for word in ("kept", "broken", "undecided")]  # type: ignore[arg-type]
+    codes = [exit_code(each(word)) for word in ("kept", "broken", "undecided")]
     assert codes == [ExitCode.OK, ExitCode.NO, ExitCode.UNDECIDED]
 
 

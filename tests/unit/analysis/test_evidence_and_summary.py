@@ -179,10 +179,10 @@ def test_disturbance_columns_are_evidence_and_no_results() -> None:
 
 def test_headline_is_the_isolated_median_where_there_is_one() -> None:
     isolated, saturated = timings(0.01), timings(0.008, regime="saturated")
-    assert headline(case(saturated, isolated)).tag == "latency/isolated/median"  # type: ignore[union-attr]
-    assert headline(case(saturated)).tag == "latency/saturated/median"  # type: ignore[union-attr]
-    assert main_throughput(case(saturated, isolated)).tag == "throughput/saturated"  # type: ignore[union-attr]
-    assert main_throughput(case(isolated)).tag == "throughput/isolated"  # type: ignore[union-attr]
+    assert headline(case(saturated, isolated)).tag == "latency/isolated/median"
+    assert headline(case(saturated)).tag == "latency/saturated/median"
+    assert main_throughput(case(saturated, isolated)).tag == "throughput/saturated"
+    assert main_throughput(case(isolated)).tag == "throughput/isolated"
     assert main_throughput(case()) is None
 
 

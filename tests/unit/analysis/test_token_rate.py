@@ -31,7 +31,7 @@ def test_prefill_has_tokens_per_second_and_no_bytes() -> None:
 
 
 def test_decoding_moves_weights_once_a_step_and_the_cache_once_a_sequence() -> None:
-    held = {"weight_bytes": 1_000_000, "cache_bytes": 10_000, "bandwidth": 1e9}
+    held: dict[str, Any] = {"weight_bytes": 1_000_000, "cache_bytes": 10_000, "bandwidth": 1e9}
     stats = summarize(case(4, **held))
     per_token = 1_000_000 / 4 + 10_000 * 1.01
     assert stats["bytes/token"].value == pytest.approx(per_token)

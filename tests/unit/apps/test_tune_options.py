@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import pytest
 
@@ -91,7 +93,7 @@ def test_what_belongs_to_another_subject_says_to_which(words: str, said: str, ne
 
 def test_each_subject_has_the_options_of_its_request_and_no_others() -> None:
     for word, request in (("script", TuneRequest), ("model", ModelRequest), ("server", ServerRequest)):
-        subject = command.commands[word]
+        subject: Any = command.commands[word]
         assert [each.name for each in subject.asked] == [*fields(request)]
         assert subject.many
         assert subject.reason

@@ -74,7 +74,7 @@ def test_a_call_on_the_cpu_returns_with_its_result() -> None:
     assert work.synchronous
     work.call()
     assert work.call().is_ready()
-    assert work.sync() is None
+    work.sync()
 
 
 def test_items_are_repeated_and_parameters_are_not() -> None:

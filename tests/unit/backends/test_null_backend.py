@@ -32,7 +32,7 @@ def test_grammar() -> None:
     text += ",nan,raise,at=7"
     assert parse_spec(text) == Spec(
         spin=1e-3,
-        per_item=pytest.approx(2e-4),
+        per_item=pytest.approx(2e-4),  # type: ignore[arg-type]
         first=0.05,
         warmup=(20, 1.5e-3),
         jitter=0.03,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def build():
 
 def session(variant: Variant) -> Worker:
     return InProcessWorker(Engine(open_variant))
+
+
+def _given(arrays: list[Any], batch: int) -> list[Any]:
+    return arrays
 
 
 def parameters(model: Any, batch: int) -> float:
@@ -158,7 +163,7 @@ def test_sound_exports_agree_in_both(tmp_path: Path) -> None:
         original, inputs = exports.of(model), [given.numpy()]
         for backend in (onnxruntime, openvino):
             loaded = backend.open(Variant(target=str(path), backend="x"))
-            recorded = record(original, lambda batch, inputs=inputs: inputs, [2])
+            recorded = record(original, partial(_given, inputs), [2])
             found = compared(loaded.outputs, recorded, against="the original", dtype="float32")
             details = {"outputs": {"against_torch": msgspec.to_builtins(found)}}
             said = agreement.check(runs.case(details=details), runs.environment(), {})

@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from torch import nn  # noqa: E402
+
 from laptime.backends.torch.batching import Batching, find, resized  # noqa: E402
 from laptime.backends.torch.setup import modules_in  # noqa: E402
 from laptime.kit.errors import TargetError  # noqa: E402
 from laptime.targets import arguments  # noqa: E402
-
-nn = torch.nn
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def test_states_of_a_recurrent_layer_have_the_batch_in_the_middle() -> None:
     assert model(x, (h, c))[0].shape == (3, 8, 32)
 
 
-class Tagger(nn.Module):  # type: ignore[misc]
+class Tagger(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Embedding(9, 6)
@@ -190,8 +190,8 @@ def test_two_dimensions_of_one_size_are_not_guessed() -> None:
 
 def test_a_batch_that_reaches_no_layer_is_not_guessed() -> None:
     class Windows(Tagger):
-        def forward(self, x: Any) -> Any:
-            return self.lstm(x.reshape(10, 12, 6))[0]
+        def forward(self, ids: Any, mask: Any = None) -> Any:
+            return self.lstm(ids.reshape(10, 12, 6))[0]
 
     found = batching(torch.ones(4, 180), Windows())
     assert found.size is None
@@ -200,7 +200,7 @@ def test_a_batch_that_reaches_no_layer_is_not_guessed() -> None:
 
 def test_a_model_that_raises_when_asked_raises_later_in_its_place() -> None:
     class Broken(Tagger):
-        def forward(self, x: Any) -> Any:
+        def forward(self, ids: Any, mask: Any = None) -> Any:
             raise ValueError("planted")
 
     assert batching(torch.ones(4, 3), Broken()).size is None

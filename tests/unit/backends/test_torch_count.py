@@ -104,7 +104,7 @@ def test_plain_function_has_flops_but_no_parameters() -> None:
 def test_figures_agree_with_those_torchvision_publishes(name: str) -> None:
     from torchvision.models import get_model_weights
 
-    published = get_model_weights(name).DEFAULT.meta  # type: ignore[attr-defined]
+    published = get_model_weights(name).DEFAULT.meta
     model = backend.open(Variant(target=f"torchvision:{name}"))
     values = {each.metric.tag: each.samples[0] for each in model.count(1)[0]}
     assert values["params/all"] == published["num_params"]

@@ -241,14 +241,16 @@ def test_inputs_that_a_call_changes_are_laid_anew(model: Any, inputs: Any, right
     session.ask(Block(batch=session.batch, regime="isolated", seconds=0.002, min_calls=5))
     session.ask(Block(batch=session.batch, regime="saturated", seconds=0.002, min_calls=5))
     assert float(session.call()) == right
-    assert float(session.engine._workload(session.batch).apart[0]() or session.call()) == right
+    work: Any = session.engine._workload(session.batch)
+    assert float(work.apart[0]() or session.call()) == right
 
 
 @pytest.mark.parametrize("inputs", [(torch.full((2, 4), torch.nan),), (torch.ones(2, 4), Cache(), Lock())])
 def test_inputs_that_stay_are_not_copied(inputs: Any) -> None:
     session = Session(lambda x, *more: x * 2, inputs)
     assert "changed" not in session.told
-    assert session.engine._workload(2).apart is None
+    work: Any = session.engine._workload(2)
+    assert work.apart is None
 
 
 @pytest.mark.parametrize("on", [backend, null])

@@ -11,10 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from torch import nn  # noqa: E402
+
 from laptime.backends.torch.count import count, is_light  # noqa: E402
 from laptime.backends.torch.formulas import _FORMULAS, formulas  # noqa: E402
 
-nn = torch.nn
 T, B, IN, H = 5, 4, 6, 7
 
 

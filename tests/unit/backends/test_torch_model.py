@@ -15,6 +15,7 @@ pytestmark = pytest.mark.torch
 
 from laptime.backends import torch as backend  # noqa: E402
 from laptime.backends.torch import place  # noqa: E402
+from laptime.backends.torch.model import TorchModel  # noqa: E402
 from laptime.backends.torch.setup import modules_in  # noqa: E402
 from laptime.kit.errors import TargetError, Unavailable, UsageError, UserCodeError  # noqa: E402
 from laptime.measure import protocol  # noqa: E402
@@ -76,11 +77,11 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def opened(target: str, **settings: Any) -> backend.TorchModel:
+def opened(target: str, **settings: Any) -> TorchModel:
     return backend.open(Variant(target=target, **settings))
 
 
-def in_memory(model: Any, inputs: Any = None, **settings: Any) -> backend.TorchModel:
+def in_memory(model: Any, inputs: Any = None, **settings: Any) -> TorchModel:
     variant = {"target": "model", "device": "auto", "dtype": "auto", **settings}
     return backend.open_object(model, inputs, Variant(**variant))
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from fixtures import pages, runs
 from laptime.apps.cli.commands import list as index_page
+from laptime.reports.document import Table
 from laptime.store import files, index
 
 Laptime = Callable[..., Any]
@@ -65,6 +66,7 @@ def test_a_line_of_blocks_joins_runs_of_one_thing_only(laptime: Laptime) -> None
     files.save(structs.replace(runs.batches(), id="20260803-000000-000-ccc333"))
     lines, _ = index.listing()
     (table,) = index_page.document(lines).sections[0].blocks
+    assert isinstance(table, Table)
     at = [column.title for column in table.columns].index("history")
     assert [row.cells[at] for row in table.rows] == ["▄▅", "", ""], (
         "the first case of the newest is that of the oldest"

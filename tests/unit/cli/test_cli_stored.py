@@ -161,14 +161,14 @@ def test_what_files_from_elsewhere_name_is_not_run_unasked(
     laptime: Laptime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`compare` measures again what does not tell; of a stranger's files that would call what they name."""
-    measured: list[tuple[str, ...]] = []
+    measured: list[list[str]] = []
 
     def measure_now(request: BenchRequest, delivery: object) -> int:
         measured.append(request.targets)
         return 0
 
     monkeypatch.setattr(compare, "measure_now", measure_now)
-    paths = []
+    paths: list[Path] = []
     for target in ("tempfile:mkdtemp", "tempfile:mkstemp"):
         recipe = parse(target)
         run = structs.replace(

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.check import Finding, Verdict
+from laptime.records.quantity import Judgement
 from laptime.records.run import Run
 from laptime.reports.formats import text
 
@@ -37,7 +38,7 @@ def test_the_answer_is_that_of_its_limits() -> None:
     run = suite()
     words = [
         Verdict(kind="max", case=case.key, metric="latency", word=word, sentence=f"{word} it")
-        for case, word in zip(run.cases, ("kept", "broken"), strict=True)
+        for case, word in zip(run.cases, (Judgement.KEPT, Judgement.BROKEN), strict=True)
     ]
     answer, *rest = shown(structs.replace(run, verdicts=words))
     assert answer == "not passed  1 of 2 checks broken"
@@ -65,7 +66,9 @@ def test_a_narrow_terminal_gets_a_table_without_the_least_columns() -> None:
         )
         for at, (case, dtype) in enumerate(zip(run.cases, ("float32", "bfloat16"), strict=True), 1)
     ]
-    verdict = Verdict(kind="max", case=cases[0].key, metric="latency", word="kept", sentence="kept it")
+    verdict = Verdict(
+        kind="max", case=cases[0].key, metric="latency", word=Judgement.KEPT, sentence="kept it"
+    )
     run = structs.replace(run, cases=cases, verdicts=[verdict])
 
     def columns(width: int) -> str:

@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from torch import Tensor, nn  # noqa: E402
+
 from laptime.compat.pytorch_benchmark import benchmark  # noqa: E402
 from laptime.edges.pytorch_benchmark import Procedure  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
@@ -126,7 +128,7 @@ def test_one_run_has_no_spread(sample: Any) -> None:
     assert metrics["seconds_per_batch_min"] == metrics["seconds_per_batch_max"]
 
 
-class Branching(torch.nn.Module):  # type: ignore[misc]
+class Branching(nn.Module):
     """Takes a dictionary of token ids and a mask, as a language model does; keeps what it was given."""
 
     def __init__(self) -> None:
@@ -196,7 +198,7 @@ def test_an_opaque_sample_needs_its_batch_size() -> None:
     class Text(str):
         __slots__ = ()
 
-    keep = {"transfer_to_device_fn": lambda value, device: value, "num_runs": 2}
+    keep: dict[str, Any] = {"transfer_to_device_fn": lambda value, device: value, "num_runs": 2}
     with pytest.raises(UsageError, match="batch size"):
         benchmark(lambda text: text, Text("abc"), **keep)
     found = benchmark(lambda text: text, Text("abc"), batch_size=3, sample_with_batch_size1=Text("a"), **keep)
@@ -212,7 +214,7 @@ def test_training_flags_are_restored_each_for_itself(sample: Any) -> None:
     assert [part.training for part in model.modules()] == [True, True, False, True]
 
 
-class Refuses(torch.nn.Module):  # type: ignore[misc]
+class Refuses(nn.Module):
     """Raises from the third call on."""
 
     def __init__(self) -> None:
@@ -312,7 +314,7 @@ def test_copies_are_timed_apart_on_a_device_with_memory_of_its_own(
 ) -> None:
     monkeypatch.setattr(Procedure, "_has_own_memory", True)
 
-    class There(torch.Tensor):  # type: ignore[misc]
+    class There(Tensor):
         """A tensor that was moved to the device."""
 
     def move(value: Any, device: Any) -> Any:

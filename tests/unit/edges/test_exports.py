@@ -108,7 +108,7 @@ def test_opentelemetry_says_what_a_collector_refused() -> None:
     memory: Any = importlib.import_module("opentelemetry.sdk.metrics.export")
     from laptime.edges.exports.opentelemetry import Gauges
 
-    class Refusing(memory.ConsoleMetricExporter):  # type: ignore[misc, name-defined]
+    class Refusing(memory.ConsoleMetricExporter):  # type: ignore[misc]
         def export(self, *_: Any, **__: Any) -> Any:
             return memory.MetricExportResult.FAILURE
 

@@ -24,7 +24,7 @@ from laptime.reports import _words as words
 from laptime.store import files
 from laptime.verbs.history import history
 
-PYTEST = {
+PYTEST: dict[str, Any] = {
     "machine_info": {
         "node": "build-7",
         "system": "Linux",
@@ -50,7 +50,7 @@ PYTEST = {
     "datetime": "2026-08-01T14:25:01.123456+00:00",
     "version": "5.1.0",
 }
-ASV = {
+ASV: dict[str, Any] = {
     "commit_hash": "cb63287e63db10ce3eb0f3b8c279fd995678d0ae",
     "env_name": "conda-py3.11",
     "date": 1696315841000,
@@ -73,7 +73,7 @@ ASV = {
     "durations": {},
     "version": 2,
 }  # fmt: skip
-PERFZERO = {
+PERFZERO: dict[str, Any] = {
     "execution_id": "run_b1",
     "execution_timestamp": 1795198500.941539,
     "benchmark_result": {
@@ -94,7 +94,7 @@ PERFZERO = {
     "system_info": {"cpu_model": "AMD EPYC", "logical_cpu_count": 2, "hostname": "vm"},
     "process_info": {"max_rss": 407236608, "max_cpu_percent": 99.5},
 }
-HYPERFINE = {
+HYPERFINE: dict[str, Any] = {
     "results": [
         {
             "command": "sort big.txt",
@@ -204,11 +204,11 @@ def test_pytest_benchmark_keeps_samples_where_there_are_any(tmp_path: Path) -> N
 
 def test_one_benchmark_without_a_time_does_not_lose_the_others(tmp_path: Path) -> None:
     zero = {"name": "test_zero", "fullname": "t.py::test_zero", "stats": {"median": 0.0, "rounds": 5}}
-    (run,) = read(tmp_path, {**PYTEST, "benchmarks": [*PYTEST["benchmarks"], zero]})  # type: ignore[misc]
+    (run,) = read(tmp_path, {**PYTEST, "benchmarks": [*PYTEST["benchmarks"], zero]})
     assert [case.status for case in run.cases] == ["ok", "ok", "failed"]
     assert run.cases[2].failure is not None
     assert "above zero" in run.cases[2].failure.why
-    (run,) = read(tmp_path, {**ASV, "results": {**ASV["results"], "suite.time_none": [[0.0], []]}})  # type: ignore[dict-item]
+    (run,) = read(tmp_path, {**ASV, "results": {**ASV["results"], "suite.time_none": [[0.0], []]}})
     assert [case.target for case in run.cases if case.status == "failed"] == ["suite.time_none"]
 
 
@@ -325,7 +325,7 @@ def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
     command = import_module("laptime.apps.cli.commands.import").command
     path = tmp_path / "results.json"
-    few = {name: ASV["results"][name] for name in ("suite.time_sort", "suite.time_by")}  # type: ignore[attr-defined]
+    few = {name: ASV["results"][name] for name in ("suite.time_sort", "suite.time_by")}
     printed = []
     for results in (few, few, ASV["results"], ASV["results"]):
         path.write_text(json.dumps({**ASV, "results": results}))
@@ -339,7 +339,7 @@ def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch
     for found in history():
         assert len(found.points) == 1
     # What was measured again is another measurement.
-    few["suite.time_sort"] = [[5e-07], [], *ASV["results"]["suite.time_sort"][2:]]  # type: ignore[index]
+    few["suite.time_sort"] = [[5e-07], [], *ASV["results"]["suite.time_sort"][2:]]
     path.write_text(json.dumps({**ASV, "results": few}))
     assert "1 case (2 more" in CliRunner().invoke(command, [str(path)]).output
     assert len(history("suite.time_sort")[0].points) == 2
@@ -348,7 +348,7 @@ def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("document", "change"),
     [
-        (ASV, {"params": {**ASV["params"], "machine": "other"}}),  # type: ignore[dict-item]
+        (ASV, {"params": {**ASV["params"], "machine": "other"}}),
         (PERFZERO, {"system_info": {**PERFZERO["system_info"], "hostname": "other"}}),
         (PERFZERO, {"ml_framework_info": {"name": "tensorflow", "version": "2.22.0"}}),
     ],

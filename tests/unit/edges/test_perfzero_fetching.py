@@ -10,6 +10,7 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_what_git_says_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("repo", [{"branch": "nosuch"}, {"hash": "0" * 40}, {"branch": "--help"}])
 def test_a_commit_that_is_not_there_is_told_and_never_an_option(
-    origin: Path, tmp_path: Path, repo: dict[str, str]
+    origin: Path, tmp_path: Path, repo: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError, match="could not fetch") as caught:
         fetching.clone(Repo(url=str(origin), **repo), tmp_path / "site", cached=False)

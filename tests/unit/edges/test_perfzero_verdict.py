@@ -28,7 +28,7 @@ def ended(
     return Ended(status=status, hung=hung, events=[*events], looks=[*looks], printed=0, seconds=1.0)
 
 
-def report(value: float = 1.0, name: str = "C.m", **bounds: float) -> Report:
+def report(value: float = 1.0, name: str = "C.m", **bounds: Any) -> Report:
     return Report(name=name, wall_time=0.01, metrics=[Metric(name="rps", value=value, **bounds)])
 
 
@@ -87,7 +87,7 @@ def test_a_wall_time_longer_than_the_method_ran_is_not_in_seconds() -> None:
     assert not judge(ended(*WHOLE), [report()], []).units_doubtful
 
 
-def trials(*values: float, **bounds: float) -> list[Outcome]:
+def trials(*values: float, **bounds: Any) -> list[Outcome]:
     return [judge(ended(*WHOLE), [report(value, **bounds)], []) for value in values]
 
 

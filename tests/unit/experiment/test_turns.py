@@ -6,6 +6,7 @@ import math
 import random
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -183,8 +184,8 @@ def test_a_machine_that_became_slow_still_has_the_fewest_pairs_if_some_are_hurri
             now[0] += start + 16.0
             return pair_of(Turns([(2.0, 1.0), (2.0, 1.1)], start=start, each=8.0))
 
-        given = {"elapsed": lambda: now[0], "until": 120.0, "end": 140.0, "expected": 14.0}
-        return sum(1 for _ in measured_pairs(visit, most=7, hurried=hurried, **given))  # type: ignore[arg-type]
+        given: dict[str, Any] = {"elapsed": lambda: now[0], "until": 120.0, "end": 140.0, "expected": 14.0}
+        return sum(1 for _ in measured_pairs(visit, most=7, hurried=hurried, **given))
 
     assert measured(math.inf) < LEAST
     assert measured(24.0) >= LEAST

@@ -41,7 +41,7 @@ class Loop:
         if self._open is not None:
             self._open.append(text)
 
-    def _cut(self, cut: Cut, before: str) -> None:
+    def _cut(self, cut: int, before: str) -> None:
         if self.steps.source != before:
             self.complete, self._open = [], None
         if cut & Cut.ENDS:
@@ -68,7 +68,7 @@ class Loop:
         self("exhausted", loader)
 
 
-def times(number: int, do: Callable[[], None]) -> None:
+def times(number: int, do: Callable[[], object]) -> None:
     for _ in range(number):
         do()
 

@@ -50,7 +50,7 @@ def test_a_room_in_two_places_has_every_name_once() -> None:
     assert registry.load("reports", "text").__name__ == "laptime.reports.formats.text"
     assert registry.load("reports", "asv").__name__ == "laptime.edges.formats.asv"
     for packages in registry.ROOMS.values():
-        stems = [path.stem for package in packages.split() for path in files(package).iterdir()]
+        stems = [Path(file.name).stem for package in packages.split() for file in files(package).iterdir()]
         public = [stem for stem in stems if not stem.startswith("_")]
         assert len(public) == len(set(public)), packages
 

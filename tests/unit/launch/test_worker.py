@@ -47,7 +47,8 @@ def failure(worker: WorkerProcess, command: Any, *, timeout: float = 30) -> Any:
 
 
 def block(**more: Any) -> Block:
-    return Block(**{"batch": 1, "regime": "isolated", "seconds": 0.05} | more)
+    given: dict[str, Any] = {"batch": 1, "regime": "isolated", "seconds": 0.05} | more
+    return Block(**given)
 
 
 def test_load_prepare_block_and_pass(worker: Open) -> None:

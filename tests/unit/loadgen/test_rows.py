@@ -16,7 +16,7 @@ from laptime.analysis.promises import promises
 from laptime.launch.sender import _share
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import goodput
-from laptime.records.case import Case
+from laptime.records.case import Axis, Case
 from laptime.records.details import Details
 from laptime.records.load import AT_ONCE, Level
 from laptime.records.requests import Answer, Requests
@@ -35,7 +35,7 @@ def streamed(due: Sequence[float], first: Sequence[float], arrivals: str, *, mix
         for n, (at, took) in enumerate(zip(due, first, strict=True))
     ]
     random.Random(mixed).shuffle(rows)  # as they ended, several senders told of them
-    axes = {"arrivals": arrivals}
+    axes: dict[str, Axis] = {"arrivals": arrivals}
     return Case(
         key="x",
         target="x",

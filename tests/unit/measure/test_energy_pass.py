@@ -70,6 +70,7 @@ def test_no_sensor_is_no_number_and_says_why(monkeypatch: pytest.MonkeyPatch) ->
     series, details = energy_of(Spin(), devices=["cpu"], seconds=0.05)
     assert series == []
     assert details.energy.measured is False
+    assert isinstance(details.energy.why, dict)
     assert details.energy.why["rapl"]["why"] == "hidden by the hypervisor"
 
 

@@ -50,7 +50,8 @@ def failed(engine: Engine, command: Command) -> Any:
 
 
 def quick(**more: Any) -> Block:
-    return Block(**{"batch": 1, "regime": "isolated", "seconds": 0.001, "min_calls": 5} | more)
+    given: dict[str, Any] = {"batch": 1, "regime": "isolated", "seconds": 0.001, "min_calls": 5} | more
+    return Block(**given)
 
 
 def test_every_command_has_its_answer() -> None:

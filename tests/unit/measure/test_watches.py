@@ -51,7 +51,7 @@ def fans(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
     def watch(device: str, clock: Clock) -> FanWatch:
         module.opened.append((device, FanWatch()))
-        return module.opened[-1][1]  # type: ignore[no-any-return]
+        return module.opened[-1][1]
 
     module.watch = watch
     monkeypatch.setitem(sys.modules, "laptime_fans", module)
@@ -60,7 +60,7 @@ def fans(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(
         registry, "_guests", lambda room: {"fans": point} if room == "probes" else guests(room)
     )
-    return module  # type: ignore[no-any-return]
+    return module
 
 
 def engine_of(call: Any) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,8 @@ def test_no_row_of_our_own_file_is_refused_and_each_has_a_source_and_a_date() ->
     assert table.refused == []
     assert len(table.machines) > 1000
     assert {"aws", "azure", "gcp", "oci"} <= {each.provider for each in table.machines}
-    assert all(each.source and formulas.first_day(each.seen) for each in [*table.machines, *table.flex])
+    rows: list[Any] = [*table.machines, *table.flex]
+    assert all(each.source and formulas.first_day(each.seen) for each in rows)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,9 @@ CHILD = "held = bytearray({} * 2**20)\nprint(len(held), flush=True)\ninput()"
 @on_linux
 def test_memory_of_a_child_that_lives_or_ends_within_the_call_counts_and_is_marked() -> None:
     def started(megabytes: int) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        child = subprocess.Popen([sys.executable, "-c", CHILD.format(megabytes)], text=True, **pipes)
+        code = CHILD.format(megabytes)
+        pipe = subprocess.PIPE
+        child = subprocess.Popen([sys.executable, "-c", code], text=True, stdin=pipe, stdout=pipe)
         assert child.stdout is not None
         child.stdout.readline()
         return child

@@ -172,12 +172,16 @@ def test_without_any_clock_there_is_no_estimate() -> None:
     assert cpu_peak(_cpu(isa=[])) is None
 
 
+def read(table: str) -> list[dict[str, str]]:
+    text = (files("laptime") / "data" / table).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
 @pytest.mark.parametrize("table", ["accelerators.csv", "cpus.csv"])
 def test_every_figure_has_a_source_and_every_number_is_one(table: str) -> None:
     words = {"name", "match", "source", "vendor", "models", "steppings", "needs"}
     words |= {"max_ghz_source", "socket_gb_s_source"}
-    with (files("laptime") / "data" / table).open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read(table)
     assert len({row["name"] for row in rows}) == len(rows)
     for row in rows:
         assert row["source"], row["name"]
@@ -186,10 +190,9 @@ def test_every_figure_has_a_source_and_every_number_is_one(table: str) -> None:
 
 
 def test_16_bit_rates_are_plausible_against_32_bit() -> None:
-    with (files("laptime") / "data" / "accelerators.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            ratio = float(row["float16"]) / float(row["float32"])
-            assert 1.9 <= ratio <= 35, row["name"]
+    for row in read("accelerators.csv"):
+        ratio = float(row["float16"]) / float(row["float32"])
+        assert 1.9 <= ratio <= 35, row["name"]
 
 
 def test_every_limit_of_a_core_has_a_source_that_it_does_not_fall_below() -> None:

@@ -120,7 +120,10 @@ def test_there_is_none_where_the_clock_can_be_read_or_is_not_ours(tmp_path: Path
     assert opened is not None
     opened.close()
     assert open_ruler("cuda:0", SystemClock, str(guest)) is None
-    assert open_ruler("cpu", type("Scripted", (SystemClock,), {}), str(guest)) is None
+
+    class Scripted(SystemClock): ...
+
+    assert open_ruler("cpu", Scripted, str(guest)) is None
     cpufreq = guest / "sys/devices/system/cpu/cpu0/cpufreq"
     cpufreq.mkdir(parents=True)
     (cpufreq / "scaling_cur_freq").write_text("2000000\n")

@@ -113,8 +113,8 @@ def test_time_limits_hold_to_read_and_to_write(ends: Ends) -> None:
 
 def test_a_time_limit_is_for_the_whole_message_not_for_each_part_of_it() -> None:
     mine, theirs = socket.socketpair()
-    mine = mine.detach()
-    channel = Channel(mine, mine)
+    end = mine.detach()
+    channel = Channel(end, end)
     stop = threading.Event()
 
     def drip() -> None:

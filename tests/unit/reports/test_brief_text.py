@@ -61,8 +61,9 @@ def test_sizes_of_one_batch_sweep_answer_how_fast_and_not_which() -> None:
 def test_a_check_passed_or_not() -> None:
     run = runs.trusted()
     from laptime.records.check import Verdict
+    from laptime.records.quantity import Judgement
 
-    held = Verdict(kind="max", case=run.cases[0].key, metric="latency", word="kept")
+    held = Verdict(kind="max", case=run.cases[0].key, metric="latency", word=Judgement.KEPT)
     for word, said in (("kept", "passed"), ("broken", "not passed"), ("undecided", "undecided")):
         verdicts = [structs.replace(held, word=word)]
         assert document(structs.replace(run, verdicts=verdicts)).verdict.word == said

@@ -89,4 +89,4 @@ def test_the_smallest_gain_of_a_session_is_told_as_on_its_day() -> None:
     narrow = structs.replace(run, constants=Constants(widest_margin=0.05))
     assert tuned.detectable(narrow) == pytest.approx(0.05)
     patient = structs.replace(run, constants=Constants(control_rounds=7))
-    assert tuned.detectable(patient) < 0.05  # type: ignore[operator]
+    assert tuned.detectable(patient) < 0.05

@@ -47,7 +47,7 @@ def mixed(*verdicts: tuple[str, Judgement]) -> Run:
 
 
 def test_a_budget_does_not_hide_what_crashed() -> None:
-    run = mixed(("a:good/batch=1/dtype=float32/device=cpu", "kept"))
+    run = mixed(("a:good/batch=1/dtype=float32/device=cpu", Judgement.KEPT))
     suite = suite_of(run)
     died = next(case for case in run.cases if case.status == "failed")
     found = outcomes(suite)
@@ -59,7 +59,7 @@ def test_a_budget_does_not_hide_what_crashed() -> None:
 
 
 def test_every_verdict_case_and_check_is_a_test() -> None:
-    run = mixed(("a:good/batch=1/dtype=float32/device=cpu", "undecided"))
+    run = mixed(("a:good/batch=1/dtype=float32/device=cpu", Judgement.UNDECIDED))
     found = outcomes(suite_of(run))
     good, _, _, wrong = run.cases
     assert found == {
@@ -75,7 +75,9 @@ def test_every_verdict_case_and_check_is_a_test() -> None:
 def test_a_verdict_that_there_is_no_number_counts_once() -> None:
     run = mixed()
     died = next(case for case in run.cases if case.status == "failed")
-    lost = Verdict(kind="measured", case=died.key, metric="latency", word="broken", sentence="it died")
+    lost = Verdict(
+        kind="measured", case=died.key, metric="latency", word=Judgement.BROKEN, sentence="it died"
+    )
     found = outcomes(suite_of(structs.replace(run, verdicts=[lost])))
     assert found[died.key, "latency measured"] == "failure"
     assert (died.target, died.key) not in found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -41,7 +43,8 @@ def test_the_table_tells_each_throughput_in_its_soundest_regime_and_names_it() -
     table = table_of(sweep())
     at = [column.title for column in table.columns].index("throughput")
     assert not table.columns[at].regime
-    first, last = (row.cells[at] for row in table.rows)
+    cells: list[Any] = [row.cells[at] for row in table.rows]
+    first, last = cells
     assert first.value == pytest.approx(1000, rel=0.01)
     assert first.text.endswith(" saturated")
     assert last.value == pytest.approx(400_000, rel=0.01)

@@ -96,15 +96,16 @@ def test_a_patch_that_does_not_apply_is_said_first():
 def test_utilisation_stands_beside_each_rung_where_it_is_known():
     table = ladder.ladder(tunings.gpu().tuning)
     at = [column.title for column in table.columns].index("device")
-    assert [row.cells[at].text for row in table.rows] == ["73 %", "92 %", "94 %", "98 %"]
+    shown: list[Any] = [row.cells[at] for row in table.rows]
+    assert [cell.text for cell in shown] == ["73 %", "92 %", "94 %", "98 %"]
     columns = ladder.ladder(tunings.full().tuning).columns
     assert "device" not in [column.title for column in columns]
 
 
 def test_the_control_is_no_rung():
-    rows = ladder.ladder(tunings.full().tuning).rows
-    assert all(not row.cells[0].text.startswith(tuned.CONTROL) for row in rows)
-    assert len(rows) == 7
+    first: list[Any] = [row.cells[0] for row in ladder.ladder(tunings.full().tuning).rows]
+    assert all(not cell.text.startswith(tuned.CONTROL) for cell in first)
+    assert len(first) == 7
 
 
 @pytest.mark.parametrize(
@@ -530,7 +531,8 @@ def test_short_calls_of_processes_that_differ_have_quantiles() -> None:
     samples = [[level * (1 + 0.1 * at / 225) for at in range(225)] for level in levels]
     side = Measured(step=1.0, samples=samples)
     (row,) = of_model._latencies(None, side).rows
-    name, p50, p90, p99, _ = row.cells
+    cells: Any = row.cells
+    name, p50, p90, p99, _ = cells
     assert (name, p99.text) == ("tuned", "-")
     mean = math.exp(sum(map(math.log, levels)) / 5)
     assert p50.value == pytest.approx(mean * (1 + 0.1 * 112 / 225))

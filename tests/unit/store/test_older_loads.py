@@ -73,4 +73,4 @@ def test_the_journal_of_an_older_version_that_was_interrupted_has_rows(tmp_path:
         file.write(encode(CaseChanged(old)) + b"\n")
     (whole,) = files.read(path).cases
     assert whole.requests is not None
-    assert len(whole.requests) == len(old.find("latency", "paced").samples)  # type: ignore[union-attr]
+    assert len(whole.requests) == len(old.find("latency", "paced").samples)

@@ -10,7 +10,7 @@ import pytest
 
 from laptime import targets
 from laptime.kit import registry
-from laptime.kit.errors import TargetError, UserCodeError
+from laptime.kit.errors import LaptimeError, TargetError, UserCodeError
 
 MODEL = """
 import json
@@ -69,7 +69,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{name}.py"
 
 
-def error_of(text: str, *, batch: int | None = None) -> TargetError | UserCodeError:
+def error_of(text: str, *, batch: int | None = None) -> LaptimeError:
     def use() -> None:
         recipe = targets.parse(text)
         if batch is not None:

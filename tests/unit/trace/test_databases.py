@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ STRINGS = ["", "cudaLaunchKernel_v7000", "cuLaunchKernel", "cudaMemcpyAsync_v302
 MS = 1_000_000
 
 
-def insert(connection: sqlite3.Connection, table: str, rows: list[tuple[object, ...]]) -> None:
+def insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
     connection.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows)
 
 

@@ -36,7 +36,7 @@ def host(name: str, start: int, end: int, cat: str = "cpu_op", **args: Any) -> E
 
 
 def device(
-    name: str, start: int, end: int, cat: str = "kernel", *, gpu: int = 0, id_: int = 0, **args: Any
+    name: str, start: int, end: int, cat: str = "kernel", /, *, gpu: int = 0, id_: int = 0, **args: Any
 ) -> Event:
     args = {"device": gpu, "stream": 7, "correlation": id_} | {
         key.replace("_", " "): args[key] for key in args

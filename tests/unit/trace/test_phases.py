@@ -27,7 +27,7 @@ def view(*events: Event) -> View:
     return seen(reader.parse(json.dumps({"traceEvents": list(events)}).encode()))
 
 
-def on(name: str, start: float, end: float, cat: str = "cpu_op", tid: int = 1, **args: Any) -> Event:
+def on(name: str, start: float, end: float, cat: str = "cpu_op", /, tid: int = 1, **args: Any) -> Event:
     dur = end - start
     return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur, "args": args}
 

@@ -148,7 +148,7 @@ def test_a_run_of_a_trace_is_kept_and_loads_again(
     assert again.id == run.id
     assert again.profile == run.profile
     assert again.status == "complete"
-    assert verb.analyse([tmp_path / "small.json.gz"]).overview.step_ns == run.profile.overview.step_ns  # type: ignore[union-attr]
+    assert verb.analyse([tmp_path / "small.json.gz"]).overview.step_ns == run.profile.overview.step_ns
 
 
 def test_a_disk_that_takes_nothing_costs_no_result(

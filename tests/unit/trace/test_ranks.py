@@ -162,7 +162,7 @@ def test_one_clock_is_left_as_it_is() -> None:
 
 
 def test_times_count_from_the_first_event_of_all_files() -> None:
-    shifted = {"baseTimeNanoseconds": 5_000_000}
+    shifted: dict[str, Any] = {"baseTimeNanoseconds": 5_000_000}
     _, found, _ = combine(
         [rank(0, [nccl(100, 500)], **shifted), rank(1, [nccl(150, 450)], step=(50, 900), **shifted)]
     )
@@ -248,7 +248,7 @@ def eight() -> list[RankShare]:
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
     traces.path("dlrm_8_ranks")
-    return traces.expected()["multi_rank"]["dlrm_8_ranks"]["independent"]  # type: ignore[no-any-return]
+    return traces.expected()["multi_rank"]["dlrm_8_ranks"]["independent"]
 
 
 def test_transfers_are_those_of_an_independent_count(

@@ -54,9 +54,10 @@ def test_a_time_written_with_nanoseconds_keeps_them(stamp: str) -> None:
 
 def test_kinds_of_all_formats_and_accelerators_are_known() -> None:
     host = ("Operator", "cpu_op", "user_annotation", "Runtime", "cuda_runtime", "mtia_runtime", "xpu_runtime")
-    host += ("cuda_driver", "Python", "python_function", "overhead", "something_new")
+    more = ("cuda_driver", "Python", "python_function", "overhead", "something_new")
     device = ("Kernel", "kernel", "mtia_ccp_events", "Memcpy", "gpu_memcpy", "Memset", "gpu_memset")
-    trace = reader.parse(document(*(event(cat, at, cat=cat) for at, cat in enumerate(host + device))))
+    every = (*host, *more, *device)
+    trace = reader.parse(document(*(event(cat, at, cat=cat) for at, cat in enumerate(every))))
     kinds = {trace.texts[n]: HostKind(k).name for n, k in zip(trace.host.name, trace.host.kind, strict=True)}
     assert kinds == {
         "Operator": "OPERATOR", "cpu_op": "OPERATOR", "user_annotation": "ANNOTATION", "Runtime": "RUNTIME",

@@ -31,11 +31,11 @@ def parsed(events: list[Event], **top: Any) -> View:
     return view(reader.parse(json.dumps({"traceEvents": events, **top}).encode()))
 
 
-def host(name: str, start: float, dur: float, cat: str = "cpu_op", tid: Any = 1, **args: Any) -> Event:
+def host(name: str, start: float, dur: float, cat: str = "cpu_op", /, tid: Any = 1, **args: Any) -> Event:
     return {"ph": "X", "cat": cat, "name": name, "pid": 10, "tid": tid, "ts": start, "dur": dur, "args": args}
 
 
-def kernel(start: float, dur: float, correlation: int, cat: str = "kernel", **args: Any) -> Event:
+def kernel(start: float, dur: float, correlation: int, cat: str = "kernel", /, **args: Any) -> Event:
     args = {"device": 0, "stream": 7, "correlation": correlation, **args}
     return {"ph": "X", "cat": cat, "name": "gemm", "pid": 0, "tid": 7, "ts": start, "dur": dur, "args": args}
 

@@ -188,7 +188,7 @@ def test_what_the_profiler_does_inside_a_launch_is_not_the_operators(name: str) 
     found = read(
         [*first, request, *(event for at in range(5) for event in launched(3000 + 50 * at, 17, at + 2))]
     )
-    causes = {each.cause: each.total_ns for each in found.overview.idle.causes}  # type: ignore[union-attr]
+    causes = {each.cause: each.total_ns for each in found.overview.idle.causes}
     assert causes["unrecorded"] == pytest.approx(1_850_000, rel=0.01)
     assert "initialisation" not in kinds(found)
 

@@ -54,7 +54,7 @@ STEP = [
 ]
 
 
-def made(view: View, **budget: int) -> Timeline:
+def made(view: View, **budget: Any) -> Timeline:
     found = timeline(view, **budget)
     assert found is not None
     return found
@@ -115,7 +115,7 @@ def test_what_reaches_over_the_ends_of_the_step_is_cut() -> None:
 
 def test_the_step_nearest_the_median_is_drawn_and_never_the_first_of_several() -> None:
     def of(*spent: int) -> int:
-        end = np.cumsum(spent)
+        end = np.cumsum(spent, dtype=np.int64)
         start = end - spent
         return typical(Steps(np.arange(len(spent)), start, end, start, end))
 

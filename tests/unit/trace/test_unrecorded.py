@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_a_long_gap_without_any_event_is_not_recorded() -> None:
 
 
 @pytest.mark.parametrize("shown", [{"stack": True}, {"range_name": "log"}])
-def test_what_a_stack_or_a_range_names_is_the_programs(shown: dict) -> None:
+def test_what_a_stack_or_a_range_names_is_the_programs(shown: dict[str, Any]) -> None:
     found = read(with_pause(20_000, **shown))
     assert found.overview.unrecorded_ns == 0
     assert "unrecorded" not in causes(found)

@@ -13,8 +13,8 @@ from laptime.trace.tables import work
 from unit.trace.test_operators import launch, op, view_of
 from unit.trace.test_operators import work as kernel
 
-LINEAR = {"Input_Dims": [[2, 4], [8, 4], [8]], "Input_type": ["float", "float", "float"]}
-ADDMM = {"Input_Dims": [[8], [2, 4], [4, 8]], "Input_type": ["float", "float", "float"]}
+LINEAR: dict[str, Any] = {"Input_Dims": [[2, 4], [8, 4], [8]], "Input_type": ["float", "float", "float"]}
+ADDMM: dict[str, Any] = {"Input_Dims": [[8], [2, 4], [4, 8]], "Input_type": ["float", "float", "float"]}
 FLOP, BYTES = 2.0 * 2 * 4 * 8, 4.0 * (8 + 32 + 8 + 16)
 LIMITS = Ceilings(device="made", flops={"float32": 1e9}, bandwidth=1e9, source="by hand")
 
@@ -65,7 +65,7 @@ def test_calls_that_launched_nothing_are_not_counted() -> None:
 
 
 def test_classes_sum_to_the_time_of_the_device() -> None:
-    copied = {"Input_Dims": [[6], [6], []], "Input_type": ["float", "float", "Scalar"]}
+    copied: dict[str, Any] = {"Input_Dims": [[6], [6], []], "Input_type": ["float", "float", "Scalar"]}
     found = classes(
         op("aten::linear", 0, 100, **LINEAR),
         launch(20, 5, 1),
@@ -93,9 +93,12 @@ def test_without_an_accelerator_times_are_those_of_operators() -> None:
 
 
 def test_a_convolution_takes_its_output_from_what_follows() -> None:
-    convolved = {"Input_Dims": [[1, 3, 8, 8], [5, 3, 3, 3], [], []], "Input_type": ["float", "float", "", ""]}
+    convolved: dict[str, Any] = {
+        "Input_Dims": [[1, 3, 8, 8], [5, 3, 3, 3], [], []],
+        "Input_type": ["float", "float", "", ""],
+    }
     inside = {**convolved, "Input_Dims": [[1, 3, 8, 8], [5, 3, 3, 3], [], [], []]}
-    relu = {"Input_Dims": [[1, 5, 4, 4]], "Input_type": ["float"]}
+    relu: dict[str, Any] = {"Input_Dims": [[1, 5, 4, 4]], "Input_type": ["float"]}
     found = classes(
         op("aten::conv2d", 0, 100, **convolved),
         op("aten::mkldnn_convolution", 10, 80, **inside),

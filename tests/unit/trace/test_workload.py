@@ -146,7 +146,7 @@ def test_exposed_communication_of_real_traces_is_that_of_the_device(name: str) -
 
 def test_fusing_keeps_the_longest_kernel_of_each_row() -> None:
     recording = Recording(A100)
-    recording.random.uniform = lambda low, high: 1.0
+    recording.random.uniform = lambda low, high: 1.0  # type: ignore[method-assign, assignment]
     for kernel, us in (
         (parts.ADD, 10),
         (parts.GELU, 30),

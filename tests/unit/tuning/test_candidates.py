@@ -100,7 +100,7 @@ def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
     assert numerics_of(both, CONVOLUTIONS) == "precision"
 
 
-def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "mine.py"
     own.write_text(
         "from laptime.tuning.optimization import Optimization\n"

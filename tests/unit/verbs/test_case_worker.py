@@ -20,7 +20,7 @@ RAISED = Failure(kind="user_code", what="raised")
 HUNG = Failure(kind="hung", what="no answer")
 
 
-def when(kind: type[Command], batch: int, failure: Failure) -> Any:  # type: ignore[valid-type]
+def when(kind: type[Prepare | Block], batch: int, failure: Failure) -> Any:
     def fails(command: Any, session: int) -> Failure | None:
         return failure if isinstance(command, kind) and command.batch == batch else None
 
@@ -28,7 +28,7 @@ def when(kind: type[Command], batch: int, failure: Failure) -> Any:  # type: ign
 
 
 def run(stage: Any, **more: Any) -> Run:
-    wishes = {"batch": [1, 2, 4], "budget": 0.2} | more
+    wishes: dict[str, Any] = {"batch": [1, 2, 4], "budget": 0.2} | more
     targets = wishes.pop("targets", ["null:noop"])
     machine = ScriptedMachine({})
     return bench(
@@ -57,9 +57,9 @@ class _Ticking:
 @pytest.mark.parametrize("bad", [1, 2, 4])
 def test_a_failing_batch_does_not_cost_the_others_their_numbers(
     stage: Any,
-    command: type[Command],
+    command: type[Prepare | Block],
     failure: Failure,
-    bad: int,  # type: ignore[valid-type]
+    bad: int,
 ) -> None:
     stage.fails = when(command, bad, failure)
     found = run(stage)

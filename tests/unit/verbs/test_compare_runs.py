@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from msgspec import structs
@@ -13,7 +15,7 @@ from laptime.verbs.compare import compare_runs
 BARE = structs.replace(runs.environment(), virtual="")
 
 
-def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: object):  # type: ignore[no-untyped-def]
+def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: Any):
     cases = [
         runs.case(runs.timings(level, seed=seed + i, spread=0.003), target=target, axes={"batch": 2**i})
         for i, level in enumerate(levels)
@@ -93,7 +95,7 @@ def _repeated(deviation: float, *, number: int = 8) -> list[runs.Run]:
 
 
 def _on_guest(earlier: list[runs.Run], level: float) -> str:
-    guest = {"environment": runs.environment(), "started": "2026-11-09T10:00:00Z"}
+    guest: dict[str, Any] = {"environment": runs.environment(), "started": "2026-11-09T10:00:00Z"}
     a, b = run_of(0.01, name="a", **guest), run_of(level, seed=5, **guest)
     (found,) = compare_runs(a, b, earlier=earlier)
     return found.word
@@ -114,7 +116,7 @@ def test_few_runs_tell_nothing_of_what_lies_between_runs() -> None:
 
 
 def test_runs_of_an_hour_tell_nothing_of_what_lies_between_days() -> None:
-    guest = {"environment": runs.environment()}
+    guest: dict[str, Any] = {"environment": runs.environment()}
     a = run_of(0.01, name="a", started="2026-11-01T10:00:00Z", **guest)
     b = run_of(0.012, seed=5, started="2026-11-09T10:00:00Z", **guest)
     (found,) = compare_runs(a, b, earlier=_repeated(0.005))

@@ -22,6 +22,7 @@ from laptime.pricing.speeds import NoCost
 from laptime.records.check import Check
 from laptime.records.cost import Cost
 from laptime.records.run import Run
+from laptime.reports.document import Facts
 from laptime.reports.documents.cost.words import bill
 from laptime.verbs.cost.request import CostRequest
 from laptime.verbs.cost.run import cost
@@ -171,7 +172,9 @@ def test_a_reserved_price_and_what_an_account_has_free_are_figures(tmp_path: Pat
     asked = {"machines": ["mine:a"], "prices": own}
     (line,) = ask(run(case(0.025)), **asked, rate=60.0).lines
     assert line.usd_per_month == pytest.approx(730)
-    text = " ".join(text for _, text in bill(ask(run(case(0.025)), **asked, rate=60.0)).blocks[0].rows)
+    (facts, *_) = bill(ask(run(case(0.025)), **asked, rate=60.0)).blocks
+    assert isinstance(facts, Facts)
+    text = " ".join(text for _, text in facts.rows)
     assert "630.00 USD less the free hours of an account" in text
     assert "1,360.00 USD less the free hours" in text, "of two machines an account has them once"
     (line,) = ask(run(case(0.025)), **asked, reserved=True).lines

@@ -34,7 +34,9 @@ def test_the_best_of_all_runs_is_kept() -> None:
 
 
 def test_a_scripted_machine_and_a_run_without_a_ruler_leave_nothing() -> None:
-    postprocess.remember([ruled(1e-6)], type("Scripted", (SystemClock,), {}))
+    class Scripted(SystemClock): ...
+
+    postprocess.remember([ruled(1e-6)], Scripted)
     postprocess.remember([case(timings(0.01))], SystemClock)
     assert postprocess.best_known(SystemClock) is None
 

@@ -90,7 +90,7 @@ def test_without_pandas_the_error_says_what_to_do(one: laptime.Run, monkeypatch:
 
 def test_a_frame_has_a_row_a_statistic(one: laptime.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Pandas:
-        DataFrame = staticmethod(list)
+        DataFrame: Any = staticmethod(list)
 
     monkeypatch.setitem(sys.modules, "pandas", Pandas)
     rows: Any = one.to_pandas()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from laptime.records.event import CaseAdded, Event, Progress
+from laptime.records.event import CaseAdded, Event, Listener, Progress
 from laptime.records.run import Run
 from laptime.store import files, folder, lookup
 from laptime.suites import Benchmark, Suite
@@ -34,7 +34,7 @@ def measured(*suites: Suite, save: bool = True, **wishes: object) -> tuple[Run, 
     ended: list[str] = []
 
     @contextmanager
-    def watch(item: verb.Item) -> Iterator[verb.Listener]:
+    def watch(item: verb.PlannedBenchmark) -> Iterator[Listener]:
         yield events.append
 
     run = verb.measure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,8 @@ def test_while_nobody_knows_how_long_a_search_takes_there_is_no_share() -> None:
     wall.searching()
     now = 30.0
     wall.say("batch 64 fits")
-    assert heard[-1] == Progress(done=0.0, remaining=pytest.approx(0.0, abs=10.0), text="batch 64 fits")
+    rest: Any = pytest.approx(0.0, abs=10.0)
+    assert heard[-1] == Progress(done=0.0, remaining=rest, text="batch 64 fits")
 
 
 def level(monkeypatch: pytest.MonkeyPatch, order: Level, *, answered: int, gone: float) -> Progress:

@@ -225,7 +225,8 @@ def test_tf32_is_put_back_to_what_it_was() -> None:
 def test_onednn_is_put_back_to_what_it_was() -> None:
     import torch
 
-    parts = [torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv]
+    mkldnn: Any = torch.backends.mkldnn
+    parts = [mkldnn.matmul, mkldnn.conv]
     before = [part.fp32_precision for part in parts]
     loop = FakeLoop()
     optimization.load("onednn_bf16").apply(loop, {})
@@ -320,11 +321,11 @@ def test_channels_last_trains_the_same_but_for_rounding() -> None:
 def test_convolutions_over_volumes_are_left_alone() -> None:
     import torch
 
-    net = torch.nn.Sequential(torch.nn.Conv3d(2, 3, 2), torch.nn.Conv2d(2, 3, 2))
-    loop = FakeLoop(models=[net])
+    volumes, images = torch.nn.Conv3d(2, 3, 2), torch.nn.Conv2d(2, 3, 2)
+    loop = FakeLoop(models=[torch.nn.Sequential(volumes, images)])
     optimization.load("channels_last").apply(loop, {})
-    assert net[0].weight.is_contiguous()
-    assert not net[1].weight.is_contiguous()
+    assert volumes.weight.is_contiguous()
+    assert not images.weight.is_contiguous()
 
 
 def test_a_forward_pass_in_bfloat16_gives_float32_and_leaves_other_types_alone() -> None:

@@ -213,7 +213,8 @@ def test_rows_fetched_at_once_are_the_same_batches() -> None:
 
     rows = TensorDataset(torch.arange(40.0).view(10, 4), torch.arange(10))
     for dataset in (rows, Subset(rows, [7, 3, 5, 1, 0]), Subset(Subset(rows, [7, 3, 5, 1, 0]), [4, 2, 0])):
-        for arguments in ({}, {"drop_last": True}, {"shuffle": False}):
+        each: list[dict[str, Any]] = [{}, {"drop_last": True}, {"shuffle": False}]
+        for arguments in each:
             made = wrapped(batched_fetch, dataset, batch_size=2, **arguments)
             assert made["dataset"] is not dataset
             assert same(batches(dataset, batch_size=2, **arguments), batches(**made))
@@ -230,10 +231,13 @@ def test_only_plain_tensor_datasets_are_fetched_at_once() -> None:
     rows = TensorDataset(torch.arange(4))
     assert not looked(batched_fetch, Own(torch.arange(4)))
     assert looked(batched_fetch, rows)
-    for arguments in ({"dataset": Own(torch.arange(4))}, {"dataset": rows, "collate_fn": len}):
+    others: list[dict[str, Any]] = [
+        {"dataset": Own(torch.arange(4))},
+        {"dataset": rows, "collate_fn": len},
+        {"dataset": rows, "batch_size": None},
+    ]
+    for arguments in others:
         assert wrapped(batched_fetch, **arguments) == arguments
-    alone = {"dataset": rows, "batch_size": None}
-    assert wrapped(batched_fetch, **alone) == alone
 
 
 # Bytes for images.
@@ -285,7 +289,8 @@ def test_images_as_bytes_give_the_model_the_same_numbers(which: str) -> None:
     from torch.utils.data import DataLoader, Subset
 
     transform = pipelines()[which]
-    for dataset in (Photos(transform), Subset(Photos(transform), [3, 1, 2])):
+    photos: Any = Photos(transform)
+    for dataset in (photos, Subset(photos, [3, 1, 2])):
         stages = list(transform.transforms)
         options = uint8_transfer.propose(
             replace(SLOW, details={"uint8_transfer": looked(uint8_transfer, dataset)})

@@ -250,7 +250,7 @@ def test_arguments_of_workers_leave_loaders_without_any_alone() -> None:
 def test_a_stream_keeps_its_loader() -> None:
     from torch.utils.data import DataLoader, IterableDataset
 
-    class Stream(IterableDataset):
+    class Stream(IterableDataset[Any]):
         def __iter__(self) -> Any:
             return iter(())
 

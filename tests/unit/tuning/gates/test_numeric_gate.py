@@ -116,7 +116,7 @@ def test_small_tensors_may_be_three_times_as_wrong() -> None:
 
 
 def test_the_tolerance_is_relative() -> None:
-    small = {"rms": 1e-6, "norm": 64e-6, "base_norm": 64e-6, "reference_norm": 64e-6}
+    small: dict[str, Any] = {"rms": 1e-6, "norm": 64e-6, "base_norm": 64e-6, "reference_norm": 64e-6}
     found = changed("gradients", equal=False, base_error=1e-13, candidate_error=1e-7, **small)
     assert failed("reassociated", found) == {"gradients"}
 
@@ -130,7 +130,7 @@ def test_without_a_reference_the_baseline_is_one() -> None:
 
 def test_a_gradient_that_is_rounding_error_alone_is_left_out() -> None:
     found = document()
-    noise = {
+    noise: dict[str, Any] = {
         "base_error": 1e-9,
         "candidate_error": 9e-9,
         "reference_norm": 64e-17,
@@ -289,7 +289,7 @@ def test_what_a_perturbation_may_grant_ends_at_ten_percent() -> None:
 
 
 @pytest.mark.parametrize("harm", [{"norm": 64.2}, {"cosine": 0.999}])
-def test_a_perturbation_excuses_neither_scale_nor_direction(harm: dict[str, float]) -> None:
+def test_a_perturbation_excuses_neither_scale_nor_direction(harm: dict[str, Any]) -> None:
     assert failed("reassociated", changed("gradients", **harm), perturbed=[changed("gradients", error=0.01)])
 
 
@@ -303,7 +303,7 @@ def test_a_perturbation_excuses_neither_scale_nor_direction(harm: dict[str, floa
     ],
 )
 def test_norm_and_direction_that_rounding_errors_make_are_granted_within_bounds(
-    own: dict[str, float], perturbed: dict[str, float], outcome: set[str]
+    own: dict[str, Any], perturbed: dict[str, Any], outcome: set[str]
 ) -> None:
     found, turned = changed("gradients", **own), changed("gradients", **perturbed)
     assert failed("reassociated", found, perturbed=[turned]) == outcome

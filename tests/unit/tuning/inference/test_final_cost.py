@@ -59,9 +59,15 @@ def pairs_within(end: float, *, expected: float, each: float = 5.0) -> int:
 
         yield SimpleNamespace(call=0.1, visit=visit, wait=lambda: None)
 
-    model.fleet = fleet  # type: ignore[method-assign]
+    model.fleet = fleet  # type: ignore[method-assign, assignment]
     made = subject.ModelSubject(model)
-    given = {"most": 9, "elapsed": model.elapsed, "until": 0.0, "end": end, "expected": expected}
+    given: dict[str, Any] = {
+        "most": 9,
+        "elapsed": model.elapsed,
+        "until": 0.0,
+        "end": end,
+        "expected": expected,
+    }
     count = sum(1 for _ in measured_pairs(lambda number, until: made.pair(Recipe(), number, until), **given))
     assert model.elapsed() <= end
     return count

@@ -8,6 +8,7 @@ import sys
 import venv
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def evaluators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelEvalu
     return made
 
 
-OPTIONS = {"threads": {"value": 1}, "graph_optimization": {"value": "BASIC"}}
+OPTIONS: dict[str, dict[str, Any]] = {"threads": {"value": 1}, "graph_optimization": {"value": "BASIC"}}
 
 
 def installed(name: str) -> bool:
@@ -231,7 +232,7 @@ def wide():
 def test_samples_and_a_metric_of_the_user_decide(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "data.py").write_text(SAMPLES)
-    given = {"inputs": f"{tmp_path}/data.py:samples", "metric": f"{tmp_path}/data.py:sums"}
+    given: dict[str, Any] = {"inputs": f"{tmp_path}/data.py:samples", "metric": f"{tmp_path}/data.py:sums"}
     evaluator = ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:named", **given), tmp_path)
     assert (evaluator.batch, evaluator.surveyed["samples"]) == (3, 5)
     assert [call.batch for call in evaluator.recorded.calls] == [3, 3, 3, 3, 3, 1]

@@ -6,7 +6,7 @@ import ctypes
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ Rss:                1532 kB
 read, one of a file, a shared one, a stack, and one too small for a huge page."""
 
 
-def loaded(folder: Path) -> ModuleType:
+def loaded(folder: Path) -> Any:
     """tuned.py of a folder with the runtime above, not yet `load`ed."""
     (folder / "tuned.py").write_text(TUNED.read_text())
     (folder / "runtime.py").write_text(RUNTIME)
     spec: Any = importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
-    module: ModuleType = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

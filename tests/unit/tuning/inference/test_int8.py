@@ -165,7 +165,7 @@ def test_operators_that_int8_spoils_stay_in_float32(tmp_path: Path) -> None:
     weights[3][0] = 0
     file = products(tmp_path / "spoilt.onnx", weights)
     inputs = draw.standard_normal((64, 16)).astype(np.float32)
-    exact = inputs
+    exact: Any = inputs
     for at, each in enumerate(weights):
         exact = np.maximum(exact @ each, 0) if at < 3 else exact @ each
     calls = tmp_path / "calibration.npz"

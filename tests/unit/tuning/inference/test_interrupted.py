@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ GOOD = Recipe((Change("good"),))
 class Interrupted(ScriptedModel):
     """The user presses Ctrl-C when the race of `late` begins."""
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         if "late" in candidate.names:
             raise KeyboardInterrupt
         return super().race(incumbent, candidate, fresh=fresh)

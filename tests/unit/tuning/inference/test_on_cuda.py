@@ -216,7 +216,11 @@ class Graphs:
         self.replays, self.calls, self.side = 0, 0, 0
         self.last: Any = None
         stream = SimpleNamespace(wait_stream=lambda other: None)
-        fakes = {"Stream": lambda device: stream, "current_stream": lambda: stream, "stream": self.beside}
+        fakes: dict[str, Any] = {
+            "Stream": lambda device: stream,
+            "current_stream": lambda: stream,
+            "stream": self.beside,
+        }
         fakes |= {"CUDAGraph": lambda: self, "graph": nullcontext, "device": lambda device: nullcontext()}
         for name, fake in fakes.items():
             monkeypatch.setattr(torch.cuda, name, fake)

@@ -14,6 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
+
 from laptime.backends.torch.tensors import arrays  # noqa: E402
 from laptime.measure.recorded_calls import RecordedCalls, record  # noqa: E402
 from laptime.records.tuning import Gate  # noqa: E402
@@ -21,7 +23,6 @@ from laptime.tuning.inference import arm_process  # noqa: E402
 from laptime.tuning.inference.sameness import sameness  # noqa: E402
 
 pytestmark = pytest.mark.torch
-nn = torch.nn
 
 
 class Branching(nn.Module):
@@ -418,7 +419,7 @@ def test_rounding_passes_as_reassociated_and_never_as_exact(kind: str, tmp_path:
 def test_bfloat16_passes_where_it_is_declared(tmp_path: Path) -> None:
     module, recorded = _recorded("convolutions")
     half = copy.deepcopy(module).bfloat16()
-    declared = {"numerics": "precision", "precision": "bfloat16"}
+    declared: dict[str, Any] = {"numerics": "precision", "precision": "bfloat16"}
     assert _gate(lambda x: half(x.bfloat16()).float(), recorded, tmp_path, **declared).word == "passed"
     zeros = GENERAL["zeros"](module)
     assert _gate(zeros, recorded, tmp_path, **declared).word == "failed"

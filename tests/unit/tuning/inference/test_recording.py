@@ -245,7 +245,8 @@ def test_a_session_whose_calls_cannot_be_recorded_is_complete(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded_as(monkeypatch, *[TrialFailed("crashed", "no such profiler")] * 2)
-    sides = Pair(*(Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01)))
+    before, after = (Visited(call, [call] * 9, 1 / call, 1000) for call in (0.02, 0.01))
+    sides = Pair(before, after)
     monkeypatch.setattr(ModelSubject, "pair", lambda *_: sides)
     monkeypatch.setattr(ModelSubject, "measured", lambda *_: None)
     monkeypatch.setattr(ModelSubject, "is_decided", lambda *_: True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class Interrupted(ScriptedModel):
         self.request = request
         made.append(self)
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         if self.stop in candidate.names:
             raise KeyboardInterrupt
         return super().race(incumbent, candidate, fresh=fresh)

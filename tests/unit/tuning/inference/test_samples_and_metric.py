@@ -96,7 +96,7 @@ def test_options_that_contradict_each_other_are_refused_before_anything_runs(dat
         ({"inputs": f"{data}:alnoe"}, "alnoe"),
     ):
         with pytest.raises(UsageError, match=what):
-            request.check_functions(ModelRequest(target=target, **options))  # type: ignore[arg-type]
+            request.check_functions(ModelRequest(target=target, **options))
 
 
 def scores(right: float, n: int, seed: int) -> list[float]:
@@ -205,7 +205,7 @@ def test_a_metric_that_raises_is_told_before_anything_is_raced(tmp_path: Path) -
         "def accuracy(outputs):\n    raise KeyError('labels')\n"
     )
     names = {"target": "build", "inputs": "samples", "metric": "accuracy"}
-    given = {option: f"{tmp_path}/model.py:{name}" for option, name in names.items()}
+    given: dict[str, Any] = {option: f"{tmp_path}/model.py:{name}" for option, name in names.items()}
     with pytest.raises(UserCodeError) as told:
         ModelEvaluator(ModelRequest(**given), tmp_path)
     assert "labels" in told.value.why

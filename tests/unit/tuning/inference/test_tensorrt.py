@@ -33,7 +33,7 @@ class Played:
         tensor.get_input = lambda at: SimpleNamespace(name="x")
         tensor.get_output = lambda at: SimpleNamespace(name="y")
         self.network = tensor
-        made = ModuleType("tensorrt")
+        made: Any = ModuleType("tensorrt")
         made.Logger = type("Logger", (), {"ERROR": 1, "__init__": lambda self, level: None})
         made.NetworkDefinitionCreationFlag = SimpleNamespace(**({"STRONGLY_TYPED": 1} if typed else {}))
         made.BuilderFlag = SimpleNamespace(TF32="tf32")

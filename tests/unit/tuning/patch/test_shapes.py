@@ -88,8 +88,8 @@ def test_loss_scaling_is_put_into_the_loop(
 ) -> None:
     sources = shape(name)
     sources.apply(Change("fp16_autocast", {"clips": True}), "fp16")
-    text = sources.files[sources.main].text  # type: ignore[index]
-    original = sources.files[sources.main].original  # type: ignore[index]
+    text = sources.files[sources.main].text
+    original = sources.files[sources.main].original
     assert text.count("scaler.scale(") == original.count(".backward()")
     assert (
         text.count("scaler.step(")
@@ -105,7 +105,7 @@ def test_a_region_of_each_backward_pass_of_a_gan(shape: Callable[[str], Sources]
     sources.apply(Change("bf16_autocast"))
     blocks = re.findall(
         r"        with torch.autocast.*\n((?:            .*\n)+)", sources.files[sources.main].text
-    )  # type: ignore[index]
+    )
     assert [block.count("criterion(") for block in blocks] == [1, 1, 1]
     assert ["netG(" in block for block in blocks] == [False, True, False]
 
@@ -116,7 +116,7 @@ def test_a_model_of_a_class_is_told_before_its_loop(shape: Callable[[str], Sourc
     guard = (
         "    if self.model._compiled_call_impl is None:\n            self.model.compile()\n        for batch"
     )
-    assert guard in sources.files[sources.main].text  # type: ignore[index]
+    assert guard in sources.files[sources.main].text
 
 
 def test_a_loader_in_another_module_is_edited_there(shape: Callable[[str], Sources]) -> None:
@@ -162,8 +162,8 @@ def test_the_patched_script_trains_the_same(
     rest = [each for each in CHANGES if each.name not in EXACT and name != "iterable.py"]
     for each in rest:
         sources.apply(each, str(each))
-    for path, file in sources.files.items():
-        path.write_bytes(file.text.encode())
+    for place, file in sources.files.items():
+        place.write_bytes(file.text.encode())
     loss, expected = (float(re.findall(r"-?\d+\.\d{6}", text)[-1]) for text in (run(sources.main), before))
     assert loss == pytest.approx(expected, rel=0.2, abs=0.05)
 

@@ -63,7 +63,7 @@ def test_a_change_that_cannot_be_made_leaves_everything_as_it_was(
         sources.apply(broken)
     assert sources.diff() == before
     sources.apply(Change("persistent_workers"), "persistent")
-    assert "    num_workers=2,\n    persistent_workers=True,\n)" in sources.files[sources.main].text  # type: ignore[index]
+    assert "    num_workers=2,\n    persistent_workers=True,\n)" in sources.files[sources.main].text
 
 
 def test_an_edit_that_is_no_python_is_refused(
@@ -90,7 +90,7 @@ def test_sites_stay_valid_while_lines_move(tmp_path: Path, script: Callable[...,
     ]
     for each in changes:
         assert sources.apply(each, f"{each}, 1.10x [1.05, 1.15]") == [str(sources.main)]
-    assert sources.files[sources.main].text == (  # type: ignore[index]
+    assert sources.files[sources.main].text == (
         """import torch
 from torch.utils.data import DataLoader
 

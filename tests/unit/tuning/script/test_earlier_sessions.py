@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -20,7 +21,7 @@ HERE = runs.trusted().environment
 
 
 def stored(
-    root: Path, number: int, facts: list[str] = FACTS, *, goal: str = "throughput", **changes: object
+    root: Path, number: int, facts: list[str] = FACTS, *, goal: Any = "throughput", **changes: object
 ) -> Run:
     tuning = Tuning(goal=goal, before=Diagnosis(facts=facts), ladder=[WON])
     run = structs.replace(

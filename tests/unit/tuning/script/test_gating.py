@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fixtures.played_trials import LAST, WORKERS, PlayedRunner, PlayedTrial, evaluating
-from laptime.records.tuning import Gate
+from laptime.records.tuning import Gate, GateWord
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.script import gate_runner
@@ -81,7 +81,7 @@ def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) 
 
 @pytest.mark.parametrize("first", ["failed", "undecided"])
 def test_the_script_runs_again_only_for_a_gate_that_has_not_passed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: GateWord
 ) -> None:
     def judge(classes: set[str], document: Any, **given: Any) -> Gate:
         return Gate(word="passed" if given.get("again") and given.get("samples_again") else first)
@@ -126,7 +126,7 @@ def test_another_order_fails_only_after_all_draws_of_last_bits(
     passing = 1
 
     def judge(classes: set[str], document: Any, **given: Any) -> Gate:
-        word = "passed" if len(given.get("perturbed", ())) >= passing else "failed"
+        word: GateWord = "passed" if len(given.get("perturbed", ())) >= passing else "failed"
         return Gate(word=word, numerics="reassociated")
 
     monkeypatch.setattr(gate_runner, "judge", judge)

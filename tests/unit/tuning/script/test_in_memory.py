@@ -152,7 +152,7 @@ def one() -> Iterator[Training]:
     "capture", [{}, {"double": True, "write": "double.pt"}, {"write": "w.pt", "batches": "b.pt"}]
 )
 def test_a_capture_leaves_nothing_behind(one: Training, tmp_path: Path, capture: dict[str, Any]) -> None:
-    named = {
+    named: dict[str, Any] = {
         key: str(tmp_path / value) if isinstance(value, str) else value for key, value in capture.items()
     }
     before, runner = everything(one), runner_of(one.problem, tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -91,7 +91,7 @@ class Interrupted(ScriptedEvaluator):
 
     stop = ""
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         if self.stop in candidate.names:
             raise KeyboardInterrupt
         return super().race(incumbent, candidate, fresh=fresh)
@@ -492,7 +492,7 @@ class Recommending(ScriptedEvaluator):
             replace(one, change=other) if one.change.name == "threads" and "threads" not in recipe else one
             for one in proposed.usable
         ]
-        return replace(proposed, usable=usable)
+        return replace(proposed, usable=tuple(usable))
 
 
 def test_no_other_option_of_a_change_that_lost_is_raced_with_the_rest() -> None:
@@ -518,7 +518,7 @@ class Costly(ScriptedEvaluator):
         usable = [
             replace(one, cost=20 * one.cost) if one.change.name == "pages" else one for one in proposed.usable
         ]
-        return replace(proposed, usable=usable)
+        return replace(proposed, usable=tuple(usable))
 
 
 def test_what_takes_all_the_time_that_is_left_does_not_keep_the_others_from_racing_together() -> None:

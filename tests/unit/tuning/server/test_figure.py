@@ -53,9 +53,8 @@ def test_a_queue_that_grows_has_a_figure_and_breaks_every_promise() -> None:
 
 def test_a_promise_is_judged_on_all_requests_together() -> None:
     cases = blocks(4, 1)
-    assert len(pooled(cases).find("latency", "paced").samples) == sum(  # type: ignore[union-attr]
-        len(case.find("latency", "paced").samples)  # type: ignore[union-attr]
-        for case in cases
+    assert len(pooled(cases).find("latency", "paced").samples) == sum(
+        len(case.find("latency", "paced").samples) for case in cases
     )
     assert said(4 * P90, cases) == "kept"
     assert said(0.25 * P90, cases) == "broken"

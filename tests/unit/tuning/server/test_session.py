@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Server(ScriptedServer):
         super().__init__(World(FACTORS))
         self.request = request
 
-    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         if self.stop in candidate.names:
             raise KeyboardInterrupt
         return super().race(incumbent, candidate, fresh=fresh)
@@ -175,11 +175,9 @@ def test_pairs_that_take_longer_than_expected_say_what_they_would_need(
 
 def test_what_is_kept_back_is_what_the_end_takes() -> None:
     """Of an hour two pairs of starts of seconds take little, and no fixed share."""
-    made = subject.ServerSubject(Server(asked(), Path()))
-    cost = made.cost(Recipe(), 0.1)
-    assert cost.pair == pytest.approx(
-        2 * (made.evaluator.world.ready + subject.BLOCKS * made.evaluator.block)
-    )  # type: ignore[attr-defined]
+    server = Server(asked(), Path())
+    cost = subject.ServerSubject(server).cost(Recipe(), 0.1)
+    assert cost.pair == pytest.approx(2 * (server.world.ready + subject.BLOCKS * server.block))
     assert cost.kept_back(3600.0) < 0.05 * 3600.0
     assert cost.kept_back(60.0) >= 2 * cost.pair
 

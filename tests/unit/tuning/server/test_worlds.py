@@ -25,15 +25,14 @@ from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.server import subject
 from laptime.tuning.server.evaluator import ServerEvaluator, values_of
-from laptime.tuning.server.request import Value
 from laptime.tuning.server.subject import ServerSubject
 from laptime.tuning.server.visit import Visit
 
-USELESS = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
+USELESS: dict[str, dict[Any, float]] = {f"useless{number}": {1: 1.0, 2: 1.0} for number in range(8)}
 
 
 def searched(
-    factors: Mapping[str, Mapping[Value, float]],
+    factors: Mapping[str, Mapping[Any, float]],
     seed: int,
     *,
     certify: bool = False,
@@ -79,7 +78,7 @@ def test_what_a_fast_session_keeps_by_luck_is_not_called_faster(monkeypatch: pyt
 
 
 def test_a_number_that_is_a_mode_and_no_slope_is_found_behind_one_that_is_slower() -> None:
-    modes: dict[str, dict[Value, float]] = {
+    modes: dict[str, dict[Any, float]] = {
         "mode": {1: 1.15, 2: 0.5},
         "deep": {1: 1.1, 2: 1.1, 3: 1.1, 4: 0.7},
     }
@@ -103,7 +102,7 @@ def test_along_numbers_the_best_is_found_behind_the_next() -> None:
     assert set(found) <= {64, 256}
 
 
-BATCHING: dict[str, dict[Value, float]] = {"batching": {1: 1.5}, "slots": {4: 0.25}}
+BATCHING: dict[str, dict[Any, float]] = {"batching": {1: 1.5}, "slots": {4: 0.25}}
 BESIDE = [({"batching": 1, "slots": 4}, 0.4)]
 """Batching alone makes it slower, beside four slots 1.67 times faster."""
 
@@ -116,7 +115,7 @@ def test_what_lost_is_tried_again_beside_what_was_kept(order: list[str]) -> None
         assert values_of(result.recipe) == {"batching": 1, "slots": 4}
 
 
-PAIR: dict[str, dict[Value, float]] = {"x": {1: 1.15}, "y": {1: 1.15}}
+PAIR: dict[str, dict[Any, float]] = {"x": {1: 1.15}, "y": {1: 1.15}}
 TOGETHER = [({"x": 1, "y": 1}, 0.5 / 1.15**2)]
 
 
@@ -126,7 +125,7 @@ def test_two_flags_that_help_only_together_are_found() -> None:
         assert {"x", "y"} <= set(result.recipe.names)
 
 
-TRIPLE: dict[str, dict[Value, float]] = {"x": {1: 1.15}, "y": {1: 1.1}, "z": {1: 1.2}}
+TRIPLE: dict[str, dict[Any, float]] = {"x": {1: 1.15}, "y": {1: 1.1}, "z": {1: 1.2}}
 ALL_THREE = [({"x": 1, "y": 1, "z": 1}, 0.5 / (1.15 * 1.1 * 1.2))]
 
 
@@ -153,7 +152,7 @@ def test_pairs_for_which_no_time_was_left_are_named() -> None:
 def test_pairs_are_not_tried_again_by_a_session_that_goes_on() -> None:
     told: list[Rung] = []
     settings = SearchSettings(budget=3600.0, reserve=lambda step: 0.2, depend=True)
-    factors: dict[str, dict[Value, float]] = {"x": {1: 1.3}, "y": {1: 1.3}}
+    factors: dict[str, dict[Any, float]] = {"x": {1: 1.3}, "y": {1: 1.3}}
     ladder.search(ScriptedServer(World(factors)), settings, told.append)
     assert [rung.label for rung in told if "+" in rung.label] == ["x=1 + y=1"]
     again = ScriptedServer(World(factors, seed=1))

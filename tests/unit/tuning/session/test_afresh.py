@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_printed_times_and_rates_have_the_printed_ratio() -> None:
     made = sides_of(pairs(0.6, 5, 0.2))
     found, (before, after) = (
         engine.gain(engine.ratios(made)),
-        (afresh.speed([each[at] for each in made]) for at in (0, 1)),
+        (afresh.speed([(each.baseline, each.final)[at] for each in made]) for at in (0, 1)),
     )
     assert found is not None
     assert before.step / after.step == pytest.approx(found.value)
@@ -151,7 +152,7 @@ def taken(
         now[0] += each
         return next(left)
 
-    given = {"until": until, "end": end, "expected": expected}
+    given: dict[str, Any] = {"until": until, "end": end, "expected": expected}
     for _ in engine.measured_pairs(visit, most=MOST, elapsed=lambda: now[0], **given):
         pass
     assert asked == list(range(len(asked)))

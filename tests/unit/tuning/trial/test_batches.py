@@ -90,11 +90,12 @@ def test_asking_a_dataset_leaves_no_trace_in_random_states() -> None:
     from torch.utils.data import DataLoader
 
     data = _dataset(lambda index: (torch.rand(2) + random.random() + np.random.rand(), index))
-    states = random.getstate(), torch.get_rng_state(), np.random.get_state()
+    states: Any = random.getstate(), torch.get_rng_state(), np.random.get_state()
     found, notes = loader_probe.probe(DataLoader(data, 4, shuffle=True))
     assert random.getstate() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
-    assert np.array_equal(np.random.get_state()[1], states[2][1])
+    now: Any = np.random.get_state()
+    assert np.array_equal(now[1], states[2][1])
     assert notes == []
     assert found["random"] is True
     assert found["dataset_length"] == 32

@@ -77,8 +77,9 @@ def gan() -> None:
     made, judge = nn.Linear(2, 4), nn.Linear(4, 1)
     first = torch.optim.Adam(made.parameters(), lr=1e-3)
     second = torch.optim.Adam(judge.parameters(), lr=1e-4)
+    rows: Any = torch.randn(16, 4)
     for _ in range(4):
-        for real in DataLoader(torch.randn(16, 4), batch_size=4):
+        for real in DataLoader(rows, batch_size=4):
             second.zero_grad()
             fake = made(torch.randn(4, 2))
             (judge(fake.detach()).mean() - judge(real).mean()).backward()
@@ -367,7 +368,8 @@ def test_how_far_running_statistics_move(tmp_path: Path) -> None:
     def main(momentum: float) -> Callable[[], None]:
         def train() -> None:
             torch.manual_seed(0)
-            loader = torch.utils.data.DataLoader(torch.randn(64, 4), batch_size=16)
+            rows: Any = torch.randn(64, 4)
+            loader = torch.utils.data.DataLoader(rows, batch_size=16)
             model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8, momentum=momentum))
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
             for batch in loader:

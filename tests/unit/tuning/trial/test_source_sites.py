@@ -15,7 +15,7 @@ from laptime.tuning.trial import source_sites
 from laptime.tuning.trial.loop import ConstructorCall
 
 
-def load(folder: Path, text: str, **names: Any) -> ModuleType:
+def load(folder: Path, text: str, **names: Any) -> Any:
     """A file of the user's, run."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(text))
@@ -109,6 +109,7 @@ def test_places_are_counted_and_kept_once(tmp_path: Path) -> None:
 def test_models_are_named_at_the_optimizers_line_even_when_wrapped_later(tmp_path: Path) -> None:
     import torch
 
+    call = ConstructorCall("SGD", torch.optim.SGD)
     module = load(
         tmp_path,
         """
@@ -122,7 +123,6 @@ def test_models_are_named_at_the_optimizers_line_even_when_wrapped_later(tmp_pat
         """,
         make=lambda: source_sites.of_call(call),
     )
-    call = ConstructorCall("SGD", torch.optim.SGD)
     inner = torch.nn.Linear(1, 1)
     stranger = torch.nn.Linear(1, 1)
     # `make` is a frame of this test's: look from the module's own instead.
