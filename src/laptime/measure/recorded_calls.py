@@ -93,7 +93,7 @@ def record(
     run: Run,
     inputs_of: Callable[[int], list[Array]],
     batches: Sequence[int],
-    tables: Sequence[Sequence[int]] = (),
+    tables: Sequence[Sequence[int] | None] = (),
 ) -> RecordedCalls:
     """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
     batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
@@ -179,14 +179,16 @@ def _varied(array: Array, generator: np.random.Generator, axis: int | None) -> A
 
 
 def beyond(
-    given: Callable[[], list[Array]], batch: int, tables: Sequence[Sequence[int]] = ()
+    given: Callable[[], list[Array]], batch: int, tables: Sequence[Sequence[int] | None] = ()
 ) -> Iterator[tuple[int, list[Callable[[], list[Array]]]]]:
     """Calls for `record_calls` in which one array after the other leaves what it holds in the measurement,
     whose inputs are `given`. tables: by input, sizes of tables that its whole numbers may be places in,
-    largest first."""
+    largest first; None: no larger ones, as a place outside of a table ends the process of a GPU."""
     arrays, generator = given(), np.random.default_rng(3)
+    lengths = {size for array in arrays for size in array.shape}
     for at, array in enumerate(arrays[:MOST_BEYOND]):
-        if others := list(_beyond(array, tables[at] if tables else (), generator)) if array.size else []:
+        sizes = tables[at] if tables else ()
+        for others in _beyond(array, sizes, lengths, generator) if array.size else ():
             yield (
                 batch,
                 [
@@ -196,24 +198,33 @@ def beyond(
             )
 
 
-def _beyond(array: Array, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
-    """The array with values that it does not hold, the farthest first."""
+def _beyond(
+    array: Array, sizes: Sequence[int] | None, lengths: set[int], generator: np.random.Generator
+) -> Iterator[list[Array]]:
+    """The array with values that it does not hold, those of a call each; the farthest first, as the reference
+    need not take it. lengths: of all arrays, which nothing exceeds that may be one."""
     low, high, kind = array.min(), array.max(), array.dtype.kind
-    if kind in "iu":
-        for size in (each for each in sizes if each > high + 1):
-            tokens = generator.integers(0, size, array.shape)
-            tokens.flat[0], tokens.flat[-1] = 0, size - 1
-            yield tokens.astype(array.dtype)
-    if low == high and kind in "iu" and high > 1:  # lengths, places in time
-        yield generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)
+    if kind in "iu" and high > 1:
+        # Counts, steps, places in time.
+        twice = 0 if high in lengths else min(2 * int(high), int(np.iinfo(array.dtype).max)) + 1
+        ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), twice)]
+        yield [_filled(array, *each, generator) for each in ranges if each[1] > high + 1]
+        if low == high:
+            yield [generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)]
     elif low == high and high in (0, 1):  # a mask that masks nothing
-        yield _cut_short(array, generator)
+        yield [_cut_short(array, generator)]
     if kind == "f" and low != high:
         middle = (float(low) + float(high)) / 2
-        yield np.asarray(middle + 2 * (array - middle), array.dtype)
-        yield 2 * array
+        yield [np.asarray(middle + 2 * (array - middle), array.dtype), 2 * array]
     elif kind == "f" and not high:
-        yield np.asarray(generator.standard_normal(array.shape), array.dtype)
+        yield [np.asarray(generator.standard_normal(array.shape), array.dtype)]
+
+
+def _filled(array: Array, low: int, high: int, generator: np.random.Generator) -> Array:
+    """Whole numbers from `low` to below `high`, both ends among them."""
+    numbers = generator.integers(low, high, array.shape)
+    numbers.flat[0], numbers.flat[-1] = low, high - 1
+    return numbers.astype(array.dtype)
 
 
 def _cut_short(mask: Array, generator: np.random.Generator) -> Array:

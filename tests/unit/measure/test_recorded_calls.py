@@ -72,6 +72,26 @@ def test_a_mask_that_masks_nothing_is_cut_short_and_tokens_fill_their_table() ->
     assert 1 <= length.min() < length.max() == 6
 
 
+def test_whole_numbers_reach_twice_as_far_where_the_reference_takes_them() -> None:
+    def reached(given: Any, most: int, tables: Any = ()) -> tuple[int, int]:
+        def waves(arrays: list[Any]) -> list[Any]:
+            if arrays[0].max() > most:
+                raise IndexError(arrays[0].max())
+            return [np.sin(arrays[0] / 7.0)]
+
+        numbers = np.stack([call.inputs[0] for call in record(waves, lambda _: [given], [2], tables).calls])
+        assert numbers.dtype == given.dtype
+        return int(numbers.min()), int(numbers.max())
+
+    steps, counts = np.full(2, 500), np.arange(20).reshape(2, 10)
+    assert reached(steps, 1000) == (1, 1000)
+    assert 1 <= reached(steps, 500)[0] < reached(steps, 500)[1] <= 500
+    assert reached(counts, 1000) == (0, 38)
+    assert reached(counts, 19) == (0, 19)
+    assert reached(counts.astype(np.uint8) * 13, 1000) == (0, 255)
+    assert reached(counts, 1000, [None]) == (0, 19)  # on a GPU
+
+
 def test_floats_reach_twice_as_far_where_the_reference_gives_numbers() -> None:
     pixels = np.random.default_rng(0).random((2, 50)).astype(np.float32)
     for function, low, high in ((np.tanh, -0.5, 1.5), (np.sqrt, 0.0, 2.0)):

@@ -120,21 +120,26 @@ def timed(
     """Seconds of each call, of so many or for so long.
 
     A call begins when nothing is queued on the device, and has ended when the device has finished it.
+    Raises RuntimeError: the last one gives other outputs than the first, for the same inputs.
     """
+    given = arrays(inputs)
     made, began = 0, time.perf_counter()
     while made < untimed(time.perf_counter() - began):
-        model(*inputs)
+        output = model(*inputs)
         device.wait()
         made += 1
+    first = arrays(output)
     seconds: list[float] = []
     until = time.perf_counter() + limit
     while len(seconds) < calls:
         began = time.perf_counter()
         if began > until:
             break
-        model(*inputs)
+        output = model(*inputs)
         device.wait()
         seconds.append(time.perf_counter() - began)
+    if not all(map(_alike, leaves(output), first)) and all(map(_equal, leaves(inputs), given)):
+        raise RuntimeError(f"after {len(seconds)} more calls outputs are others for the same inputs")
     return {"seconds": seconds}
 
 

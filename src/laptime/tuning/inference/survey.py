@@ -192,7 +192,7 @@ class Reference:
     # see `Draft.outputs` and `types`; may raise `Refused`
     outputs: Callable[[], tuple[list[str] | None, list[str]]]
     # by input, sizes of tables that its whole numbers may be places in, see `beyond`
-    tables: Sequence[Sequence[int]] = ()
+    tables: Sequence[Sequence[int] | None] = ()
     facts: frozenset[str]  # of `tuning.loop_profile.FACT_SENTENCES`
     threads: int  # in a call; 0: the runtime's own choice
     inputs: str  # in words
@@ -286,7 +286,7 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
-        tables=[_tables(module, each) for each in inputs],
+        tables=[None if where.type == "cuda" else _tables(module, each) for each in inputs],
         facts=(facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module))
         | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
