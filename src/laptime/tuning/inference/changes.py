@@ -68,20 +68,29 @@ class ModelChange(Declaration):
         return "other_runtime" in self.given_facts if self.as_exported is None else self.as_exported
 
     @classmethod
-    def row(cls, name: str, title: str, saves: float, needs: str, **fields: Any) -> ModelChange:
-        """A row of a runtime's table. needs: facts, with spaces between them.
+    def row(
+        cls,
+        name: str,
+        title: str,
+        needs: str,
+        figures: tuple[float, float, float],
+        form: str = "",
+        rounds: str = "",
+        **fields: Any,
+    ) -> ModelChange:
+        """A row of a runtime's table.
 
         Args:
-            fields: as they are, and besides `rounds`: the type of fewer bits that it computes in. Unless told
-                otherwise its class is reassociated, or precision if it rounds.
+            needs: facts, with spaces between them. figures: `saves`, `prior`, `builds`.
+            rounds: the type of fewer bits that it computes in. Unless told otherwise its class is
+                reassociated, or precision if it rounds. fields: as they are.
         """
-        if rounds := fields.pop("rounds", ""):
+        saves, prior, builds = figures
+        if rounds:
             gives = fields.get("gives", frozenset()) | {"half_precision"}
             fields = {"numerics": "precision", "settings": {"precision": rounds}, **fields, "gives": gives}
-        needed = frozenset(needs.split())
-        return cls(
-            **{"numerics": "reassociated", **fields}, name=name, title=title, saves=saves, needs=needed
-        )
+        own = {"name": name, "title": title, "needs": frozenset(needs.split()), "form": form, "saves": saves}
+        return cls(**{"numerics": "reassociated", "prior": prior, "builds": builds, **own, **fields})
 
     def make(self, draft: Draft, options: Options) -> None:
         """Change a draft. Raises Refused: it cannot be made to this model."""

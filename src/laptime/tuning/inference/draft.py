@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +113,18 @@ def structure_of(output: Any) -> list[str] | None:
     if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
         raise Refused("its outputs are neither a tensor nor a flat tuple or dict of tensors")
     return list(output) if isinstance(output, dict) else []
+
+
+def structured(parts: Sequence[Any], names: list[str] | None) -> Any:
+    """Tensors as an output of such names: one alone, a dict, a tuple; see `Draft.outputs`."""
+    if names is None:
+        return parts[0]
+    return dict(zip(names, parts, strict=True)) if names else tuple(parts)
+
+
+def words_of(names: list[str] | None) -> str:
+    """What such an output is."""
+    return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
 
 
 def link(file: Path, place: Path) -> None:

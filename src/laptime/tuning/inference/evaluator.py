@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice, pairwise
@@ -81,8 +81,17 @@ class ModelEvaluator(Sides):
         self.ready = self.ready_as_is = STARTED
         self.ready_by: dict[Recipe, float] = {}  # the same by raced recipe, beside the other side
         self.calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
+        arguments = {"target": request.target, "batch": request.batch, "samples": request.inputs}
+        arguments |= {"device": request.place, "calls": str(self.calls)}
+        arguments["calibration"] = str(self._calibration)
         with self.accounting.spent_on("diagnose"):
-            self.surveyed = self._survey()
+            self.surveyed = self._call("laptime.tuning.inference.survey:survey", arguments)
+        if self.surveyed["refused"]:
+            raise UsageError(
+                f"{request.target} cannot be tuned",
+                why=self.surveyed["refused"],
+                next=f"laptime bench {request.target}   measures it as it is",
+            )
         self.request = request.on(self.device, int(self.surveyed["peak"]))
         if self.request.is_throughput:
             self.raced = of_race(room(), self.request.instances, self.batch)
@@ -91,21 +100,6 @@ class ModelEvaluator(Sides):
         self.folders = Folders(folder, request, self.surveyed, self._calibration, self.accounting)
         # Now, and not when the first change has won minutes later: it may raise.
         self._metric = UserMetric(request.metric, self.recorded, self.surveyed, folder, self._call)
-
-    def _survey(self) -> dict[str, Any]:
-        request = self.request
-        arguments = {"target": request.target, "batch": request.batch, "samples": request.inputs}
-        arguments["device"] = request.place
-        paths = {"calls": str(self.calls), "calibration": str(self._calibration)}
-        function = "laptime.tuning.inference.survey:survey"
-        surveyed: dict[str, Any] = self._call(function, {**arguments, **paths})
-        if surveyed["refused"]:
-            raise UsageError(
-                f"{self.request.target} cannot be tuned",
-                why=surveyed["refused"],
-                next=f"laptime bench {self.request.target}   measures it as it is",
-            )
-        return surveyed
 
     def _call(self, function: str, arguments: dict[str, Any]) -> Any:
         self.accounting.trials += 1
@@ -162,6 +156,8 @@ class ModelEvaluator(Sides):
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """What the catalogue has on top of a recipe; threads that go with instances are chosen later."""
         request, call = self.request, loop_profile.step * self.raced.instances
+        incumbent = self.ready_by.get(built(recipe), self.ready)
+        others = [seconds for each, seconds in self.ready_by.items() if built(each)]
         offered = find_candidates(
             loop_profile,
             recipe,
@@ -170,7 +166,8 @@ class ModelEvaluator(Sides):
             only=tuple(request.only),
             skip=tuple(request.skip),
             block=(self.calls_in_block(call) + untimed(call)) * call,
-            starts=self._starts(recipe),
+            # Until both arms of a race are ready, by those that were: they load at the same time.
+            starts=max(incumbent, median(others)) if others else LOADING_BOTH * incumbent,
             rounds=OF_ONE_PROCESS,
             missing_of=request.interpreters.missing,
         )
@@ -188,19 +185,6 @@ class ModelEvaluator(Sides):
             return self.ready_by.get(recipe, self.ready)
         return self.ready_by.get(recipe, 2 * self.ready) / 2 if built(recipe) else self.ready_as_is
 
-    def _starts(self, recipe: Recipe) -> float:
-        """Seconds until both arms of a race are ready, by those that were; they load at the same time."""
-        incumbent = self.ready_by.get(built(recipe), self.ready)
-        others = [seconds for each, seconds in self.ready_by.items() if built(each)]
-        return max(incumbent, median(others)) if others else LOADING_BOTH * incumbent
-
-    def _loading(self, recipes: Sequence[Recipe]) -> Iterator[Side]:
-        """Their arms, all begun; on a GPU one after the other, or nobody could tell whose its memory is."""
-        for recipe in recipes:
-            yield (arm := self.side(recipe))
-            if self.device != "cpu":
-                arm.wait()
-
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
         Raises TrialFailed: a side does not run.
@@ -212,19 +196,22 @@ class ModelEvaluator(Sides):
                 recipes = (incumbent, candidate)
                 for each in map(self.as_raced, recipes):  # no arm waits for the other one's
                     self.folders.written(each)
-                one, other = sides = [stack.push(each) for each in self._loading(recipes)]
+                sides = list[Side]()
+                for each in recipes:
+                    sides.append(stack.push(self.side(each)))
+                    if self.device != "cpu":  # one after the other, or nobody could tell whose its memory is
+                        sides[-1].wait()
                 for side in sides:
                     side.wait()
+                one, other = sides
                 counts = [self.calls_in_block(side.call) for side in sides]
                 self.ready_by.update({incumbent: one.ready, candidate: other.ready})
-                blocks = [partial(self._block, *each) for each in zip(recipes, sides, counts, strict=True)]
+                block = lambda *timed: self.figure(self.timed(*timed))  # noqa: E731
+                blocks = [partial(block, *each) for each in zip(recipes, sides, counts, strict=True)]
                 for before, after in islice(rounds(blocks, coin), 1 if fresh else OF_ONE_PROCESS):
                     self.ratios[built(incumbent), built(candidate)].append(after / before)
                     yield Round(after / before, memory=other.peak / one.peak, process=process)
             process += 1
-
-    def _block(self, recipe: Recipe, side: Side, calls: int) -> float:
-        return self.figure(self.timed(recipe, side, calls))
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the folder computes what the model does, and keeps the limits that the incumbent keeps.
@@ -281,16 +268,14 @@ class ModelEvaluator(Sides):
         if batch == self.batch:
             return gate
         if (recipe, batch) not in self._batch_checks:
-            self._batch_checks[recipe, batch] = self._check_of_batch(recipe, batch)
+            calls = self._calls_of(batch)
+            with self.accounting.spent_on("gate"):
+                recorded = self._recorded_of(calls, batch)
+            again, _ = self._compared(recipe, recorded, calls, self.folder / f"outputs-{batch}.npz")
+            outcome = Judgement.of_all(check.outcome for check in again.checks)
+            check = checked("chosen_batch_size", outcome, f"calls of {batch} items: {again.reason}")
+            self._batch_checks[recipe, batch] = check
         return with_checks(gate, [self._batch_checks[recipe, batch]])
-
-    def _check_of_batch(self, recipe: Recipe, batch: int) -> GateCheck:
-        calls = self._calls_of(batch)
-        with self.accounting.spent_on("gate"):
-            recorded = self._recorded_of(calls, batch)
-        gate, _ = self._compared(recipe, recorded, calls, self.folder / f"outputs-{batch}.npz")
-        outcome = Judgement.of_all(check.outcome for check in gate.checks)
-        return checked("chosen_batch_size", outcome, f"calls of {batch} items: {gate.reason}")
 
     def _recorded_of(self, calls: Path, batch: int) -> RecordedCalls:
         outputs = self.folder / f"reference-{batch}.npz"

@@ -30,6 +30,7 @@ from laptime.records.tuning import Applied, Speedup, Tuning
 from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
 from laptime.tuning.inference.changes import form_of
+from laptime.tuning.inference.draft import words_of
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.setups import Setup, cpus_of
 from laptime.tuning.optimization import Recipe
@@ -88,8 +89,6 @@ def taken(settings: dict[str, Any], calls: RecordedCalls, device: str) -> str:
 
 def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
     """How a folder is called, in a few lines."""
-    keys = file.settings.get("outputs")
-    names = "a tensor" if keys is None else f"a dict of {', '.join(keys)}" if keys else "a tuple"
     threads = file.settings.get("threads") or "the runtime's own number of"
     return f"""# Tuned from {file.target}
 
@@ -98,7 +97,7 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
 
 - takes: {taken(file.settings, calls, file.device)}
 - any: any size but 0; all else raises ValueError
-- gives: {names}; {", ".join(types)}
+- gives: {words_of(file.settings.get("outputs"))}; {", ".join(types)}
 - threads: {threads} threads in a call
 - runs with: {", ".join(file.needs)}, as it was compared; another version: laptime verify recipe.json
 """
@@ -107,16 +106,6 @@ def readme(file: FolderFile, calls: RecordedCalls, types: list[str]) -> str:
 def at_version(names: Iterable[str]) -> list[str]:
     """Packages as they are installed here: torch==2.9."""
     return [f"{name}=={version(name)}" if find_spec(name) else name for name in names]
-
-
-def _serve(setup: Setup) -> Serve:
-    cpus = [each for each in cpus_of(setup) if each]
-    lists = [",".join(map(str, each)) for each in cpus]
-    return Serve(
-        **asdict(setup),
-        cpus=cpus,
-        start=[f"taskset --cpu-list {each} python SERVER.py" for each in lists],
-    )
 
 
 def hand_back(
@@ -130,8 +119,12 @@ def hand_back(
 ) -> Path:
     """Copy the folder of a recipe; all of it or nothing. Raises UsageError: it cannot be written there."""
     source = evaluator.folders.written(recipe)
-    path = source / "recipe.json"
-    file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
+    file = msgspec.json.decode((source / "recipe.json").read_bytes(), type=FolderFile)
+    serve = Serve()
+    if setup is not None and setup.threads:
+        cpus = [each for each in cpus_of(setup) if each]
+        start = [f"taskset --cpu-list {','.join(map(str, each))} python SERVER.py" for each in cpus]
+        serve = Serve(**asdict(setup), cpus=cpus, start=start)
     file = msgspec.structs.replace(
         file,
         target=_anywhere(file.target),
@@ -145,7 +138,7 @@ def hand_back(
         device=evaluator.device,
         goal=evaluator.request.goal,
         batch=evaluator.batch,
-        serve=_serve(setup) if setup is not None and setup.threads else Serve(),
+        serve=serve,
         speedup=tuning.speedup,
         environment=environment_of(evaluator.environment()),
         run=run,

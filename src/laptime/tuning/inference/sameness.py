@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, cast
@@ -26,6 +27,7 @@ from laptime.records.quantity import BROKEN, KEPT, UNDECIDED
 from laptime.records.tuning import Gate, GateCheck, Numerics, OutputSameness
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.gates.verdict import gate_of
+from laptime.tuning.inference.draft import structured, words_of
 from laptime.tuning.inference.samples import called
 
 Arrays = list[np.ndarray[Any, Any]]
@@ -69,9 +71,13 @@ def sameness(
     agreement = compared(run, recorded, against=REFERENCE, dtype="float32")
     if numerics == "exact" and any(error.absolute for error in agreement.outputs):
         numerics = "reassociated"
+    both = zip(made, recorded.calls, strict=True)
+    pairs = (zip(ours, call.outputs, strict=False) for ours, call in both if not isinstance(ours, str))
+    is_finite = all(np.isfinite(one).all() or not np.isfinite(other).all() for one, other in chain(*pairs))
+    text = "finite where the model's are" if is_finite else "infinite or NaN where the model's are not"
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
-        _finite(recorded, made),
+        checked("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),
         *_outputs(agreement, recorded, made, numerics, precision, more),
         *_calls(answer),
         *more,
@@ -116,8 +122,12 @@ def _taken(
     those that laptime made to reach beyond the calibration's inputs: a check each tells."""
     checks, calls, first = list(more), recorded.calls, recorded.calls[0]
     refused = {at for at in recorded.optional if isinstance(made[at], str)}
-    given = range(samples, len(calls) if precision == "int8" else 0)
-    far = {at for at in given if not isinstance(made[at], str) and _is_beyond(calls[at], first)}
+    far = set[int]()
+    for at in range(samples, len(calls) if precision == "int8" else 0):
+        pairs = zip(calls[at].inputs, first.inputs, strict=True)
+        floats = ((one, other) for one, other in pairs if other.dtype.kind == "f" and one.size and other.size)
+        if any(np.abs(one).max() > FARTHER * np.abs(other).max() for one, other in floats):
+            far |= set() if isinstance(made[at], str) else {at}
     if refused:
         text = f"{count(len(refused), 'length')} that the model takes: refused with a sentence"
         checks.append(checked("lengths", KEPT, text))
@@ -131,35 +141,17 @@ def _taken(
     return left, [made[at] for at in kept], checks
 
 
-def _is_beyond(call: RecordedCall, first: RecordedCall) -> bool:
-    pairs = zip(call.inputs, first.inputs, strict=True)
-    floats = ((one, other) for one, other in pairs if other.dtype.kind == "f" and one.size and other.size)
-    return any(np.abs(one).max() > FARTHER * np.abs(other).max() for one, other in floats)
-
-
 def _kinds(answer: dict[str, Any], about: Mapping[str, Any]) -> Iterator[GateCheck]:
     """Names and types of the outputs, where they are others; the order of a dict is none."""
     ours, theirs = answer["names"], about["outputs"]
     if (ours is None) != (theirs is None) or set(ours or ()) != set(theirs or ()):
-        text = f"outputs are {_form(ours)}, the model's {_form(theirs)}"
+        text = f"outputs are {words_of(ours)}, the model's {words_of(theirs)}"
         yield checked("names", BROKEN, text)
         return
     made = dict(zip(ours or range(len(answer["types"])), answer["types"], strict=False))
     named = zip(theirs or range(len(about["types"])), about["types"], strict=True)
     if wrong := [f"{made.get(name, 'missing')} for {each}" for name, each in named if made.get(name) != each]:
         yield checked("types", BROKEN, f"the type of an output is another: {', '.join(wrong)}")
-
-
-def _form(names: list[str] | None) -> str:
-    return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
-
-
-def _finite(recorded: RecordedCalls, made: list[Arrays | str]) -> GateCheck:
-    for call, outputs in zip(recorded.calls, made, strict=True):
-        for ours, reference in zip([] if isinstance(outputs, str) else outputs, call.outputs, strict=False):
-            if np.isfinite(reference).all() and not np.isfinite(ours).all():
-                return checked("finite", BROKEN, "outputs are infinite or NaN where the model's are not")
-    return checked("finite", KEPT, "outputs are finite where the model's are")
 
 
 def _outputs(
@@ -240,7 +232,7 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
     import torch
 
     parts = [list(map(torch.from_numpy, each)) for each in outputs_in(Path(outputs), {"counts": counts})]
-    value = called(function, [_structured(part, structure) for part in parts])
+    value = called(function, [structured(part, structure) for part in parts])
     try:
         found = [float(each) for each in np.atleast_1d(np.asarray(value, dtype=float)).ravel()]
     except (TypeError, ValueError):
@@ -300,12 +292,6 @@ def stored(calls: Sequence[RecordedCall], path: Path) -> list[int]:
     return [len(call.outputs) for call in calls]
 
 
-def _structured(parts: list[Any], structure: list[str] | None) -> Any:
-    if structure is None:
-        return parts[0]
-    return dict(zip(structure, parts, strict=True)) if structure else tuple(parts)
-
-
 def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
     """Whether the tuned model is as good. reference, tuned: scores of the model as it is and of the tuned
     one, in pairs."""
@@ -314,24 +300,16 @@ def as_good(reference: Sequence[float], tuned: Sequence[float]) -> GateCheck:
         return checked("metric", BROKEN, text)
     mean = fmean(reference)
     differences = [after - before for before, after in zip(reference, tuned, strict=True)]
-    change, allowed = fmean(differences), 0.0 - MARGIN * abs(mean)
-    reach = _reach(differences)
+    change, allowed, reach = fmean(differences), 0.0 - MARGIN * abs(mean), 0.0
     told = f"{mean:.4g} as it is, {mean + change:.4g} tuned"
-    if len(differences) >= _ENOUGH:
-        told += f": {change:+.3g} [{change - reach:+.3g}, {change + reach:+.3g}] on {len(differences)} scores"
+    if (pairs := len(differences)) >= _ENOUGH:  # half of the interval of the mean (Student)
+        reach = t_quantile(CONFIDENCE, pairs - 1) * stdev(differences) / math.sqrt(pairs)
+        told += f": {change:+.3g} [{change - reach:+.3g}, {change + reach:+.3g}] on {pairs} scores"
     if change - reach >= allowed:
         return checked("metric", KEPT, told, change, allowed)
     is_worse = change + reach < 0 and change < allowed
     more = "" if is_worse else "; more samples would decide"
     return checked("metric", BROKEN if is_worse else UNDECIDED, told + more, change, allowed)
-
-
-def _reach(differences: Sequence[float]) -> float:
-    """Half of the interval of their mean (Student); 0 where there is one only, or where all are equal."""
-    if len(differences) < _ENOUGH:
-        return 0.0
-    error = stdev(differences) / math.sqrt(len(differences))
-    return t_quantile(CONFIDENCE, len(differences) - 1) * error
 
 
 def sameness_of(agreement: Agreement | None) -> list[OutputSameness]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,6 @@ import numpy as np
 from laptime import targets
 from laptime.backends import onnxruntime as backend
 from laptime.backends._onnx import inputs as of_files
-from laptime.backends._onnx.model import FileModel
 from laptime.backends.torch import place
 from laptime.backends.torch.tensors import arrays, tensors
 from laptime.kit import system_files
@@ -77,12 +76,15 @@ def survey(
     if first is None or second is None:  # of one sample alone others are made, or nothing would be held out
         recorded, held = record(run, reference.inputs_of, sizes, reference.tables), int(first is not None)
     else:
-        every = (each.ordered(reference.keywords) for each in chain((first, second), drawn))
-        plan: Iterable[tuple[int, list[Callable[[], list[Array]]]]]
-        plan = ((_items(reference, each), [partial(list, each.arrays)]) for each in every)
-        recorded = record_calls(run, plan, strict=True)
+        every = (each.ordered(reference.keywords).arrays for each in chain((first, second), drawn))
+        leads = reference.varies.index(True) if any(reference.varies) else -1
+        sized = ((each[leads].shape[0] if leads >= 0 else reference.batch, each) for each in every)
+        recorded = record_calls(run, ((items, [partial(list, each)]) for items, each in sized), strict=True)
         held = len(recorded.calls)
-        recorded.calls.extend(_of_other_sizes(reference, sizes[1:]))
+        for size in sizes[1:]:  # the first sample cut or repeated, where the model takes that
+            with suppress(Exception):
+                inputs = reference.inputs_of(size)
+                recorded.calls.append(RecordedCall(size, inputs, list(reference.run(inputs))))
     lengths, others = _lengths(reference, [call.inputs for call in recorded.calls[: max(held, 1)]])
     shapes = {tuple(array.shape for array in call.inputs) for call in recorded.calls[:held]}
     recorded.optional.extend(range(len(recorded.calls), len(recorded.calls) + len(others)))
@@ -151,22 +153,6 @@ def _lengths(reference: Reference, given: list[list[Array]]) -> tuple[list[list[
             for at, each in alike:
                 names[at][each] = f"n{size}"
     return names, others
-
-
-def _items(reference: Reference, sample: Sample) -> int:
-    """Items in a sample: the last one may hold fewer than the first."""
-    sizes = [array.shape[0] for array, leads in zip(sample.arrays, reference.varies, strict=True) if leads]
-    return int(sizes[0]) if sizes else reference.batch
-
-
-def _of_other_sizes(reference: Reference, sizes: Sequence[int]) -> Iterator[RecordedCall]:
-    """The first sample cut or repeated to other batch sizes, where the model takes them."""
-    for size in sizes:
-        try:
-            inputs = reference.inputs_of(size)
-            yield RecordedCall(size, inputs, list(reference.run(inputs)))
-        except Exception:  # noqa: S112 - sizes that nobody gave need not be possible
-            continue
 
 
 # The model as it is, ready to be called: what is looked at, and what all folders are held against.
@@ -278,6 +264,13 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
 
     told = model.inputs_of(batch)
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
+    facts = facts_of_cuda(where) if where.type == "cuda" else facts_of_machine()
+    sizes: set[Any] = {getattr(part, "num_embeddings", 0) for part in module.modules()} - {0}
+    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
+    elements = sum(each.numel() for each in floats)
+    denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
+    if where.type == "cpu" and denormal > MATTERS * elements:  # so many that a call is slow on them
+        facts |= {"denormals"}
     return Reference(
         run=run,
         inputs_of=lambda size: arrays(by_position(model, size)[1]),
@@ -286,9 +279,8 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         varies=[bool(any_batch and each.ndim and each.shape[0] == batch) for each in inputs],
         keywords=list(call_of(model.workload(batch))[2]),
         outputs=outputs,
-        tables=[None if where.type == "cuda" else _tables(module, each) for each in inputs],
-        facts=(facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module))
-        | {fact for fact, name in _KINDS.items() if name in classes},
+        tables=[None if where.type == "cuda" else sorted(sizes, reverse=True) for _ in inputs],
+        facts=facts | {fact for fact, name in _KINDS.items() if name in classes},
         threads=torch.get_num_threads(),
         inputs=told["shapes"],
         origin=told["origin"],
@@ -296,22 +288,6 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
         device=str(where),
         devices=model.devices() if where.type == "cuda" else (),
     )
-
-
-def _tables(module: Any, tensor: torch.Tensor) -> list[int]:
-    """Sizes of the module's tables, largest first, where a tensor may hold places in one; a mask does not."""
-    if tensor.is_floating_point() or not tensor.numel() or int(tensor.max()) < 2:
-        return []
-    sizes = {int(part.num_embeddings) for part in module.modules() if hasattr(part, "num_embeddings")}
-    return sorted(sizes, reverse=True)
-
-
-def _of_weights(module: Any) -> set[str]:
-    """`denormals` where so many weights are below float32's normal range that a call is slow on them."""
-    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
-    elements = sum(each.numel() for each in floats)
-    denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
-    return {"denormals"} if denormal > MATTERS * elements else set()
 
 
 FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
@@ -335,7 +311,15 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
     batch = batch or own or 1
 
     def inputs_of(size: int) -> list[Array]:
-        return of_files.rebatched(given, batch, size) if given else _random(model, size)
+        if given:
+            return of_files.rebatched(given, batch, size)
+        try:
+            return model.input_arrays(size)
+        except UsageError as error:
+            if not error.next.startswith("--shape"):
+                raise
+            ways = "--inputs data.py:samples   gives inputs of the sizes that count"
+            raise UsageError(error.what, why=error.why, next=ways) from error
 
     first = inputs_of(batch)
     names = model.gives()
@@ -354,14 +338,3 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         origin="random: floats from N(0, 1), whole numbers 0 and 1",
         libraries=model.libraries(),
     )
-
-
-def _random(model: FileModel, size: int) -> list[Array]:
-    try:
-        return model.input_arrays(size)
-    except UsageError as error:
-        if not error.next.startswith("--shape"):
-            raise
-        raise UsageError(
-            error.what, why=error.why, next="--inputs data.py:samples   gives inputs of the sizes that count"
-        ) from error

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -76,7 +76,10 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
     for recipe, measured in sides:
         try:
             call = _call(evaluator, recipe, measured)
-            why = why or _no_time(evaluator, call)
+            left, needed = evaluator.request.budget - evaluator.elapsed(), _seconds(evaluator, call)
+            if not why and needed > left:
+                left = max(0.0, left)
+                why = f"it takes {show(needed, 's')}, {show(left, 's')} of the budget were left"
             if not why:
                 usable = machine.environment().usable_cpus
                 known = known or of_cores(usable)
@@ -101,15 +104,6 @@ def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) 
         with evaluator.arm(recipe) as arm:
             return arm.call
     return median(chain.from_iterable(samples))
-
-
-def _no_time(evaluator: ModelEvaluator, call: float) -> str:
-    """Why nothing is recorded any more; "" where there is time."""
-    left = evaluator.request.budget - evaluator.elapsed()
-    needed = _seconds(evaluator, call)
-    if needed <= left:
-        return ""
-    return f"it takes {show(needed, 's')}, {show(max(0.0, left), 's')} of the budget were left"
 
 
 def _seconds(evaluator: ModelEvaluator, call: float) -> float:
@@ -160,13 +154,16 @@ def cores(usable: float) -> float:
 
 def of_cores(usable: float) -> Ceilings:
     """The ceilings of so many cores of this machine. usable: CPUs that may be used, by affinity and quota."""
-    peak = cpu_peak(cpu(), usable=usable)
-    bandwidth = _copy(max(1, round(cores(usable))))
+    threads = max(1, round(cores(usable)))
+    sources = [np.ones(BYTES // threads // 4, np.float32) for _ in range(threads)]
+    places = [np.zeros_like(each) for each in sources]
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = _best(lambda: list(pool.map(np.copyto, places, sources)))
+    bandwidth = 2 * sum(each.nbytes for each in sources) / seconds
     copied = f"{show(bandwidth, 'B/s')} measured, a copy of {show(BYTES, 'B')}"
-    if peak is not None:
-        return Ceilings(
-            device=peak.name, flops=peak.flops, bandwidth=bandwidth, source=f"{peak.note}; {copied}"
-        )
+    if peak := cpu_peak(cpu(), usable=usable):
+        source = f"{peak.note}; {copied}"
+        return Ceilings(device=peak.name, flops=peak.flops, bandwidth=bandwidth, source=source)
     left = np.ones((SIZE, SIZE), np.float32)
     flops = 2 * SIZE**3 / _best(lambda: left @ left)
     multiplied = f"{show(flops, 'FLOP/s')} measured, a product of {SIZE} x {SIZE}"
@@ -176,14 +173,6 @@ def of_cores(usable: float) -> Ceilings:
         bandwidth=bandwidth,
         source=f"{multiplied}; {copied}",
     )
-
-
-def _copy(threads: int) -> float:
-    sources = [np.ones(BYTES // threads // 4, np.float32) for _ in range(threads)]
-    places = [np.zeros_like(each) for each in sources]
-    with ThreadPoolExecutor(threads) as pool:
-        seconds = _best(lambda: list(pool.map(np.copyto, places, sources)))
-    return 2 * sum(each.nbytes for each in sources) / seconds
 
 
 def _best(call: Callable[[], object]) -> float:
@@ -263,14 +252,13 @@ def of_onnx_runtime(place: Path, about: Mapping[str, Any], *, is_compiled: bool 
     events = json.loads(place.read_text(encoding="utf-8"))
     runs = sorted(each["ts"] for each in events if each.get("name") == "model_run")
     first = runs[-int(about["calls"])]
-    nodes = [each for each in events if each.get("cat") == "Node" and each["ts"] >= first]
-    return rows_of([_onnx_node(each) for each in nodes if each["args"]["op_name"] not in _CONTAINERS])
-
-
-def _onnx_node(event: Mapping[str, Any]) -> Node:
-    args = event["args"]
-    inputs, outputs = (_tensors(args.get(f"{side}_type_shape", [])) for side in ("input", "output"))
-    return Node(args["op_name"], inputs, outputs, 1, int(event["dur"]) * 1000)
+    nodes = []
+    for each in events:
+        if each.get("cat") == "Node" and each["ts"] >= first and each["args"]["op_name"] not in _CONTAINERS:
+            args = each["args"]
+            inputs, outputs = (_tensors(args.get(f"{side}_type_shape", [])) for side in ("input", "output"))
+            nodes.append(Node(args["op_name"], inputs, outputs, 1, int(each["dur"]) * 1000))
+    return rows_of(nodes)
 
 
 def _tensors(listed: list[dict[str, list[int]]]) -> list[Tensor]:
@@ -293,16 +281,14 @@ _TYPES = {
 def of_openvino(place: Path, about: Mapping[str, Any], *, is_compiled: bool = False) -> list[Work]:
     """Work of all recorded calls. place: the nodes. about: see `recording.process`. is_compiled: is not
     asked."""
-    nodes = json.loads(place.read_text(encoding="utf-8"))["nodes"]
-    return rows_of([_openvino_node(each) for each in nodes])
-
-
-def _openvino_node(node: Mapping[str, Any]) -> Node:
-    kind = _TYPES.get(node["type"])
-    inputs, outputs = (
-        [Tensor(shape, *kind) for shape in node[side]] if kind else [] for side in ("inputs", "outputs")
-    )
-    return Node(node["op"], inputs, outputs, node["calls"], node["us"] * 1000)
+    nodes = []
+    for node in json.loads(place.read_text(encoding="utf-8"))["nodes"]:
+        kind = _TYPES.get(node["type"])
+        inputs, outputs = (
+            [Tensor(shape, *kind) for shape in node[side]] if kind else [] for side in ("inputs", "outputs")
+        )
+        nodes.append(Node(node["op"], inputs, outputs, node["calls"], node["us"] * 1000))
+    return rows_of(nodes)
 
 
 FUSED = "fused kernels"
@@ -316,16 +302,11 @@ def of_pytorch(place: Path, about: Mapping[str, Any], *, is_compiled: bool = Fal
     view = profile.view(reader.read(place, processes=1))
     made = work.works(view)
     if is_compiled or any(text.startswith(_COMPILED) for text in view.trace.texts):
-        made += _rest(made, float(about["seconds"]) * int(about["calls"]), int(about["calls"]))
+        calls = int(about["calls"])
+        if (rest := round(float(about["seconds"]) * calls * 1e9) - sum(row.total_ns for row in made)) > 0:
+            row = Work(id=FUSED, kind="fused", name=FUSED, calls=calls, total_ns=rest, uncounted_ns=rest)
+            made = [*made, row]
     return made
-
-
-def _rest(made: Iterable[Work], seconds: float, calls: int) -> list[Work]:
-    rest = round(seconds * 1e9) - sum(row.total_ns for row in made)
-    if rest <= 0:
-        return []
-    row = Work(id=FUSED, kind="fused", name=FUSED, calls=calls, total_ns=rest, uncounted_ns=rest)
-    return [row]
 
 
 READERS = {"pytorch": of_pytorch, "onnx_runtime": of_onnx_runtime, "openvino": of_openvino}

@@ -28,39 +28,21 @@ from laptime.tuning.inference.survey import instructions
 OPSET = 18
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 PRODUCTS = ["MatMul", "Gemm", "Attention", "LSTM"]  # operators that dynamic int8 quantises
-_GIVES = frozenset({"other_runtime", "on_onnxruntime"})
-_PACKAGES = ("onnxruntime", "onnx", "onnxscript")
+_RUNS: dict[str, Any] = {
+    "gives": frozenset({"other_runtime", "on_onnxruntime"}),
+    "conflicts": OF_PYTORCH,
+    "packages": ("onnxruntime", "onnx", "onnxscript"),
+}
 
 CHANGES = [
     # All levels of graph optimisation, float32.
     # Lies when: an operator has no fast kernel there.
     # Source: onnxruntime.ai/docs/performance.
-    ModelChange.row(
-        "onnxruntime",
-        "ONNX Runtime",
-        0.75,
-        "cpu !onnx_file",
-        prior=0.6,
-        gives=_GIVES,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=12.0,
-        form="onnx",
-    ),
+    ModelChange.row("onnxruntime", "ONNX Runtime", "cpu !onnx_file", (0.75, 0.6, 12), "onnx", **_RUNS),
     # Calibrated on the first inputs.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
     ModelChange.row(
-        "onnxruntime_int8",
-        "ONNX Runtime in int8",
-        0.9,
-        "cpu",
-        rounds="int8",
-        gives=_GIVES,
-        prior=0.7,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=20.0,
-        form="onnx_int8",
+        "onnxruntime_int8", "ONNX Runtime in int8", "cpu", (0.9, 0.7, 20), "onnx_int8", rounds="int8", **_RUNS
     ),
     # Matrix products in int8; ranges of activations are taken from each call, so no input reaches beyond
     # them. Recommended for transformers.
@@ -68,15 +50,11 @@ CHANGES = [
     ModelChange.row(
         "onnxruntime_dynamic_int8",
         "ONNX Runtime, products in int8",
-        0.85,
         "cpu",
+        (0.85, 0.3, 15),
+        "onnx_dynamic_int8",
         rounds="int8",
-        gives=_GIVES,
-        prior=0.3,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=15.0,
-        form="onnx_dynamic_int8",
+        **_RUNS,
     ),
     # A lower level of graph optimisation than the default, the highest: without fusions of layouts, and
     # with the simplest rewrites alone.
@@ -85,9 +63,8 @@ CHANGES = [
     ModelChange.row(
         "graph_optimization",
         "level of graph optimisation",
-        0.3,
         "on_onnxruntime !on_openvino",
-        prior=0.05,
+        (0.3, 0.05, 8),
         propose=lambda loop_profile: [{"value": "EXTENDED"}, {"value": "BASIC"}],
         settings_only=True,
         apply=lambda draft, options: draft.settings.update(level=f"ORT_ENABLE_{options['value']}"),

@@ -20,8 +20,12 @@ from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH
 DROP = LIMITS["int8"].rms / 2
 """RMS error that operators are kept in float32 for: half of what may be, as other inputs do more."""
 MOST_KEPT = 20  # operators that are kept in float32 at most: each is another measurement
-_GIVES = frozenset({"other_runtime", "on_openvino"})
 _PACKAGES = ("openvino", "onnx", "onnxscript")
+_RUNS: dict[str, Any] = {
+    "gives": frozenset({"other_runtime", "on_openvino"}),
+    "conflicts": OF_PYTORCH,
+    "packages": _PACKAGES,
+}
 _PROPERTIES = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}  # one request at a time
 
 CHANGES = [
@@ -29,34 +33,20 @@ CHANGES = [
     # Source: docs.openvino.ai, high-level performance hints; precision hint f32, as the default may be
     # bfloat16.
     ModelChange.row(
-        "openvino",
-        "OpenVINO",
-        0.75,
-        "cpu",
-        prior=0.6,
-        gives=_GIVES,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=12.0,
-        form="openvino",
-        properties=_PROPERTIES,
+        "openvino", "OpenVINO", "cpu", (0.75, 0.6, 12), "openvino", properties=_PROPERTIES, **_RUNS
     ),
     # Lies when: the CPU has no bfloat16 units.
     # Source: docs.openvino.ai, INFERENCE_PRECISION_HINT.
     ModelChange.row(
         "openvino_bf16",
         "OpenVINO in bfloat16",
-        0.9,
         "cpu bf16",
+        (0.9, 0.7, 12),
+        "openvino",
         rounds="bfloat16",
-        gives=_GIVES,
-        prior=0.7,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=12.0,
         artefact="openvino",
-        form="openvino",
         properties={**_PROPERTIES, "INFERENCE_PRECISION_HINT": "bf16"},
+        **_RUNS,
     ),
     # Quantised by NNCF with the first inputs.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
@@ -64,16 +54,12 @@ CHANGES = [
     ModelChange.row(
         "openvino_int8",
         "OpenVINO in int8",
-        0.9,
         "cpu",
+        (0.9, 0.7, 20),
+        "openvino_int8",
         rounds="int8",
-        gives=_GIVES,
-        prior=0.7,
-        conflicts=OF_PYTORCH,
-        packages=(*_PACKAGES, "nncf"),
-        builds=20.0,
-        form="openvino_int8",
         properties=_PROPERTIES,
+        **{**_RUNS, "packages": (*_PACKAGES, "nncf")},
     ),
 ]
 

@@ -9,15 +9,7 @@ from laptime.tuning.catalogue.allocator import KEPT
 from laptime.tuning.catalogue.huge_pages import VARIABLE
 from laptime.tuning.inference.changes import ModelChange
 from laptime.tuning.inference.draft import Draft
-from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-
-
-def _other_threads(loop_profile: LoopProfile) -> list[Options]:
-    """Half of the CPUs, all, and one; not the number that it has."""
-    cpus = loop_profile.cpus
-    numbers = dict.fromkeys([max(1, cpus // 2), cpus, 1])
-    return [{"value": number} for number in numbers if number != loop_profile.threads]
 
 
 def _set_threads(draft: Draft, options: Options) -> None:
@@ -37,10 +29,9 @@ CHANGES = [
     ModelChange.row(
         "allocator",
         "freed memory is kept for the next call",
-        0.3,
         "cpu glibc_malloc !other_runtime",
+        (0.3, 0.2, 8),
         numerics="exact",
-        prior=0.2,
         settings_only=True,
         settings={"malloc": [list(each) for each in KEPT.items()]},
         goals=("latency", "throughput", "cost"),
@@ -55,10 +46,9 @@ CHANGES = [
     ModelChange.row(
         "huge_pages",
         "huge pages under weights and buffers",
-        0.2,
         "cpu huge_pages_on_request",
+        (0.2, 0.15, 8),
         numerics="exact",
-        prior=0.15,
         settings_only=True,
         settings={"huge_pages": True, "environment": {VARIABLE: "1"}},
         goals=("latency", "throughput", "cost"),
@@ -68,11 +58,15 @@ CHANGES = [
     ModelChange.row(
         "threads",
         "threads in a call",
-        0.6,
         "cpu",
-        prior=0.2,
+        (0.6, 0.2, 8),
         risky=True,
-        propose=_other_threads,
+        # Half of the CPUs, all, and one; not the number that it has.
+        propose=lambda profile: [
+            {"value": number}
+            for number in dict.fromkeys([max(1, profile.cpus // 2), profile.cpus, 1])
+            if number != profile.threads
+        ],
         settings_only=True,
         apply=_set_threads,
     ),
@@ -83,9 +77,8 @@ CHANGES = [
     ModelChange.row(
         "flush_denormal",
         "denormal numbers count as zero",
-        0.5,
         "cpu denormals",
-        prior=0.3,
+        (0.5, 0.3, 8),
         settings_only=True,
         settings={"flush_denormal": True},
         properties={"CPU_DENORMALS_OPTIMIZATION": True},

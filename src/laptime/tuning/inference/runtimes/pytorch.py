@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laptime.measure.recorded_calls import RecordedCalls
-from laptime.tuning.inference.arm_process import leaves
+from laptime.tuning.inference.arm_process import leaves, names_of
 from laptime.tuning.inference.changes import Form, ModelChange
-from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing
+from laptime.tuning.inference.draft import Draft, Refused, first_words, refusing, structured
 from laptime.tuning.optimization import Options
 
 if TYPE_CHECKING:
@@ -42,10 +42,8 @@ def _fuse(draft: Draft, options: Options) -> None:
 
 def _capture(draft: Draft, options: Options) -> None:
     """Type and shape of each input that the graph is captured for."""
-    import torch
-
     given = RecordedCalls.load(draft.calibration).calls[0].inputs
-    draft.settings["cuda_graph"] = [[str(torch.from_numpy(each).dtype), *each.shape] for each in given]
+    draft.settings["cuda_graph"] = [[f"torch.{each.dtype}", *each.shape] for each in given]
 
 
 def in_half_precision(draft: Draft, dtype: str) -> None:
@@ -64,48 +62,34 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
         def forward(self, *given: torch.Tensor) -> Any:
             output = self.module(*(each.to(half) if each.is_floating_point() else each for each in given))
             made = [each.to(own) for each, own in zip(leaves(output), types, strict=True)]
-            if isinstance(output, torch.Tensor):
-                return made[0]
-            return dict(zip(output, made, strict=True)) if isinstance(output, dict) else tuple(made)
+            return structured(made, names_of(output))
 
     draft.module = Cast(draft.module).eval()
 
 
-def _narrow_to_int8(draft: Draft, options: Options) -> None:
-    from torchao.quantization import Int8WeightOnlyConfig
-
-    _quantise(draft, Int8WeightOnlyConfig())
-
-
-def _narrow_to_int4(draft: Draft, options: Options) -> None:
-    from torchao.quantization import Int4WeightOnlyConfig
-
-    try:
-        config = Int4WeightOnlyConfig(group_size=128, int4_packing_format=PACKING)
-    except TypeError as error:
-        raise Refused(f"this torchao does not know the packing {PACKING}") from error
-    in_half_precision(draft, "bfloat16")
-    _quantise(draft, config)
-
-
-def _quantise(draft: Draft, config: Any) -> None:
-    """Large linear layers by a configuration of torchao, which torch.export sees as plain tensors.
+def _narrow(draft: Draft, bits: int) -> None:
+    """Large linear layers by torchao, whose tensors torch.export sees as plain ones then.
     Raises Refused: there are none, or it cannot be done.
     """
-    from torchao.quantization import quantize_
+    import torch
+    from torchao import quantization
     from torchao.utils import unwrap_tensor_subclass
 
-    if not any(map(_is_large, draft.module.modules())):
+    def is_large(module: Any, name: str = "") -> bool:
+        return isinstance(module, torch.nn.Linear) and module.weight.numel() >= LARGE
+
+    if not any(map(is_large, draft.module.modules())):
         raise Refused(f"it has no linear layer of {LARGE} weights or more")
+    config: Any = quantization.Int8WeightOnlyConfig()
+    if bits == 4:
+        try:
+            config = quantization.Int4WeightOnlyConfig(group_size=128, int4_packing_format=PACKING)
+        except TypeError as error:
+            raise Refused(f"this torchao does not know the packing {PACKING}") from error
+        in_half_precision(draft, "bfloat16")
     with refusing("torchao cannot quantise it"):
-        quantize_(draft.module, config, filter_fn=lambda module, name: _is_large(module))
+        quantization.quantize_(draft.module, config, filter_fn=is_large)
         unwrap_tensor_subclass(draft.module)
-
-
-def _is_large(module: Any) -> bool:
-    import torch
-
-    return isinstance(module, torch.nn.Linear) and module.weight.numel() >= LARGE
 
 
 CHANGES = [
@@ -116,10 +100,9 @@ CHANGES = [
     ModelChange.row(
         "inference_mode",
         "inference mode",
-        0.15,
         "!other_runtime",
+        (0.15, 0.1, 8),
         numerics="exact",
-        prior=0.1,
         settings_only=True,
         settings={"inference_mode": True},
     ),
@@ -129,9 +112,8 @@ CHANGES = [
     ModelChange.row(
         "channels_last",
         "memory format channels_last",
-        0.5,
         "!other_runtime conv",
-        prior=0.3,
+        (0.5, 0.3, 8),
         apply=_lay_out,
         settings={"channels_last": True},
     ),
@@ -141,9 +123,8 @@ CHANGES = [
     ModelChange.row(
         "fold_batch_norm",
         "batch norm folded into convolutions",
-        0.4,
         "!other_runtime conv batchnorm",
-        prior=0.3,
+        (0.4, 0.3, 8),
         apply=_fuse,
     ),
     # All kernels of a call launched at once: a CUDA graph, captured in the first call. Inputs are copied
@@ -154,9 +135,8 @@ CHANGES = [
     ModelChange.row(
         "cuda_graphs",
         "a CUDA graph of the whole call",
-        0.7,
         "!other_runtime cuda !varying_shapes",
-        prior=0.4,
+        (0.7, 0.4, 8),
         apply=_capture,
     ),
     # Inductor ahead of time, weights frozen: operators fused, weights laid out for their kernels.
@@ -165,11 +145,10 @@ CHANGES = [
     ModelChange.row(
         "compiled",
         "compiled by Inductor, frozen",
-        0.7,
         "!other_runtime gcc",
-        builds=60.0,
+        (0.7, 0.5, 60),
+        "packaged",
         holds=frozenset({"threads"}),
-        form="packaged",
     ),
     # Inductor also times kernels of its own against the libraries'.
     # Lies when: the machine that serves has other caches than the one that compiled.
@@ -177,13 +156,11 @@ CHANGES = [
     ModelChange.row(
         "compiled_max_autotune",
         "compiled by Inductor, frozen, kernels chosen by timing",
-        0.72,
         "!other_runtime gcc",
-        prior=0.4,
+        (0.72, 0.4, 150),
+        "packaged",
         gives=frozenset({"compiled"}),
-        builds=150.0,
         holds=frozenset({"threads"}),
-        form="packaged",
         settings={"max_autotune": True},
     ),
     # Quantised by torchao (PT2E, calibrated on the first inputs), then compiled ahead of time by Inductor.
@@ -192,14 +169,13 @@ CHANGES = [
     ModelChange.row(
         "compiled_int8",
         "int8 by torchao, compiled by Inductor",
-        0.9,
         "!other_runtime gcc cpu",
+        (0.9, 0.5, 90),
+        "packaged_int8",
         rounds="int8",
         gives=frozenset({"compiled"}),
         packages=("torchao",),
-        builds=90.0,
         holds=frozenset({"threads"}),
-        form="packaged_int8",
     ),
     # Weights and activations in bfloat16; inputs and outputs stay float32.
     # Lies when: the CPU has no bfloat16 units and emulates them.
@@ -207,8 +183,8 @@ CHANGES = [
     ModelChange.row(
         "bf16",
         "bfloat16",
-        0.8,
         "!other_runtime bf16",
+        (0.8, 0.5, 8),
         rounds="bfloat16",
         apply=lambda draft, options: in_half_precision(draft, "bfloat16"),
     ),
@@ -218,8 +194,8 @@ CHANGES = [
     ModelChange.row(
         "fp16",
         "float16",
-        0.8,
         "!other_runtime fp16",
+        (0.8, 0.5, 8),
         rounds="float16",
         apply=lambda draft, options: in_half_precision(draft, "float16"),
     ),
@@ -231,8 +207,8 @@ CHANGES = [
     ModelChange.row(
         "tf32",
         "TF32 matrix products",
-        2 / 3,
         "!other_runtime cuda tf32 linear !half_precision",
+        (2 / 3, 0.5, 8),
         numerics="precision",
         gives=frozenset({"tf32_on"}),
         apply=lambda draft, options: draft.settings.update({"precision": "float16", **draft.settings}),
@@ -246,12 +222,11 @@ CHANGES = [
     ModelChange.row(
         "weight_only_int8",
         "weights of linear layers in int8",
-        0.7,
         "!other_runtime cuda linear",
+        (0.7, 0.3, 8),
         rounds="int8",
-        prior=0.3,
         packages=("torchao",),
-        apply=_narrow_to_int8,
+        apply=lambda draft, options: _narrow(draft, 8),
     ),
     # In int4, a scale for every 128 of them; activations in bfloat16, which the kernels take alone.
     # Outputs are held against the limits of int8: what errs by more is refused.
@@ -260,12 +235,11 @@ CHANGES = [
     ModelChange.row(
         "weight_only_int4",
         "weights of linear layers in int4",
-        0.85,
         "!other_runtime cuda linear bf16",
+        (0.85, 0.3, 8),
         rounds="int8",
-        prior=0.3,
         packages=("torchao",),
-        apply=_narrow_to_int4,
+        apply=lambda draft, options: _narrow(draft, 4),
     ),
 ]
 

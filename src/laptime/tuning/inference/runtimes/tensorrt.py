@@ -11,23 +11,16 @@ from laptime.tuning.inference.runtimes.onnxruntime import write_onnx
 from laptime.tuning.inference.runtimes.pytorch import OF_PYTORCH, in_half_precision
 
 MOST = 4  # times the items of the measurement that a call may have
-_PACKAGES = ("tensorrt", "onnx", "onnxscript")
+_RUNS: dict[str, Any] = {
+    "gives": frozenset({"other_runtime"}),
+    "conflicts": OF_PYTORCH,
+    "packages": ("tensorrt", "onnx", "onnxscript"),
+}
 
 CHANGES = [
     # Lies when: a call has more than four times the items of the measurement: the engine takes no more.
     # Source: docs.nvidia.com/deeplearning/tensorrt, Python API; strongly typed networks, BuilderFlag.TF32.
-    ModelChange.row(
-        "tensorrt",
-        "TensorRT",
-        0.75,
-        "cuda !varying_shapes",
-        prior=0.6,
-        gives=frozenset({"other_runtime"}),
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=90.0,
-        form="tensorrt",
-    ),
+    ModelChange.row("tensorrt", "TensorRT", "cuda !varying_shapes", (0.75, 0.6, 90), "tensorrt", **_RUNS),
     # The module in float16, inputs and outputs in float32.
     # Lies when: a value is beyond 65,504; the outputs tell.
     # Source: docs.nvidia.com/deeplearning/tensorrt, strongly typed networks: types are those of the ONNX
@@ -35,17 +28,13 @@ CHANGES = [
     ModelChange.row(
         "tensorrt_fp16",
         "TensorRT in float16",
-        0.9,
         "cuda !varying_shapes fp16",
+        (0.9, 0.7, 90),
+        "tensorrt",
         rounds="float16",
-        gives=frozenset({"other_runtime"}),
-        prior=0.7,
-        conflicts=OF_PYTORCH,
-        packages=_PACKAGES,
-        builds=90.0,
         as_exported=False,
         apply=lambda draft, options: in_half_precision(draft, "float16"),
-        form="tensorrt",
+        **_RUNS,
     ),
 ]
 
