@@ -54,11 +54,17 @@ def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
     for (incumbent, candidate), ratios in evaluator.ratios.items():
         before = levels.setdefault(incumbent, evaluator.figure(evaluator.timings[incumbent].seconds))
         levels.setdefault(candidate, before * median(ratios))
-    made = [
-        _raced_point(evaluator, recipe, timing, levels.get(recipe, 0.0), chosen=recipe == chosen)
-        for recipe, timing in evaluator.timings.items()
-        if timing.seconds
-    ]
+    made = []
+    for raced, timing in evaluator.timings.items():
+        if timing.seconds:
+            recipe, level = evaluator.as_raced(raced), levels.get(raced, 0.0)
+            by = level / evaluator.figure(timing.seconds) if level else 1.0
+            threads = next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0)
+            setup = Setup(evaluator.raced.instances, threads, evaluator.batch)
+            rate = setup.instances * setup.batch / (by * mean(timing.seconds))
+            joules = timing.joules / timing.metered / setup.batch if timing.metered else None
+            is_chosen = raced == chosen
+            made.append(_point(evaluator, recipe, setup, timing, rate, joules, by=by, chosen=is_chosen))
     return with_front(sorted(made, key=lambda point: point.latency))
 
 
@@ -71,18 +77,6 @@ def with_front(made: list[Point]) -> list[Point]:
     ]
     best = set(front(goals))
     return [structs.replace(each, front=at in best) for at, each in enumerate(made)]
-
-
-def _raced_point(
-    evaluator: ModelEvaluator, raced: Recipe, timing: Timing, level: float, *, chosen: bool
-) -> Point:
-    recipe = evaluator.as_raced(raced)
-    by = level / evaluator.figure(timing.seconds) if level else 1.0
-    threads = next((int(each.options["value"]) for each in recipe if each.name == "threads"), 0)
-    setup = Setup(evaluator.raced.instances, threads, evaluator.batch)
-    rate = setup.instances * setup.batch / (by * mean(timing.seconds))
-    joules = timing.joules / timing.metered / setup.batch if timing.metered else None
-    return _point(evaluator, recipe, setup, timing, rate, joules, by=by, chosen=chosen)
 
 
 def _point(
@@ -126,23 +120,25 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
     state = word(evaluator.limit_checks(found)) if evaluator.limits else KEPT
     if state is KEPT:
         return found
-    by_goal = sorted(evaluator.timings, key=lambda recipe: _figure(evaluator, recipe))
+
+    def figure(recipe: Recipe) -> float:
+        timing = evaluator.timings[recipe]
+        if evaluator.request.goal == "memory":
+            return float(timing.peak)
+        return evaluator.figure(timing.seconds) if timing.seconds else float("inf")
+
+    def far(recipe: Recipe) -> float:
+        timing, limits = evaluator.timings[recipe], evaluator.limits
+        return distance(limits.checks(timing.seconds, timing.peak)) if timing.seconds else float("inf")
+
+    by_goal = sorted(evaluator.timings, key=figure)
     for recipe in by_goal:
         if recipe != found and _word(evaluator, recipe) is KEPT and _is_same(evaluator, recipe):
             return recipe
     if state is UNDECIDED:
         return found
-    for recipe in sorted(by_goal, key=lambda recipe: _distance(evaluator, recipe)):
-        if recipe == found or _is_same(evaluator, recipe):
-            return recipe
-    return found
-
-
-def _figure(evaluator: ModelEvaluator, recipe: Recipe) -> float:
-    timing = evaluator.timings[recipe]
-    if evaluator.request.goal == "memory":
-        return float(timing.peak)
-    return evaluator.figure(timing.seconds) if timing.seconds else float("inf")
+    nearest = sorted(by_goal, key=far)
+    return next((each for each in nearest if each == found or _is_same(evaluator, each)), found)
 
 
 def _word(evaluator: ModelEvaluator, recipe: Recipe) -> Judgement:
@@ -154,11 +150,6 @@ def _word(evaluator: ModelEvaluator, recipe: Recipe) -> Judgement:
         return word(evaluator.limit_checks(recipe))
     except TrialFailed:
         return BROKEN
-
-
-def _distance(evaluator: ModelEvaluator, recipe: Recipe) -> float:
-    timing = evaluator.timings[recipe]
-    return distance(evaluator.limits.checks(timing.seconds, timing.peak)) if timing.seconds else float("inf")
 
 
 def _is_same(evaluator: ModelEvaluator, recipe: Recipe, batch: int = 0) -> bool:

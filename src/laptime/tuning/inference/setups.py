@@ -248,7 +248,12 @@ class Limits:
     def checks(self, seconds: Sequence[float], peak: int) -> list[GateCheck]:
         """Whether calls that took so many seconds, in a process of this peak, keep them."""
         made = [] if self.slo is None else [_slo(self.slo, np.array(seconds))]
-        return made if self.memory is None else [*made, _memory(self.memory, peak)]
+        if self.memory is not None:
+            outcome = Quantity(peak, unit="B", exact=True).judged(self.memory)
+            side = "within" if outcome is KEPT else "above"
+            text = f"its process has {show(peak, 'B')} at most, {side} {show(self.memory, 'B')}"
+            made.append(checked("memory", outcome, text, float(peak), float(self.memory)))
+        return made
 
 
 def distance(checks: Sequence[GateCheck]) -> float:
@@ -281,10 +286,3 @@ def _slo(slo: Promise, seconds: Floats) -> GateCheck:
     said = {KEPT: f"within {limit}", BROKEN: f"above {limit}", UNDECIDED: f"{limit} lies in between"}
     text = f"{slo.quantile} of {len(seconds):,} calls {found.estimate}, {said[outcome]}"
     return checked("slo", outcome, text, found.high, slo.limit)
-
-
-def _memory(limit: int, peak: int) -> GateCheck:
-    outcome = Quantity(peak, unit="B", exact=True).judged(limit)
-    side = "within" if outcome is KEPT else "above"
-    text = f"its process has {show(peak, 'B')} at most, {side} {show(limit, 'B')}"
-    return checked("memory", outcome, text, float(peak), float(limit))
