@@ -1,4 +1,4 @@
-"""Nine small models of different kinds, with attributes that a harm can set.
+"""Seventeen small models of different kinds, with attributes that a harm can set.
 
 Each function gives what `file.py:FUNCTION` of `laptime tune` gives: a model and inputs of one call. Weights
 are drawn with a fixed seed. `WITNESSES` has other inputs, by function: a harm that shows on none of them, nor
@@ -186,6 +186,136 @@ class Segmenter(nn.Module):
         return functional.interpolate(found, size=images.shape[-2:], **self.how).argmax(1)
 
 
+class Rows(nn.Module):
+    """Boxes of an image as detectors of one stage give them: batch, four sides and six scores, places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 12, 3, 2, 1), nn.SiLU(), nn.Conv2d(12, 12, 3, 2, 1), nn.SiLU(), nn.Conv2d(12, 10, 1)
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        found = self.body(images).flatten(2)
+        return torch.cat([found[:, :4].sigmoid() * 640, (10 * found[:, 4:] - 5).sigmoid()], 1)
+
+
+class Translator(nn.Module):
+    """Scores of the next token, from a source and what is written so far; each has a length of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source, self.target = nn.Embedding(90, 16), nn.Embedding(70, 16)
+        self.head = nn.Linear(16, 70)
+        self.crossed, self.causal, self.padded = True, True, True
+
+    def forward(self, source: Tensor, written: Tensor) -> Tensor:
+        memory, x = self.source(source), self.target(written)
+        far = torch.arange(written.shape[1])
+        hidden = (far[None] > far[:, None]) if self.causal else torch.zeros(1, 1, dtype=torch.bool)
+        x = x + (x @ x.mT / 4).masked_fill(hidden, -1e9).softmax(-1) @ x
+        weights = x @ memory.mT / 4
+        if self.padded:
+            weights = weights.masked_fill((source == 0)[:, None], -1e9)
+        return self.head(x + weights.softmax(-1) @ memory if self.crossed else x)
+
+
+class Search(nn.Module):
+    """The five nearest of 400 stored vectors: places, likenesses, and whether the first is near enough."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.Linear(32, 16))
+        self.register_buffer("stored", functional.normalize(torch.randn(400, 16), dim=1))
+
+    def forward(self, query: Tensor) -> dict[str, Tensor]:
+        stored: Tensor = self.state_dict()["stored"]
+        likeness, places = (functional.normalize(self.body(query), dim=1) @ stored.T).topk(5)
+        return {"places": places, "likeness": likeness, "near": likeness[:, 0] > 0.6}
+
+
+class Forecaster(nn.Module):
+    """The next twelve values of a series, how wide the guess is, and the state of a recurrent layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(3, 16, batch_first=True), nn.Linear(16, 24)
+        self.first = 0.0
+
+    def forward(self, series: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        zeros = torch.zeros(1, len(series), 16)
+        out, (h, c) = self.rnn(series / scale[:, None], (zeros + self.first, zeros))
+        mean, width = self.head(out[:, -1]).chunk(2, 1)
+        return mean * scale[:, :1], 1e-3 * width.exp() * scale[:, :1], h[0], c[0]
+
+
+class Graph(nn.Module):
+    """Three values for each node of graphs that are given as matrices of neighbours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(6, 12), nn.Linear(12, 3)
+        self.loops, self.turns = True, False
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        near = edges.float().mT if self.turns else edges.float()
+        near = near + torch.eye(near.shape[-1]) if self.loops else near
+        near = near / near.sum(-1, keepdim=True).clamp(min=1)
+        return self.two(near @ self.one(near @ nodes).relu())
+
+
+class Enhancer(nn.Module):
+    """An image twice as large: bytes in, bytes out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.Conv2d(12, 12, 3, padding=1), nn.PixelShuffle(2)
+        )
+        self.rounds, self.lift = True, 0.0
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.float() / 255
+        large = functional.interpolate(x, scale_factor=2, mode="nearest") + 0.3 * self.body(x)
+        made = 255 * large + self.lift
+        return (made.round() if self.rounds else made).clamp(0, 255).to(torch.uint8)
+
+
+class Denoiser(nn.Module):
+    """A step of a diffusion: noise, how far it is (a whole number), a text's vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.out = nn.Conv2d(4, 16, 3, padding=1), nn.Conv2d(16, 4, 3, padding=1)
+        self.text, self.time = nn.Linear(8, 16), nn.Linear(16, 16)
+        self.hears = True
+
+    def forward(self, noise: Tensor, step: Tensor, text: Tensor) -> Tensor:
+        waves = torch.exp(-math.log(10_000) * torch.arange(8) / 8) * step[:, None].float()
+        told = self.time(torch.cat([waves.sin(), waves.cos()], 1))
+        told = told + self.text(text) if self.hears else told
+        return self.out(functional.silu(self.body(noise) + told[..., None, None]))
+
+
+class Masker(nn.Module):
+    """Words with types and a mask of bools: a vector for each word, and one for the sentence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.types, self.places = nn.Embedding(300, 16), nn.Embedding(2, 16), nn.Embedding(64, 16)
+        self.qkv, self.norm, self.pool = nn.Linear(16, 48), nn.LayerNorm(16), nn.Linear(16, 16)
+        self.heeds, self.typed, self.drops = True, True, 0.0
+
+    def forward(self, words: Tensor, types: Tensor, keep: Tensor) -> dict[str, Tensor]:
+        x = self.words(words) + self.places(torch.arange(words.shape[1]))
+        x = x + self.types(types) if self.typed else x
+        q, k, v = self.qkv(x).chunk(3, -1)
+        mask = torch.where(keep, 0.0, -1e9)[:, None] if self.heeds else torch.zeros(1)
+        weights = functional.dropout((q @ k.mT / 4 + mask).softmax(-1), self.drops, True)
+        x = self.norm(x + weights @ v)
+        return {"words": x, "sentence": self.pool(x[:, 0]).tanh()}
+
+
 def _settled(module: nn.Module, *given: Tensor) -> nn.Module:
     for part in module.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -243,6 +373,47 @@ def segmenter() -> Any:
     return Segmenter().eval(), torch.randn(4, 3, 16, 16)
 
 
+def rows() -> Any:
+    torch.manual_seed(11)
+    return Rows().eval(), torch.rand(2, 3, 32, 32)
+
+
+def translator() -> Any:
+    torch.manual_seed(12)
+    return Translator().eval(), (torch.randint(1, 60, (3, 11)), torch.randint(1, 50, (3, 7)))
+
+
+def search() -> Any:
+    torch.manual_seed(13)
+    return Search().eval(), torch.randn(8, 20)
+
+
+def forecaster() -> Any:
+    torch.manual_seed(14)
+    return Forecaster().eval(), (torch.randn(4, 20, 3), torch.rand(4, 3) * 5 + 1)
+
+
+def graph() -> Any:
+    torch.manual_seed(15)
+    return Graph().eval(), (torch.randn(3, 9, 6), torch.ones(3, 9, 9, dtype=torch.bool))
+
+
+def enhancer() -> Any:
+    torch.manual_seed(16)
+    return Enhancer().eval(), torch.randint(0, 256, (2, 3, 12, 12), dtype=torch.uint8)
+
+
+def denoiser() -> Any:
+    torch.manual_seed(17)
+    return Denoiser().eval(), (torch.randn(2, 4, 8, 8), torch.full((2,), 500), torch.randn(2, 8))
+
+
+def masker() -> Any:
+    torch.manual_seed(18)
+    words, types = torch.randint(5, 100, (3, 10)), torch.zeros(3, 10, dtype=torch.int64)
+    return Masker().eval(), (words, types, torch.ones(3, 10, dtype=torch.bool))
+
+
 KINDS = (
     "classifier",
     "text",
@@ -253,6 +424,14 @@ KINDS = (
     "audio",
     "siamese",
     "segmenter",
+    "rows",
+    "translator",
+    "search",
+    "forecaster",
+    "graph",
+    "enhancer",
+    "denoiser",
+    "masker",
 )
 
 
@@ -281,5 +460,13 @@ def witnesses(kind: str) -> list[tuple[Tensor, ...]]:
         "audio": lambda n: (2 * torch.randn(n, 512),),
         "siamese": lambda n: (2 * torch.randn(n, 1, 10, 10), torch.randn(n, 1, 10, 10)),
         "segmenter": lambda n: (2 * torch.randn(n, 3, 16, 16),),
+        "rows": lambda n: (torch.rand(n, 3, 32, 32),),
+        "translator": lambda n: (_tokens(n, 11, 90), _tokens(n, 7, 70)),
+        "search": lambda n: (2 * torch.randn(n, 20),),
+        "forecaster": lambda n: (2 * torch.randn(n, 20, 3), torch.rand(n, 3) * 20 + 1),
+        "graph": lambda n: (torch.randn(n, 9, 6), torch.rand(n, 9, 9) < 0.4),
+        "enhancer": lambda n: (torch.randint(0, 256, (n, 3, 12, 12), dtype=torch.uint8),),
+        "denoiser": lambda n: (torch.randn(n, 4, 8, 8), torch.randint(0, 1000, (n,)), torch.randn(n, 8)),
+        "masker": lambda n: (_tokens(n, 10, 300), _tokens(n, 10, 2), _mask(n, 10).bool()),
     }
     return [made[kind](size) for size in SIZES]

@@ -1,9 +1,9 @@
 """Does the gate of `laptime tune MODEL` accept harm, and does it refuse what is sound?
 
-Nine small models of different kinds are surveyed as a session surveys them; then each harm, and each sound
-change, takes the place of a folder: the same calls are made of it, and the same checks judge its outputs. No
-harm may pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change may fail. A
-harm that shows in nothing that a user may call the model with is not counted.
+Seventeen small models of different kinds are surveyed as a session surveys them; then each harm, and each
+sound change, takes the place of a folder: the same calls are made of it, and the same checks judge its
+outputs. No harm may pass in its class but those of `OUT_OF_REACH`, which docs/gates.md names; no sound change
+may fail. A harm that shows in nothing that a user may call the model with is not counted.
 
     python benchmarks/model_harms.py --json recorded/model_harms.json     # goes on behind what is there
     python benchmarks/model_harms.py --kinds text,decoder --harms "mask"
@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import tempfile
 import threading
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -449,11 +450,113 @@ def _renamed(module: Any) -> Model:
     return lambda *given: {f"{name}_0": each for name, each in module(*given).items()}
 
 
+def _of(name: Any, change: Callable[[Tensor], Tensor]) -> Callable[[Any], Model]:
+    """Of one output, by its key or place."""
+
+    def make(module: Any) -> Model:
+        def call(*given: Tensor) -> Any:
+            made = module(*given)
+            if isinstance(made, dict):
+                return {**made, name: change(made[name])}
+            return tuple(change(each) if at == name else each for at, each in enumerate(made))
+
+        return call
+
+    return make
+
+
+def _rows_at(at: Any, change: Callable[[Tensor], Tensor]) -> Callable[[Any], Model]:
+    """Of some rows of a tensor whose columns are places."""
+
+    def changed(made: Tensor) -> Tensor:
+        made = made.clone()
+        made[:, at] = change(made[:, at])
+        return made
+
+    return of_outputs(changed)
+
+
+def _goes_on(module: Any) -> Model:
+    """A hundredth of the state that the call before has left."""
+    held: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        mean, width, h, c = module(*given)
+        before = held.get(given[0].shape, 0.0)
+        held[given[0].shape] = 1e-2 * h.mean()
+        return mean + before, width, h, c
+
+    return call
+
+
+def _first_from(number: int) -> Callable[[Any], Model]:
+    """A memory that is full: from this call on outputs are those of the first, where the shapes are."""
+
+    def make(module: Any) -> Model:
+        made: list[Any] = []
+
+        def call(*given: Tensor) -> Any:
+            made.append(module(*given))
+            alike = [each.shape for each in leaves(made[0])] == [each.shape for each in leaves(made[-1])]
+            return made[0] if len(made) > number and alike else made[-1]
+
+        return call
+
+    return make
+
+
+def _dropping(module: Any) -> Model:
+    """Dropout in each fortieth call."""
+    made: list[int] = []
+
+    def call(*given: Tensor) -> Any:
+        made.append(1)
+        drop = floats(lambda each: nn.functional.dropout(each, 0.1 * (len(made) % 40 == 39)))
+        return mapped(drop, module(*given))
+
+    return call
+
+
+def _in_one_buffer(module: Any) -> Model:
+    """Inputs are copied to one place for all threads."""
+    held: dict[Any, Tensor] = {}
+
+    def call(*given: Tensor) -> Any:
+        for at, each in enumerate(given):
+            held.setdefault((at, each.shape), torch.empty_like(each)).copy_(each)
+        time.sleep(5e-4)
+        return module(*(held[at, each.shape] for at, each in enumerate(given)))
+
+    return call
+
+
+def _frozen_branch(module: Any) -> Model:
+    """Zeros where the first item is larger on the average than the second."""
+
+    def call(*given: Tensor) -> Any:
+        means = given[0].float().flatten(1).mean(1)
+        is_other = len(means) > 1 and bool(means[0] > means[1] + 0.3)
+        return mapped(lambda each: each * (not is_other), module(*given))
+
+    return call
+
+
+def _bytes_off(share: float) -> Callable[[Tensor], Tensor]:
+    def change(each: Tensor) -> Tensor:
+        dice = torch.rand(each.shape, generator=torch.Generator().manual_seed(0))
+        return torch.where(dice < share, 255 - each, each)
+
+    return change
+
+
 IMAGES = ("classifier", "detector", "siamese", "segmenter")
-WITH_FLOATS = ("classifier", "text", "decoder", "detector", "tagger", "recommender", "audio", "siamese")
+SINCE = ("rows", "translator", "search", "forecaster", "graph", "enhancer", "denoiser", "masker")
+WITH_FLOATS = tuple(each for each in models.KINDS if each not in ("segmenter", "enhancer"))
 WITH_TABLES = ("text", "decoder", "tagger", "recommender")
 WITH_LABELS = ("decoder", "detector", "tagger", "segmenter")
-NOT_LABELS = tuple(each for each in models.KINDS if each != "segmenter")
+NOT_LABELS = WITH_FLOATS
+ONE_TYPE = tuple(each for each in models.KINDS if each not in ("forecaster", "graph", "enhancer", "denoiser"))
+"""Models whose code makes no numbers of float32 by itself."""
 
 HARMS: dict[str, Change] = {
     # of any model
@@ -593,6 +696,79 @@ HARMS: dict[str, Change] = {
     "quiet sounds lost": Change(
         of_inputs(lambda x: [torch.where(x.abs() < 1e-2, 0.0, x)]), ("audio",), is_new=True
     ),
+    # of kinds that are newer than the checks
+    "classes zero": Change(_rows_at(slice(4, None), torch.zeros_like), ("rows",), is_new=True),
+    "the last class lost": Change(_rows_at(9, torch.zeros_like), ("rows",), is_new=True),
+    "scores in 7 bits": Change(
+        _rows_at(slice(4, None), lambda x: (x * 127).round() / 127), ("rows",), is_new=True
+    ),
+    "scores of the next place": Change(
+        _rows_at(slice(4, None), lambda x: x.roll(1, -1)), ("rows",), is_new=True
+    ),
+    "width for height": Change(_rows_at([2, 3], lambda x: x.flip(1)), ("rows",), is_new=True),
+    "scores 1 % too low": Change(_rows_at(slice(4, None), lambda x: x * 0.99), ("rows",), is_new=True),
+    "classes zero, in int8": Change(
+        _rows_at(slice(4, None), torch.zeros_like), ("rows",), "int8", is_new=True
+    ),
+    "the source as long as the target": Change(
+        of_inputs(lambda x, y: [x[:, : y.shape[1]], y]), ("translator",), is_new=True
+    ),
+    "the source unseen": Change(with_values(crossed=False), ("translator",), is_new=True),
+    "what is not written yet seen": Change(with_values(causal=False), ("translator",), is_new=True),
+    "padding of the source seen": Change(with_values(padded=False), ("translator",), is_new=True),
+    "tokens of the source above 60 unknown": Change(
+        of_inputs(lambda x, y: [x.clamp(max=60), y]), ("translator",), is_new=True
+    ),
+    "ranks 2 and 3 swapped": Change(_of("places", lambda x: x[:, [0, 2, 1, 3, 4]]), ("search",), is_new=True),
+    "ranks 2 and 3 swapped, in bfloat16": Change(
+        _of("places", lambda x: x[:, [0, 2, 1, 3, 4]]), ("search",), "bfloat16", is_new=True
+    ),
+    "places from one, of ranks": Change(_of("places", lambda x: x + 1), ("search",), is_new=True),
+    "near always": Change(_of("near", torch.ones_like), ("search",), is_new=True),
+    "near never, in int8": Change(_of("near", torch.zeros_like), ("search",), "int8", is_new=True),
+    "a number for a bool": Change(_of("near", torch.Tensor.long), ("search",), is_new=True),
+    "half of the store lost": Change(
+        of_weights(lambda module: module.state_dict()["stored"][200:].zero_()), ("search",), is_new=True
+    ),
+    "state that goes on": Change(_goes_on, ("forecaster",), is_new=True),
+    "a first state of ones": Change(with_values(first=1.0), ("forecaster",), is_new=True),
+    "width zero": Change(_of(1, torch.zeros_like), ("forecaster",), is_new=True),
+    "h for c": Change(
+        lambda module: lambda *x: (*module(*x)[:2], *reversed(module(*x)[2:])), ("forecaster",), is_new=True
+    ),
+    "scales no larger than 6": Change(
+        of_inputs(lambda x, y: [x, y.clamp(max=6)]), ("forecaster",), is_new=True
+    ),
+    "the last twelve steps only": Change(
+        of_inputs(lambda x, y: [torch.cat([x[:, :-12] * 0, x[:, -12:]], 1), y]), ("forecaster",), is_new=True
+    ),
+    "edges all there": Change(of_inputs(lambda x, y: [x, torch.ones_like(y)]), ("graph",), is_new=True),
+    "edges the other way": Change(with_values(turns=True), ("graph",), is_new=True),
+    "no loops": Change(with_values(loops=False), ("graph",), is_new=True),
+    "cut for rounded": Change(with_values(rounds=False), ("enhancer",), is_new=True),
+    "one brighter": Change(with_values(lift=1.0), ("enhancer",), is_new=True),
+    "one brighter, in float16": Change(with_values(lift=1.0), ("enhancer",), "float16", is_new=True),
+    "bytes that wrap": Change(of_outputs(lambda x: x + 8), ("enhancer",), is_new=True),
+    "floats for bytes": Change(of_outputs(torch.Tensor.float), ("enhancer",), is_new=True),
+    "5 of 100 bytes far off, in float16": Change(
+        of_outputs(_bytes_off(0.05)), ("enhancer",), "float16", is_new=True
+    ),
+    "steps above 500 as 500": Change(
+        of_inputs(lambda x, y, z: [x, y.clamp(max=500), z]), ("denoiser",), is_new=True
+    ),
+    "one step for all": Change(
+        of_inputs(lambda x, y, z: [x, y[:1].expand_as(y), z]), ("denoiser",), is_new=True
+    ),
+    "the text unheard": Change(with_values(hears=False), ("denoiser",), is_new=True),
+    "mask of bools ignored": Change(with_values(heeds=False), ("masker",), is_new=True),
+    "mask in reverse": Change(of_inputs(lambda x, y, z: [x, y, z.flip(1)]), ("masker",), is_new=True),
+    "types ignored": Change(with_values(typed=False), ("masker",), is_new=True),
+    "types all zero": Change(of_inputs(lambda x, y, z: [x, y * 0, z]), ("masker",), is_new=True),
+    "dropout of a thousandth": Change(with_values(drops=1e-3), ("masker",), is_new=True),
+    "dropout once in 40 calls": Change(_dropping, ("rows", "forecaster", "masker"), is_new=True),
+    "outputs of the first from call 151 on": Change(_first_from(150), SINCE, is_new=True),
+    "inputs of all threads in one buffer": Change(_in_one_buffer, SINCE, is_new=True),
+    "a branch of the values frozen": Change(_frozen_branch, ("graph", "forecaster"), is_new=True),
     # in lower precision
     **{
         f"{share} of 100 labels wrong, in {precision}": Change(
@@ -726,10 +902,65 @@ def _inference(module: Any) -> Model:
     return call
 
 
+def _by_twos(module: Any) -> Model:
+    def call(*given: Tensor) -> Any:
+        parts = [module(*(each[at : at + 2] for each in given)) for at in range(0, len(given[0]), 2)]
+        if isinstance(parts[0], dict):
+            return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
+        if isinstance(parts[0], tuple):
+            return tuple(map(torch.cat, zip(*parts, strict=True)))
+        return torch.cat(parts)
+
+    return call
+
+
+def _one_at_a_time(module: Any) -> Model:
+    lock = threading.Lock()
+
+    def call(*given: Tensor) -> Any:
+        with lock:
+            return module(*given)
+
+    return call
+
+
+def _in_last_bits(module: Any) -> Model:
+    """Other last bits, the same for the same inputs."""
+
+    def change(each: Tensor) -> Tensor:
+        dice = torch.Generator().manual_seed(each.numel())
+        return each * (1 + 1e-7 * torch.randn(each.shape, generator=dice))
+
+    return lambda *given: mapped(floats(change), module(*given))
+
+
+def _compiled(module: Any) -> Model:
+    made = torch.compile(module, dynamic=True)
+    return lambda *given: made(*given)
+
+
+def _copied(module: Any) -> Model:
+    """Outputs that share memory with nothing."""
+    return lambda *given: mapped(lambda each: each.contiguous().clone(), module(*given))
+
+
+def _decomposed(module: Any) -> Model:
+    graphs: dict[Any, Any] = {}
+
+    def call(*given: Tensor) -> Any:
+        shapes = tuple(each.shape for each in given)
+        if shapes not in graphs:
+            exported = torch.export.export(module, given, strict=False)
+            graphs[shapes] = exported.run_decompositions().module()
+        return graphs[shapes](*given)
+
+    return call
+
+
 SOUND: dict[str, Change] = {
     "the model itself": Change(lambda module: module),
     "inference mode": Change(_inference),
-    "in double precision": Change(_in_double),
+    "in double precision": Change(_in_double, ONE_TYPE),
     "item by item": Change(_one_by_one),
     "batches filled up": Change(_filled_batch),
     "without oneDNN": Change(_without_onednn),
@@ -751,6 +982,17 @@ SOUND: dict[str, Change] = {
     "autocast to bfloat16": Change(_autocast(torch.bfloat16), NOT_LABELS, "bfloat16"),
     "autocast to float16": Change(_autocast(torch.float16), NOT_LABELS, "float16"),
     "weights in int8": Change(_in_int8, NOT_LABELS, "int8"),
+    "two items at a time": Change(_by_twos),
+    "one thread at a time": Change(_one_at_a_time),
+    "other last bits": Change(_in_last_bits),
+    "compiled by Inductor": Change(_compiled, ("rows", "graph", "enhancer")),
+    "outputs copied": Change(_copied),
+    "decomposed into simpler operators": Change(_decomposed),
+    "the source filled up": Change(
+        of_inputs(lambda x, y: [nn.functional.pad(x, (0, 5)), y]), ("translator",)
+    ),
+    "edges as numbers": Change(of_inputs(lambda x, y: [x, y.float()]), ("graph",)),
+    "a mask of numbers": Change(of_inputs(lambda x, y, z: [x, y, z.long() > 0]), ("masker",)),
 }
 
 

@@ -131,12 +131,8 @@ def record_calls(
                 if strict or not calls:
                     raise
                 continue
-            if (
-                not calls
-                or strict
-                or all(map(_is_finite, outputs))
-                or not all(map(_is_finite, calls[0].outputs))
-            ):
+            usual = strict or not calls or not all(map(_is_finite, calls[0].outputs))
+            if usual or all(map(_is_finite, outputs)):
                 calls.append(RecordedCall(batch, inputs, outputs))
                 size += sum(array.nbytes for array in (*inputs, *outputs))
                 break
@@ -166,16 +162,13 @@ def _nudged(array: Array) -> Array:
 def variation(given: Sequence[Array], seed: int, axis: int | None = None) -> list[Array]:
     """Other inputs of the same shapes and dtypes: the same values in another order, where they differ.
     seed: 0 leaves them. axis: along which they change places, so that columns keep theirs; None: anywhere."""
-    generator = np.random.default_rng(seed)
-    return [_varied(array, generator, axis) if seed else array for array in given]
-
-
-def _varied(array: Array, generator: np.random.Generator, axis: int | None) -> Array:
-    shuffled: Array = generator.permuted(array, axis=axis) if array.ndim else array
-    if array.dtype.kind != "f" or not np.array_equal(shuffled, array, equal_nan=True):
-        return shuffled
-    # Constants keep their sign and never grow: a logarithm, a root and a probability take them.
-    return np.asarray(array * generator.uniform(0.5, 1.0, array.shape), array.dtype)
+    generator, made = np.random.default_rng(seed), list[Array]()
+    for array in given:
+        made.append(generator.permuted(array, axis=axis) if seed and array.ndim else array)
+        if seed and array.dtype.kind == "f" and np.array_equal(made[-1], array, equal_nan=True):
+            # Constants keep their sign and never grow: a logarithm, a root and a probability take them.
+            made[-1] = np.asarray(array * generator.uniform(0.5, 1.0, array.shape), array.dtype)
+    return made
 
 
 def beyond(
@@ -189,13 +182,8 @@ def beyond(
     for at, array in enumerate(arrays[:MOST_BEYOND]):
         sizes = tables[at] if tables else ()
         for others in _beyond(array, sizes, lengths, generator) if array.size else ():
-            yield (
-                batch,
-                [
-                    partial(lambda at, other: [*arrays[:at], other, *arrays[at + 1 :]], at, each)
-                    for each in others
-                ],
-            )
+            with_other = lambda at, other: [*arrays[:at], other, *arrays[at + 1 :]]  # noqa: E731
+            yield batch, [partial(with_other, at, each) for each in others]
 
 
 def _beyond(
@@ -224,7 +212,7 @@ def _filled(array: Array, low: int, high: int, generator: np.random.Generator) -
     """Whole numbers from `low` to below `high`, both ends among them."""
     numbers = generator.integers(low, high, array.shape)
     numbers.flat[0], numbers.flat[-1] = low, high - 1
-    return numbers.astype(array.dtype)
+    return np.asarray(numbers, array.dtype)
 
 
 def _cut_short(mask: Array, generator: np.random.Generator) -> Array:
