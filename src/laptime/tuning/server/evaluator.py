@@ -208,21 +208,18 @@ class ServerEvaluator:
                 self.answers[recipe].append(visit.outputs())
             warm = visit.block(self.numbers(1)[0], WARM_UP * self.block, self.began)
             if not self._cost:
-                self.block = self._length(warm, self.ready[recipe][0])
+                # So many requests, and no more than the budget allows, or as a start of the server takes.
+                if rate := self.request.rate:
+                    wanted = REQUESTS / rate
+                else:
+                    series = next(each for each in warm.samples if each.metric.tag == LATENCY.tag)
+                    wanted = WAVES * fmean(series.samples)
+                most = max(MOST * self.request.budget, self.ready[recipe][0])
+                self.block = max(LEAST, min(wanted, most))
             self._cost = max(0.1, self.elapsed() - began + self._ending)
             yield visit
             ended = self.elapsed()
         self._ending = self.elapsed() - ended
-
-    def _length(self, warm: Case, start: float) -> float:
-        """Seconds of a block: so many requests, and no more than the budget allows. start: of the server."""
-        request = self.request
-        if request.rate:
-            wanted = REQUESTS / request.rate
-        else:
-            series = next(each for each in warm.samples if each.metric.tag == LATENCY.tag)
-            wanted = WAVES * fmean(series.samples)
-        return max(LEAST, min(wanted, max(MOST * request.budget, start)))
 
     def _round_cost(self) -> float:
         return self.pair_cost(self.rounds_of_a_start) / self.rounds_of_a_start

@@ -63,20 +63,17 @@ async def _asked(endpoint: Endpoint, most: int) -> list[Output]:
         for _ in range(ROUNDS):
             at_once = [_one(client, endpoint, at % number) for at in range(most)]
             for at, answer in enumerate(await asyncio.gather(*at_once)):
-                alone.append(_answered(alone[:number], at % number, answer) if endpoint.stream else answer)
+                if endpoint.stream and "error" not in answer:
+                    # A language model answered the prompt whose own answer begins alike for longest: rounding
+                    # makes the ends of texts differ that are made in one batch.
+                    texts, own = [each["text"] for each in alone[:number]], at % number
+                    alike = [len(commonprefix([text, answer["text"]])) for text in texts]  # noqa: RUF071 (characters)
+                    best = own if alike[own] == max(alike) else alike.index(max(alike))
+                    answer = {"prompt": own, "prompt answered": best}
+                alone.append(answer)
         return alone
     finally:
         client.close()
-
-
-def _answered(alone: Sequence[Output], own: int, answer: Output) -> Output:
-    """Which prompt a language model answered: that whose own answer begins alike for longest. Rounding makes
-    the ends of texts differ that are made in one batch."""
-    if "error" in answer:
-        return answer
-    alike = [len(commonprefix([each["text"], answer["text"]])) for each in alone]  # noqa: RUF071 (characters)
-    answered = own if alike[own] == max(alike) else alike.index(max(alike))
-    return {"prompt": own, "prompt answered": answered}
 
 
 async def _one(client: HttpClient, endpoint: Endpoint, at: int) -> Output:
@@ -135,9 +132,14 @@ def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, diff
         differs: texts may differ, as long as they are as long.
     """
     stable, varies = _compared(reference, differs=differs)
-    checks = [_repeatable(reference, stable, varies)]
+    starts = f"the server as it is, asked after {len(reference)} starts,"
+    left_out = (
+        f"differs in {_named(varies)}: left out of the comparison" if varies else "gave the same answers"
+    )
     if any(stable):
-        checks.append(_same(reference[0], tuned, stable))
+        checks = [checked("repeatable", KEPT, f"{starts} {left_out}"), _same(reference[0], tuned, stable)]
+    else:
+        checks = [checked("repeatable", UNDECIDED, f"{starts} answers differently in every part")]
     return Gate(
         word=GATED[Judgement.of_all(check.outcome for check in checks)],
         numerics="precision" if differs else "exact",
@@ -164,15 +166,6 @@ def _compared(reference: Sequence[Sequence[Output]], *, differs: bool) -> tuple[
         varies |= names - same
         stable.append(same)
     return stable, varies
-
-
-def _repeatable(reference: Sequence[Sequence[Output]], stable: list[set[str]], varies: set[str]) -> GateCheck:
-    """Whether the server as it is answers the same twice, and what was left out."""
-    starts = f"the server as it is, asked after {len(reference)} starts,"
-    if not any(stable):
-        return checked("repeatable", UNDECIDED, f"{starts} answers differently in every part")
-    left_out = f"differs in {_named(varies)}: left out of the comparison"
-    return checked("repeatable", KEPT, f"{starts} {left_out if varies else 'gave the same answers'}")
 
 
 def _same(reference: Sequence[Output], tuned: Sequence[Output], stable: list[set[str]]) -> GateCheck:

@@ -139,10 +139,6 @@ class ServerRequest:
                 why="at a rate as many answers come as requests were sent",
                 next="--goal throughput --concurrency 16   or   --goal latency --rate 4",
             )
-        self._check_address(template)
-        self.load(self.at(1)).check()
-
-    def _check_address(self, template: Template) -> None:
         if (PORT in self.url) != template.has_port:
             where, other = ("--url", "--server") if PORT in self.url else ("--server", "--url")
             raise UsageError(
@@ -158,6 +154,7 @@ class ServerRequest:
                 why="the server is started here, again for every trial",
                 next=f"--url {LANGUAGE_MODEL}",
             )
+        self.load(address).check()
 
 
 # The server's command with choices in braces: `vllm serve M --port {port} --max-num-seqs {16,64,256}`.
@@ -189,6 +186,10 @@ class Choice:
     def is_ordered(self) -> bool:
         """Whether all values are numbers: effects along them have a knee."""
         return not any(isinstance(value, str) for value in self.values)
+
+    def text(self, values: Mapping[str, Value]) -> str:
+        """As it is typed, with the value of its name."""
+        return self.texts[self.values.index(values.get(self.name, self.values[0]))]
 
 
 Word = tuple[str | Choice, ...]  # its parts in order
@@ -222,15 +223,10 @@ class Template:
 
 
 def _texts(word: Word, values: Mapping[str, Value]) -> list[str]:
-    parts = [part if isinstance(part, str) else _chosen(part, values) for part in word]
+    parts = [part if isinstance(part, str) else part.text(values) for part in word]
     if len(word) == 1 and isinstance(word[0], Choice) and (not parts[0] or parts[0].startswith("-")):
         return shlex.split(parts[0])  # no flag, a flag, or one with its value
     return ["".join(parts)]
-
-
-def _chosen(choice: Choice, values: Mapping[str, Value]) -> str:
-    value = values.get(choice.name, choice.values[0])
-    return choice.texts[choice.values.index(value)]
 
 
 def parsed(text: str) -> Template:
