@@ -79,12 +79,26 @@ def parse(text: str) -> Recipe:
     Raises TargetError: it is written like no kind, or does not exist. Unavailable: its library is not
     installed.
     """
+    if loader := LOADERS.get(Path(text).suffix.lower(), "").format(f'"{text}"'):
+        raise TargetError(
+            f"{text} is not loaded by laptime",
+            why="a file of PyTorch can run code while it is read, and has no inputs to call it with",
+            next=f"load.py: def build(): return {loader}, INPUTS   then name load.py:build",
+        )
     for kind in registry.names("targets"):
         module = registry.load("targets", kind)
         if module.matches(text):
             recipe: Recipe = module.resolve(text)
             return recipe
-    raise _unknown(text)
+    if error := misspelt_prefix(text):
+        raise error
+    if not text.strip():
+        raise TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
+    raise TargetError(
+        f"cannot tell what {text!r} is",
+        why=f"targets are written {', '.join(forms())}",
+        next=f"laptime bench torchvision:{text}" if text.isidentifier() else "laptime bench --help",
+    )
 
 
 def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -129,23 +143,6 @@ def unknown_name(kind: str, name: str, known: list[str]) -> TargetError:
     )
 
 
-LOADERS = {".pt2": "torch.export.load({}).module()", ".pt": "torch.jit.load({}).eval()"}
-"""By suffix of a file of PyTorch, how the user's own code loads it."""
-
-
-def _unknown(text: str) -> TargetError:
-    if error := misspelt_prefix(text):
-        return error
-    if loader := LOADERS.get(Path(text).suffix, "").format(f'"{text}"'):
-        return TargetError(
-            f"{text} is not loaded by laptime",
-            why="a file of PyTorch can run code while it is read, and has no inputs to call it with",
-            next=f"load.py: def build(): return {loader}, INPUTS   then name load.py:build",
-        )
-    if not text.strip():
-        return TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
-    return TargetError(
-        f"cannot tell what {text!r} is",
-        why=f"targets are written {', '.join(forms())}",
-        next=f"laptime bench torchvision:{text}" if text.isidentifier() else "laptime bench --help",
-    )
+LOADERS = {".pt2": "torch.export.load({}).module()", ".ts": "torch.jit.load({}).eval()"}
+LOADERS |= {".pt": LOADERS[".ts"], **dict.fromkeys((".pth", ".ckpt", ".bin", ".safetensors"), "MODEL")}
+"""By suffix of a file of PyTorch, how the user's own code loads it: a MODEL loads its weights itself."""

@@ -11,6 +11,7 @@ import pytest
 from laptime import targets
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, TargetError, UserCodeError
+from laptime.tuning.inference.request import is_model
 
 MODEL = """
 import json
@@ -240,9 +241,24 @@ def test_parsing_imports_no_framework() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "loader"), [("net.pt2", "torch.export.load"), ("scripted.pt", "torch.jit.load")]
+    ("name", "loader"),
+    [
+        ("net.pt2", "torch.export.load"),
+        ("scripted.pt", "torch.jit.load"),
+        ("/models/my net.PT", "torch.jit.load"),
+        ("./traced.ts", "torch.jit.load"),
+    ],
 )
 def test_a_file_of_pytorch_is_refused_with_the_way_out(name: str, loader: str) -> None:
     with pytest.raises(TargetError, match="is not loaded by laptime") as raised:
         targets.parse(name)
     assert f'{loader}("{name}")' in raised.value.next
+    assert is_model(name)
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "runs/epoch=3.ckpt", "pytorch_model.bin", "M.safetensors"])
+def test_a_file_of_weights_is_neither_run_nor_read(name: str) -> None:
+    with pytest.raises(TargetError, match="is not loaded by laptime") as raised:
+        targets.parse(name)
+    assert "def build(): return MODEL, INPUTS" in raised.value.next
+    assert is_model(name)

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice, pairwise

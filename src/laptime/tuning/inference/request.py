@@ -178,8 +178,9 @@ class ModelRequest:
 
 def is_model(program: str) -> bool:
     """Whether the word behind `tune` names a model: a target, or what would be no script, either."""
-    if Path(program).suffix in (".py", ".onnx") or Path(program).suffix in targets.LOADERS:
-        return not program.endswith(".py")
+    suffix = Path(program).suffix.lower()
+    if suffix in (".py", ".onnx") or suffix in targets.LOADERS:
+        return suffix != ".py"
     try:
         targets.parse(program)
     except LaptimeError:
