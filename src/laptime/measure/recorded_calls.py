@@ -196,7 +196,7 @@ def _beyond(
         # Counts, steps, places in time.
         twice = 0 if high in lengths else min(2 * int(high), int(np.iinfo(array.dtype).max)) + 1
         ranges = [] if sizes is None else [*((0, size) for size in sizes), (min(int(low), 1), twice)]
-        yield [_filled(array, *each, generator) for each in ranges if each[1] > high + 1]
+        yield [_filled(array, *each, generator) for each in ranges if each[1] > int(high) + 1]
         if low == high:
             yield [generator.integers(1, int(high) + 1, array.shape).astype(array.dtype)]
     elif low == high and high in (0, 1):  # a mask that masks nothing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,9 @@ def test_whole_numbers_reach_twice_as_far_where_the_reference_takes_them() -> No
     assert reached(counts, 1000) == (0, 38)
     assert reached(counts, 19) == (0, 19)
     assert reached(counts.astype(np.uint8) * 13, 1000) == (0, 255)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert reached(np.array([[0, 255]], np.uint8), 1000) == (0, 255)  # nothing lies beyond
     assert reached(counts, 1000, [None]) == (0, 19)  # on a GPU
 
 

@@ -178,8 +178,8 @@ def find_candidates(
 
     Args:
         allow: numerics classes. only, skip: names; no `only` means all.
-        block: seconds of one side of a round. starts: seconds until both arms are ready; new ones are started
-            after so many `rounds`.
+        block: seconds of one side of a round. starts: seconds until both arms are ready; so many `rounds` have
+            them, the first of a race as well.
         missing_of: packages that a change needs and that are not installed.
     """
     facts = loop_profile.facts.union(*(load(name).given_facts for name in recipe.names))
@@ -209,7 +209,7 @@ def find_candidates(
                 numerics=own.numerics,
                 bound=own.saves * loop_profile.step,
                 cost=2 * block + starts / rounds,
-                start=starts + (0.0 if len(recipe) and own.settings_only else own.builds),
+                start=0.0 if len(recipe) and own.settings_only else own.builds,
                 prior=own.prior * (BACK if is_back else 1.0),
                 space=_line(changes),
                 needs=own.needs,

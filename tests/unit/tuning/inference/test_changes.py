@@ -118,7 +118,7 @@ def test_fewer_bits_that_have_won_are_followed_by_fewer_still_not_by_float32() -
         prior["openvino_int8"], prior["onnxruntime_int8"]
     )
     assert prior["openvino"] == pytest.approx(0.1 * changes.load("openvino").prior)
-    assert {each.prior for each in offered().usable if each.change.name == "openvino"} == {0.6}
+    assert {each.prior for each in offered().usable if each.change.name == "openvino"} == {0.47}
 
 
 def draft(**settings: Any) -> Draft:

@@ -38,7 +38,7 @@ CHANGES = [
     # All levels of graph optimisation, float32.
     # Lies when: an operator has no fast kernel there.
     # Source: onnxruntime.ai/docs/performance.
-    ModelChange.row("onnxruntime", "ONNX Runtime", "cpu !onnx_file", (0.75, 0.6, 12), "onnx", **_RUNS),
+    ModelChange.row("onnxruntime", "ONNX Runtime", "cpu !onnx_file", (0.95, 0.47, 12), "onnx", **_RUNS),
     # Calibrated on the first inputs.
     # Lies when: other inputs reach further than those of the calibration; the held-out inputs decide.
     ModelChange.row(

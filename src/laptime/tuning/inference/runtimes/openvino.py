@@ -33,7 +33,7 @@ CHANGES = [
     # Source: docs.openvino.ai, high-level performance hints; precision hint f32, as the default may be
     # bfloat16.
     ModelChange.row(
-        "openvino", "OpenVINO", "cpu", (0.75, 0.6, 12), "openvino", properties=_PROPERTIES, **_RUNS
+        "openvino", "OpenVINO", "cpu", (0.95, 0.47, 12), "openvino", properties=_PROPERTIES, **_RUNS
     ),
     # Lies when: the CPU has no bfloat16 units.
     # Source: docs.openvino.ai, INFERENCE_PRECISION_HINT.

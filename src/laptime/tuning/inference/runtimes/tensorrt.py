@@ -20,7 +20,7 @@ _RUNS: dict[str, Any] = {
 CHANGES = [
     # Lies when: a call has more than four times the items of the measurement: the engine takes no more.
     # Source: docs.nvidia.com/deeplearning/tensorrt, Python API; strongly typed networks, BuilderFlag.TF32.
-    ModelChange.row("tensorrt", "TensorRT", "cuda !varying_shapes", (0.75, 0.6, 90), "tensorrt", **_RUNS),
+    ModelChange.row("tensorrt", "TensorRT", "cuda !varying_shapes", (0.95, 0.47, 90), "tensorrt", **_RUNS),
     # The module in float16, inputs and outputs in float32.
     # Lies when: a value is beyond 65,504; the outputs tell.
     # Source: docs.nvidia.com/deeplearning/tensorrt, strongly typed networks: types are those of the ONNX
