@@ -977,7 +977,8 @@ SOUND: dict[str, Change] = {
         IMAGES,
     ),
     "keys in another order": Change(
-        lambda module: lambda *x: dict(reversed(module(*x).items())), ("decoder", "detector")
+        lambda module: lambda *x: dict(reversed(module(*x).items())),
+        ("decoder", "detector", "search", "masker"),
     ),
     "autocast to bfloat16": Change(_autocast(torch.bfloat16), NOT_LABELS, "bfloat16"),
     "autocast to float16": Change(_autocast(torch.float16), NOT_LABELS, "float16"),

@@ -109,9 +109,11 @@ def structure_of(output: Any) -> list[str] | None:
     """See `Draft.outputs`. Raises Refused: it is nested deeper than that."""
     if is_tensor(output):
         return None
-    parts = output.values() if isinstance(output, dict) else output
+    parts = list(output.values() if isinstance(output, dict) else output if isinstance(output, tuple) else ())
     if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
-        raise Refused("its outputs are neither a tensor nor a flat tuple or dict of tensors")
+        inside = " of " * bool(parts) + ", ".join(dict.fromkeys(type(each).__name__ for each in parts))
+        form = f"{type(output).__name__}{inside}"
+        raise Refused(f"its outputs are neither a tensor nor a flat tuple or dict of tensors: {form}")
     return list(output) if isinstance(output, dict) else []
 
 

@@ -45,7 +45,7 @@ def test_others_are_refused_in_a_sentence(function: str, why: str, tmp_path: Pat
 def test_a_list_of_images_reaches_the_model_as_a_list(tmp_path: Path) -> None:
     """It was called with the only tensor in it, and said so in a traceback."""
     pytest.importorskip("torchvision")
-    assert surveyed("detector_of_torchvision", tmp_path) == NESTED
+    assert surveyed("detector_of_torchvision", tmp_path) == f"{NESTED}: tuple of dict"
 
 
 def test_a_model_that_fails_says_which_inputs_it_was_called_with(tmp_path: Path) -> None:
