@@ -178,8 +178,8 @@ def find_candidates(
 
     Args:
         allow: numerics classes. only, skip: names; no `only` means all.
-        block: seconds of one side of a round. starts: seconds until both arms are ready; so many `rounds` have
-            them, the first of a race as well.
+        block: seconds of one side of a round. starts: seconds until both arms are ready, before each so many
+            `rounds`.
         missing_of: packages that a change needs and that are not installed.
     """
     facts = loop_profile.facts.union(*(load(name).given_facts for name in recipe.names))
