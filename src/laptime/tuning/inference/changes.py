@@ -211,7 +211,10 @@ def find_candidates(
                 cost=2 * block + starts / rounds,
                 start=0.0 if len(recipe) and own.settings_only else own.builds,
                 prior=own.prior * (BACK if is_back else 1.0),
-                space=_line(changes),
+                # Options in the order of their values; one that has none stands first.
+                space=tuple(sorted(changes, key=lambda each: each.options.get("value", 0)))
+                if len(changes) > 1
+                else (),
                 needs=own.needs,
                 gives=own.given_facts,
                 conflicts=own.conflicts,
@@ -219,13 +222,6 @@ def find_candidates(
             )
         )
     return CandidateSet(tuple(usable), ruled_out)
-
-
-def _line(changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Options in the order of their values; one that has none stands first."""
-    if len(changes) < 2:
-        return ()
-    return tuple(sorted(changes, key=lambda change: change.options.get("value", 0)))
 
 
 @dataclass(frozen=True)
