@@ -1,6 +1,7 @@
 """Public training scripts, unedited, with made-up data: are their steps found and captured?
 
-    python benchmarks/_strangers.py FOLDER [NAME ...] [--twice] [--python PYTHON]
+    python benchmarks/_strangers.py FOLDER [NAME ...] [--twice] [--profile] [--python PYTHON]
+    python benchmarks/_strangers.py FOLDER NAME ... --tune 5m [--python PYTHON]
 
 FOLDER holds a git clone of each repository as OWNER+NAME (or OWNER+NAME/repo) that has the commit below; nothing
 of them is part of this project. Each script is copied into a temporary folder, its data made up beside it, and
@@ -8,7 +9,9 @@ run as its README says, sizes apart, on the CPU, until two steps are captured, a
 `laptime tune` does. PYTHON is an interpreter with torch and what the scripts import.
 
 A line of JSON a script: what its steps were found by, how many were captured, and whether the steps of optimizers
-in each are as many as its author counts.
+in each are as many as its author counts; with --profile the first lines of its profile. With --tune a session of
+this budget, and then its own clock: the script as it is, with what the session hands back and, where it is written
+down here, with what an expert changes, in random order, a fresh process each, without laptime.
 """
 
 # ruff: noqa: E501, command lines as they are typed
@@ -21,6 +24,7 @@ import json
 import os
 import pickle
 import random
+import shlex
 import shutil
 import struct
 import subprocess
@@ -37,26 +41,52 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.script.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
 
+SETTLE, TIMED, ROUNDS = 6, 4.0, 4
+"""Steps of optimizers before those that are timed; seconds of these; processes of each side."""
 DRAW = np.random.default_rng(0)
 WORDS = [f"w{number}" for number in range(500)]
 TEXT = " ".join(random.Random(0).choices(WORDS, k=40_000))
-UNCHECKED = """
-import importlib.abc, sys
-class Finder(importlib.abc.MetaPathFinder):
+SITE = """
+import importlib.abc, importlib.util, os, sys, time
+
+class After(importlib.abc.MetaPathFinder):
+    def __init__(self, name, do): self.name, self.do = name, do
     def find_spec(self, name, path, target=None):
-        if name != "torchvision.datasets.utils": return None
+        if name != self.name: return None
         sys.meta_path.remove(self)
-        import importlib.util, os
         spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-        def exec_module(module):
-            run(module)
-            module.check_integrity = lambda path, md5=None: os.path.isfile(path)
-        spec.loader.exec_module = exec_module
+        run, do = spec.loader.exec_module, self.do
+        spec.loader.exec_module = lambda module: (run(module), do(module))
         return spec
-sys.meta_path.insert(0, Finder())
+
+def unchecked(module):  # made-up files are taken for the data set
+    module.check_integrity = lambda path, md5=None: os.path.isfile(path)
+
+def offline(module):  # weights that would be downloaded stay as they were drawn
+    module.load_pretrained = lambda *args, **kwargs: None
+
+def clocked(module):
+    path, settle, steps, seconds = os.environ["CLOCK"].split(":")
+    seen, began, main = 0, 0.0, os.getpid()
+    def stepped(*ignored):
+        nonlocal seen, began
+        seen += 1
+        now = time.perf_counter()
+        began = began if seen > int(settle) else now
+        timed = seen - int(settle)
+        if timed and (timed >= int(steps) if int(steps) else now - began > float(seconds)) and os.getpid() == main:
+            open(path, "w").write(f"{timed} {(now - began) / timed}")
+            os._exit(0)
+    module.register_optimizer_step_post_hook(stepped)
+
+sys.meta_path[:0] = [After("torchvision.datasets.utils", unchecked), After("timm.models._builder", offline)]
+if "CLOCK" in os.environ:
+    sys.meta_path.insert(0, After("torch.optim.optimizer", clocked))
 """
-"""A sitecustomize: torchvision takes made-up files for the data set."""
+"""A sitecustomize: made-up data, no downloads, and a clock that knows nothing of laptime: it ends the script after
+so many steps of optimizers."""
+GYM = "from gymnasium import *"
+"""A module `gym`: the package of this name is no longer made."""
 
 
 def mnist(folder: Path, rows: int = 6000) -> None:
@@ -162,6 +192,52 @@ def movielens(folder: Path) -> None:
     (folder / "ratings.dat").write_text("\n".join(lines))
 
 
+def camvid(folder: Path) -> None:
+    """Pictures of streets with labels of twelve classes."""
+    from PIL import Image
+
+    names = [f"{number}.png" for number in range(48)]
+    for split in ("train", "val", "test"):
+        images(folder / "data" / "CamVid" / split, names, (240, 180))
+        annotated = folder / "data" / "CamVid" / f"{split}annot"
+        annotated.mkdir(parents=True)
+        for name in names:
+            Image.fromarray(DRAW.integers(0, 12, (180, 240), dtype=np.uint8)).save(annotated / name)
+
+
+def criteo(folder: Path, rows: int = 20_000) -> None:
+    head = ["label", *(f"I{n}" for n in range(1, 14)), *(f"C{n}" for n in range(1, 27))]
+    numbers = DRAW.integers(0, 100, (rows, 13))
+    names = DRAW.integers(0, 2000, (rows, 26))
+    lines = [
+        ",".join(map(str, [at % 3 // 2, *numbers[at], *(f"{name:05x}" for name in names[at])]))
+        for at in range(rows)
+    ]
+    (folder / "criteo_sample.txt").write_text("\n".join([",".join(head), *lines]))
+
+
+def planetoid(folder: Path) -> None:
+    """The raw files of Cora as Planetoid has them."""
+    from scipy.sparse import csr_matrix
+
+    raw = folder.parent / "data" / "Planetoid" / "Cora" / "raw"
+    raw.mkdir(parents=True)
+
+    def rows(count: int) -> object:
+        return csr_matrix((DRAW.random((count, 1433)) < 0.02).astype(np.float32))
+
+    def labels(count: int) -> object:
+        return np.eye(7, dtype=np.int32)[np.arange(count) % 7]
+
+    test = np.arange(1708, 2708)
+    neighbours = {node: DRAW.integers(0, 2708, 4).tolist() for node in range(2708)}
+    parts = {"x": rows(140), "tx": rows(1000), "allx": rows(1708)}
+    parts |= {"y": labels(140), "ty": labels(1000), "ally": labels(1708), "graph": neighbours}
+    for name, part in parts.items():
+        (raw / f"ind.cora.{name}").write_bytes(pickle.dumps(part))
+    (raw / "ind.cora.test.index").write_text("\n".join(map(str, test)))
+
+
 def waves(folder: Path) -> None:
     subprocess.run([sys.executable, "generate_sine_wave.py"], cwd=folder, check=True)
 
@@ -179,6 +255,7 @@ class Stranger:
         data: makes what it reads, below the folder. steps: of optimizers in one step, as its author counts;
             0: it updates its weights itself.
         also: other folders of the repository that it reads. later: first looked at when the code was done.
+        by_hand: what an expert changes: file, text, text in its place. switches: and arguments of its own.
     """
 
     repository: str
@@ -190,6 +267,8 @@ class Stranger:
     also: tuple[str, ...] = ()
     later: bool = False
     variables: dict[str, str] = field(default_factory=dict)
+    by_hand: tuple[tuple[str, str, str], ...] = ()
+    switches: str = ""
 
 
 EXAMPLES = ("pytorch/examples", "77f55b912142e11fcfdf5b530231fb9c52f181e8")
@@ -200,6 +279,15 @@ FORECAST = (
     "run.py --task_name long_term_forecast --is_training 1 --model_id made --model {} --data ETTh1 "
     "--root_path ./dataset/ --features M --seq_len 96 --pred_len 96 --enc_in 7 --dec_in 7 --c_out 7 "
     "--num_workers 0 --no_use_gpu"
+)
+TCN = ("locuslab/TCN", "2f8c2b817050206397458dfd1f5a25ce8a32fe65")
+MINIMAL = ("seungeunrho/minimalRL", "c8efed8481e3cd40e9739cfde220a55522555b57")
+NLP = ("graykode/nlp-tutorial", "d05e31ec81d56d70c1db89b99ab07e948f7ebc11")
+LTSF = ("cure-lab/LTSF-Linear", "0c113668a3b88c4c4ee586b8c5ec3e539c4de5a6", "")
+LONG = (
+    "run_longExp.py --is_training 1 --model_id made --model {} --data ETTh1 --root_path ./dataset/ "
+    "--data_path ETTh1.csv --features M --seq_len 96 --pred_len 96 --enc_in 7 --dec_in 7 --c_out 7 --num_workers 0 "
+    "--train_epochs 100"
 )
 STRANGERS = {
     "cifar100": Stranger(
@@ -358,6 +446,92 @@ STRANGERS = {
         "train_fabric.py",
         later=True,
     ),
+    "tcn_words": Stranger(
+        *TCN,
+        "TCN/word_cnn",
+        "word_cnn_test.py --cuda",
+        lambda folder: texts(folder / "data" / "penn"),
+        also=("TCN",),
+        later=True,
+    ),
+    "tcn_adding": Stranger(*TCN, "TCN/adding_problem", "add_test.py --cuda", also=("TCN",), later=True),
+    "pygat": Stranger(
+        "Diego999/pyGAT",
+        "3664f2dc90cbf971564c0bf186dc794f12446d0c",
+        "",
+        "train.py --no-cuda --nb_heads 2",
+        cora,
+        later=True,
+    ),
+    "makemore": Stranger(
+        "karpathy/makemore", "988aa59e4d8fefa526d06f3b453ad116258398d4", "", "makemore.py", later=True
+    ),
+    "bigram": Stranger(
+        "karpathy/ng-video-lecture", "52201428ed7b46804849dea0b3ccf0de9df1a5c3", "", "bigram.py", later=True
+    ),
+    "enet": Stranger(
+        "davidtvs/PyTorch-ENet",
+        "e17d404e2f649a3476eabe39f8a05e5eb77c55fd",
+        "",
+        "main.py --device cpu --batch-size 4 --height 180 --width 240 --workers 0",
+        camvid,
+        later=True,
+    ),
+    "template": Stranger(
+        "victoresque/pytorch-template",
+        "41dc06f6f8f3f38c6ed49f01ff7d89cd5688adc4",
+        "",
+        "train.py -c config.json",
+        lambda folder: mnist(folder / "data"),
+        later=True,
+    ),
+    "tiny_diffusion": Stranger(
+        "tanelp/tiny-diffusion",
+        "726b6bbbf2c9e3d23dff9eaea2fda10d0af6a78c",
+        "",
+        "ddpm.py --num_epochs 2000",
+        later=True,
+    ),
+    "minimal_ppo": Stranger(*MINIMAL, "", "ppo.py", later=True),
+    "minimal_sac": Stranger(*MINIMAL, "", "sac.py", steps=4, later=True),
+    "lightning_hydra": Stranger(
+        "ashleve/lightning-hydra-template",
+        "bddbc24b82ab6ccfa6243e815a49dc5bfe8d4144",
+        "",
+        "src/train.py trainer=cpu trainer.max_epochs=50 test=False",
+        lambda folder: mnist(folder / "data"),
+        later=True,
+    ),
+    "criteo": Stranger(
+        "shenweichen/DeepCTR-Torch",
+        "f6854257b1fc29caab655ce72c6b5528b7432574",
+        "examples",
+        "run_classification_criteo.py",
+        criteo,
+        also=("deepctr_torch",),
+        later=True,
+        variables={"PYTHONPATH": ".."},
+    ),
+    "bert": Stranger(*NLP, "5-2.BERT", "BERT.py", later=True),
+    "transformer": Stranger(*NLP, "5-1.Transformer", "Transformer.py", later=True),
+    "dlinear": Stranger(*LTSF, LONG.format("DLinear"), etth, later=True),
+    "informer": Stranger(*LTSF, LONG.format("Informer"), etth, later=True),
+    "pyg_gat": Stranger(
+        "pyg-team/pytorch_geometric",
+        "5c6461b2305ad068a6d61165b3c55852a11aaa41",
+        "examples",
+        "gat.py --epochs 20000",
+        planetoid,
+        later=True,
+    ),
+    "pets": Stranger(
+        "huggingface/accelerate",
+        "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83",
+        "examples",
+        "cv_example.py --data_dir images --cpu",
+        lambda folder: images(folder / "images", [f"kind{n % 7}_{n}.jpg" for n in range(400)], (300, 260)),
+        later=True,
+    ),
 }
 
 
@@ -420,6 +594,79 @@ def looked_at(stranger: Stranger, python: str, folder: Path, *, twice: bool) -> 
     return found
 
 
+def laptime(verb: str, *words: str) -> dict[str, object]:
+    """What a command says in JSON."""
+    command = [sys.executable, "-m", "laptime", verb, *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        return json.loads(ended.stdout)
+    except ValueError:
+        return {"error": ended.stderr[-600:], "status": ended.returncode}
+
+
+def profiled(stranger: Stranger, python: str) -> dict[str, object]:
+    """The first lines of its profile."""
+    said = laptime("profile", "--no-save", "--json", "--python", python, *stranger.words.split())
+    if "error" in said:
+        return said
+    verdict, found = said["verdict"], said["findings"]
+    return {"profile": verdict and verdict["sentence"], "findings": [each["sentence"] for each in found[:3]]}
+
+
+def step_seconds(python: str, words: list[str], place: Path, steps: int = 0) -> tuple[int, float]:
+    """Steps of optimizers that were timed in a fresh process, and seconds of each; as many as fit if not said."""
+    clock = place / "clock.txt"
+    clock.unlink(missing_ok=True)
+    environ = os.environ | {"CLOCK": f"{clock}:{SETTLE}:{steps}:{TIMED}"}
+    subprocess.run([python, *words], cwd=place, env=environ, capture_output=True, timeout=240, check=False)
+    number, seconds = clock.read_text().split()
+    return int(number), float(seconds)
+
+
+def tuned(stranger: Stranger, python: str, home: Path, budget: str) -> dict[str, object]:
+    """A session of tune, and the script's own clock of each side in turns, processes fresh."""
+    words, place = stranger.words.split(), home / stranger.folder
+    said = laptime("tune", "--no-earlier", "--budget", budget, "--json", "--python", python, *words)
+    if "error" in said:
+        return said
+    patch, command = said["patch"]["text"], said["patch"]["command"]
+    sides = {"as it is": (words, place)}
+    if patch or command:
+        copy = home.with_name(f"{home.name}-tuned")
+        shutil.copytree(home, copy)
+        if patch:
+            subprocess.run(
+                ["git", "apply", "-"], cwd=copy / stranger.folder, input=patch, text=True, check=True
+            )
+        sides["tuned"] = (shlex.split(command)[1:] if command else words, copy / stranger.folder)
+    if stranger.by_hand:
+        copy = home.with_name(f"{home.name}-by-hand")
+        shutil.copytree(home, copy)
+        for file, old, new in stranger.by_hand:
+            text = (copy / file).read_text()
+            assert old in text, (file, old)
+            (copy / file).write_text(text.replace(old, new))
+        sides["by hand"] = ([*words, *stranger.switches.split()], copy / stranger.folder)
+    steps, _ = step_seconds(python, *sides["as it is"])
+    order = random.Random(home.name)
+    rounds: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(ROUNDS):
+        for side in order.sample(sorted(sides), len(sides)):
+            rounds[side].append(step_seconds(python, *sides[side], steps)[1])
+    kept = (
+        "outcome",
+        "sentence",
+        "speedup",
+        "recipe",
+        "seconds",
+        "why_ended",
+        "ladder",
+        "diagnosis",
+        "patch",
+    )
+    return {"own clock": rounds, "steps": steps, **{name: said[name] for name in kept}}
+
+
 def main() -> None:
     """Look at the named strangers, or at all."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -427,18 +674,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(STRANGERS))
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--twice", action="store_true", help="capture the same steps again, and compare")
+    parser.add_argument("--profile", action="store_true", help="also what `laptime profile` says first")
+    parser.add_argument("--tune", metavar="BUDGET", help="tune them, and time both sides by their own clock")
     parser.add_argument("--keep", type=Path, help="folder for the copies; a temporary one without it")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     here, clones = Path.cwd(), asked.clones.resolve()
     with tempfile.TemporaryDirectory(prefix="strangers-") as temporary:
         (Path(temporary) / "site").mkdir()
-        (Path(temporary) / "site" / "sitecustomize.py").write_text(UNCHECKED)
+        (Path(temporary) / "site" / "sitecustomize.py").write_text(SITE)
+        (Path(temporary) / "site" / "gym.py").write_text(GYM)
         before = dict(os.environ)
         for name in asked.names:
             stranger = STRANGERS[name]
             line: dict[str, object] = {"name": name, "later": stranger.later}
             try:
-                place = copied(clones, stranger, (asked.keep or Path(temporary)).resolve() / name)
+                home = (asked.keep or Path(temporary)).resolve() / name
+                place = copied(clones, stranger, home)
                 os.chdir(place)
                 paths = [
                     str(Path(temporary) / "site"),
@@ -451,7 +702,12 @@ def main() -> None:
                 )
                 work = Path(temporary) / f"{name}-work"
                 work.mkdir()
-                line |= looked_at(stranger, asked.python, work, twice=asked.twice)
+                if asked.tune:
+                    line |= tuned(stranger, asked.python, home, asked.tune)
+                else:
+                    line |= looked_at(stranger, asked.python, work, twice=asked.twice)
+                if asked.profile:
+                    line |= profiled(stranger, asked.python)
             except Exception as error:  # one of them must not end the others
                 line["why"] = f"{type(error).__name__}: {error}"[-300:]
             finally:

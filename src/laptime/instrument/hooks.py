@@ -7,7 +7,7 @@
     Optimizer               step                through torch's own global hooks
     Optimizer               __init__            tells that this is training, before anything has stepped
     torch.multiprocessing   spawn               started ranks are observed, too
-    torch                   save                a checkpoint is not part of a step
+    APART                                       checkpoints, pictures and logs are not part of a step
 
 `Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow
 path, seven times as expensive. Once the loop has settled, only the classes of its outermost modules stay
@@ -26,15 +26,22 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from laptime.instrument.importing import in_children
+from laptime.instrument.importing import WhenImported, in_children
 from laptime.instrument.messages import Settings
 from laptime.instrument.step_observer import StepObserver
 from laptime.instrument.steps import BACKWARD, DATA, FORWARD, OPTIMIZER, StepFinder, Stop
 
-SPAWN = "torch.multiprocessing.spawn"
-"""The module that starts ranks."""
-_KNOWN = "_laptime"
-"""What is known of a loader's iterator is kept in it: it lives for an epoch."""
+SPAWN = "torch.multiprocessing.spawn"  # the module that starts ranks
+APART = (
+    ("torch", "save"),
+    ("safetensors.torch", "save_file"),
+    ("torch.utils.tensorboard.writer", "SummaryWriter._get_file_writer"),
+    ("wandb.sdk.wandb_run", "Run.log"),
+    ("matplotlib.figure", "Figure.savefig"),
+    ("PIL.Image", "Image.save"),
+)
+"""Module and function that saves or logs: a step which does so is dropped where most do not."""
+_KNOWN = "_laptime"  # what is known of a loader's iterator is kept in it: it lives for an epoch
 
 
 class Hooks:
@@ -48,6 +55,7 @@ class Hooks:
         self._handles: list[Any] = []
         self._loaders: list[tuple[Callable[[], Any], object]] = []
         self._outermost: set[type] = set()
+        self._watches: list[WhenImported] = []
 
     def install(self) -> None:
         """Wrap; torch is imported already."""
@@ -61,9 +69,13 @@ class Hooks:
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
-        self._replace(torch, "save", self._save)
         self._is_grad_enabled = torch.is_grad_enabled
         self._replace(torch.optim.Optimizer, "__init__", self._created)
+        self._watches = [
+            WhenImported(module, functools.partial(self._set_apart, module, name)) for module, name in APART
+        ]
+        for watch in self._watches:
+            watch.install()
         self._spawned()
         self._hook_steps()
         self._listener.on_settled = self.narrow
@@ -89,6 +101,8 @@ class Hooks:
 
     def undo(self) -> None:
         """Give everything back. Safe to call twice."""
+        for watch in self._watches:
+            watch.remove()
         for owner, name, original in reversed(self._originals):
             if original is None:
                 delattr(owner, name)
@@ -125,7 +139,7 @@ class Hooks:
 
     def _calls(self, module: Any, inputs: Any) -> None:
         """An outermost module is about to be called with these inputs."""
-        self._listener.forward(id(module), graded=self._is_grad_enabled())
+        self._listener.forward(id(module), graded=self._is_grad_enabled(), trains=module.training)
 
     def _failed(self) -> None:
         """The call of an outermost module has raised."""
@@ -225,12 +239,19 @@ class Hooks:
 
         return backward
 
-    def _save(self, original: Any) -> Any:
-        def save(*args: Any, **kwargs: Any) -> Any:
-            self._listener.steps.saved()
-            return original(*args, **kwargs)
+    def _set_apart(self, module: str, name: str) -> None:
+        owner, _, function = name.rpartition(".")
+        place = getattr(sys.modules[module], owner, None) if owner else sys.modules[module]
 
-        return save
+        def wrap(original: Any) -> Any:
+            def apart(*args: Any, **kwargs: Any) -> Any:
+                self._listener.steps.apart()
+                return original(*args, **kwargs)
+
+            return apart
+
+        if hasattr(place, function):
+            self._replace(place, function, wrap)
 
     def _created(self, original: Any) -> Any:
         steps = self._listener.steps
@@ -264,8 +285,7 @@ def _batches(iterator: Any) -> float:
 # Ranks that a script starts by `torch.multiprocessing.spawn`, each observed as those of torchrun are.
 
 
-ORIGINAL: list[Any] = []
-"""Torch's own, in the process that has replaced it."""
+ORIGINAL: list[Any] = []  # Torch's own, in the process that has replaced it
 
 
 def observe_ranks(original: Any) -> Any:

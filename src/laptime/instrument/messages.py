@@ -14,39 +14,28 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "LAPTIME_INSTRUMENT"
-"""Name of the environment variable that holds the settings as JSON."""
+VARIABLE = "LAPTIME_INSTRUMENT"  # name of the environment variable that holds the settings as JSON
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to observe a script.
+    """How to observe a script."""
 
-    Attributes:
-        folder: where every process writes what it observed.
-        steps: traced steps in a cycle. warmup: steps before them under a profiler that keeps nothing.
-        wait: steps before anything is measured. repeat: cycles of warm-up and trace.
-        timed: untraced steps that are timed at most. seconds: after these the timing ends, at FEWEST steps.
-        step_by: optimizer, loader or forward; "" finds out.
-        stop: end the script once all is observed.
-        sources: files in place of the user's, by path: a patched script runs under its own name.
-        primitives: observe oneDNN's primitives of one more step, where there is no accelerator.
-    """
-
-    folder: str
-    steps: int = 5
-    warmup: int = 2
-    wait: int = 3
-    repeat: int = 1
-    timed: int = 500
-    seconds: float = 10.0
-    step_by: str = ""
+    folder: str  # where every process writes what it observed
+    steps: int = 5  # traced steps in a cycle
+    warmup: int = 2  # steps before them under a profiler that keeps nothing
+    wait: int = 3  # steps before anything is measured
+    repeat: int = 1  # cycles of warm-up and trace
+    timed: int = 500  # untraced steps that are timed at most
+    seconds: float = 10.0  # after these the timing ends, at FEWEST steps
+    step_by: str = ""  # optimizer, loader or forward; "" finds out
     shapes: bool = True
     stack: bool = True
     memory: bool = True
-    primitives: bool = True
-    stop: bool = True
+    primitives: bool = True  # observe oneDNN's primitives of one more step, where there is no accelerator
+    stop: bool = True  # end the script once all is observed
     quiet: bool = False
+    # files in place of the user's, by path: a patched script runs under its own name
     sources: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -83,58 +72,42 @@ def _of_job(ask: str, variable: str, alone: int) -> int:
 
 @dataclass
 class Sample:
-    """One step, nanoseconds.
+    """One step, nanoseconds."""
 
-    Attributes:
-        wall: by the device's clock where there is one, else by the host's.
-        host: by the host's clock; phases are parts of it.
-        cpu: CPU time of the process, all its threads.
-        phases: data, forward, backward, optimizer; each without those inside it.
-    """
-
-    wall: int
-    host: int
-    cpu: int
-    phases: dict[str, int]
+    wall: int  # by the device's clock where there is one, else by the host's
+    host: int  # by the host's clock; phases are parts of it
+    cpu: int  # CPU time of the process, all its threads
+    phases: dict[str, int]  # data, forward, backward, optimizer; each without those inside it
 
 
 @dataclass
 class Observed:
-    """Everything that was observed of one process.
-
-    Attributes:
-        source: what steps were found by: optimizer, loader, forward; "" for none.
-        seen: signals by kind.
-        settled: steps before the timing.
-        untraced, traced: samples of steps without and with the profiler.
-        outside: ns between untraced steps; outside_phases: of it in each phase, which evaluation has, too.
-        workers: ns of it in which loaders started and ended workers.
-        firsts: which of the untraced steps are the first after a pause: an epoch began with them.
-        cycles: traces that were recorded whole; traces: their files in this folder.
-        primitives: lines of oneDNN, added up, of one more step; None when not observed.
-        clock: what `wall` was read from.
-        torch, tensorflow: whether the script imported it.
-        complete: all that was asked for was observed.
-    """
+    """Everything that was observed of one process. cycles: traces that were recorded whole; traces: their
+    files in this folder."""
 
     rank: int
     world: int
     pid: int
-    source: str = ""
-    seen: dict[str, int] = field(default_factory=dict)
-    settled: int = 0
+    source: str = ""  # what steps were found by: optimizer, loader, forward; "" for none
+    seen: dict[str, int] = field(default_factory=dict)  # signals by kind
+    settled: int = 0  # steps before the timing
+    # untraced, traced: samples of steps without and with the profiler
     untraced: list[Sample] = field(default_factory=list)
     traced: list[Sample] = field(default_factory=list)
-    outside: int = 0
+    outside: int = 0  # ns between untraced steps
+    # of it in each phase, which evaluation has, too
     outside_phases: dict[str, int] = field(default_factory=dict)
-    workers: int = 0
+    workers: int = 0  # ns of it in which loaders started and ended workers
+    # which of the untraced steps are the first after a pause: an epoch began with them
     firsts: list[int] = field(default_factory=list)
     traces: list[str] = field(default_factory=list)
+    # lines of oneDNN, added up, of one more step; None when not observed
     primitives: list[dict[str, Any]] | None = None
-    clock: str = "host"
+    clock: str = "host"  # what `wall` was read from
+    # torch, tensorflow: whether the script imported it
     torch: bool = False
     tensorflow: bool = False
-    complete: bool = False
+    complete: bool = False  # all that was asked for was observed
     notes: list[str] = field(default_factory=list)
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)
@@ -143,19 +116,12 @@ class Observed:
 
 @dataclass
 class Ended:
-    """How a script ended.
+    """How a script ended."""
 
-    Attributes:
-        how: stopped (by us), returned, exited (SystemExit), raised, interrupted.
-        status: exit status.
-        error: the exception in one line.
-        traceback: without our own frames.
-    """
-
-    how: str
-    status: int
-    error: str = ""
-    traceback: str = ""
+    how: str  # stopped (by us), returned, exited (SystemExit), raised, interrupted
+    status: int  # exit status
+    error: str = ""  # the exception in one line
+    traceback: str = ""  # without our own frames
 
 
 def write(folder: str, kind: str, rank: int, what: Observed | Ended) -> None:

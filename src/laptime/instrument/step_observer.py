@@ -23,20 +23,13 @@ from laptime.instrument.messages import Observed, Sample, Settings, rank, world
 from laptime.instrument.recorder import Capture, Recorder
 from laptime.instrument.steps import NAMES, Cut, StepFinder
 
-FEWEST = 5
-"""Untraced steps, however long they take."""
-USUAL = 20
-"""Untraced steps that are enough after BRIEF seconds."""
+FEWEST = 5  # untraced steps, however long they take
+USUAL = 20  # untraced steps that are enough after BRIEF seconds
 BRIEF = 0.5
-TOGETHER = 20
-"""Untraced steps of each of several ranks: they must agree without a word, so no clock decides."""
-ATTEMPTS = 3
-"""Windows that epochs may cut off in their warm-up before a single step is traced without one."""
-LOOK = 20_000_000
-"""Nanoseconds between two looks whether enough steps were timed."""
+TOGETHER = 20  # untraced steps of each of several ranks: they must agree without a word, so no clock decides
+ATTEMPTS = 3  # windows that epochs may cut off in their warm-up before a single step is traced without one
+LOOK = 20_000_000  # nanoseconds between two looks whether enough steps were timed
 _ENDS_AND_BEGINS = Cut.ENDS | Cut.BEGINS
-
-
 _Moment = tuple[int, int, Any]
 """The host's clock, CPU time of the process, and an event in the device's queue where that has a clock."""
 _Step = tuple[_Moment, _Moment, list[int]]

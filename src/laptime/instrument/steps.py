@@ -10,9 +10,9 @@ A step ends, in this order of preference:
     forward     where there is no loader either: at the next outermost call of the same module
 
 Evaluation is in no step: a step begins only with a fetch from a loader that training has used, and the
-loader that is exhausted ends one without beginning another. A step inside which a trained model is called
-without gradients, or a file is saved, is dropped where most steps do neither. Times are nanoseconds of the
-host's clock.
+loader that is exhausted ends one without beginning another. A step inside which a model evaluates (without
+gradients, or in a mode that is not for training), or something is saved or logged, is dropped where most
+steps do neither. Times are nanoseconds of the host's clock.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ RANK = ("", "forward", "loader", "optimizer")
 """Sources of steps; a later one replaces an earlier one as soon as it is seen."""
 REPEATS = 3
 """So often must an optimizer step again without a fetch before the loop counts as one without loader."""
-FORGOTTEN = 8
-"""After so many calls of other modules another one leads the steps of a loop of forward calls."""
-SWALLOWED = 3
-"""So often may a script catch our end before its process is ended."""
+FORGOTTEN = 8  # after so many calls of other modules another one leads the steps of a loop of forward calls
+SWALLOWED = 3  # so often may a script catch our end before its process is ended
 
 
 class Cut:
@@ -65,7 +63,6 @@ class Steps:
         self._closer: int | None = None
         self._repeats = 0
         self._fetched_since = self.prefetches = False
-        self._trained: set[int] = set()
         self._is_graph_alive = self._fetched_alive = self._is_apart = False
         self._ended = self._ended_apart = 0
 
@@ -109,15 +106,13 @@ class Steps:
             return self._end(begins=False)
         return Cut.NOTHING
 
-    def forward(self, module: int, *, graded: bool = True) -> int:
-        """An outermost module is about to be called, with gradients enabled or not."""
+    def forward(self, module: int, *, graded: bool = True, trains: bool = True) -> int:
+        """An outermost module is about to be called, with gradients enabled or not, to train or not."""
         self.seen["forward"] += 1
         self._forward_since = True
+        self._is_apart = self._is_apart or not (graded and trains)
         if graded:
-            self._trained.add(module)
             self._is_graph_alive, self._fetched_alive = True, False
-        elif module in self._trained:
-            self._is_apart = True
         if not self._take("forward"):
             return Cut.NOTHING
         if self._lead is None or self._others >= FORGOTTEN:
@@ -138,8 +133,8 @@ class Steps:
             self.prefetches, self._is_open = True, False
         self._is_graph_alive = self._fetched_alive = False
 
-    def saved(self) -> None:
-        """A file was saved: a checkpoint."""
+    def apart(self) -> None:
+        """Something is done that is not part of training: a checkpoint, a picture, a line of a log."""
         self._is_apart = True
 
     def optimizer(self, optimizer: int) -> int:
@@ -300,8 +295,8 @@ class StepFinder:
     def exhausted(self, loader: int) -> None:
         self._cut(self.steps.exhausted(loader))
 
-    def forward(self, module: int, *, graded: bool = True) -> None:
-        self._cut(self.steps.forward(module, graded=graded))
+    def forward(self, module: int, *, graded: bool = True, trains: bool = True) -> None:
+        self._cut(self.steps.forward(module, graded=graded, trains=trains))
 
     def optimizer(self, optimizer: int) -> None:
         self._cut(self.steps.optimizer(optimizer))

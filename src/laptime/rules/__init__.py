@@ -20,7 +20,6 @@ from laptime.rules import _evidence, _facts
 from laptime.rules._verdict import renews_workers, verdict
 
 __all__ = ["diagnose", "renews_workers", "verdict"]
-
 _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
 

@@ -146,13 +146,10 @@ Pool = Literal[
     "copies",
     "beside",
 ]
-
 BOUNDS: dict[str, Bound] = {
     "data": "input", "beside": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
     "waiting": "communication", "compute": "device", "communication": "communication", "copies": "copy",
 }  # fmt: skip
-
-
 _IDLE = ("data", "host", "synchronisation", "copy", "other")
 
 
@@ -251,7 +248,6 @@ NEEDS: dict[str, frozenset[str]] = {
     "uint8_transfer": frozenset({"loader"}),
 }
 """Of each optimization that a rule names: its needs, as far as a trace can tell them."""
-
 FUSED = ("Adagrad", "Adam", "AdamW", "SGD")
 FOREACH = (*FUSED, "ASGD", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop")
 """Optimizers of torch.optim that take `fused` and `foreach`. Adagrad's fused version runs on the CPU only."""

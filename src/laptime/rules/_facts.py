@@ -29,8 +29,7 @@ MOSTLY = 0.5
 SPARSE = 250e-6
 """Seconds of idle time for each launch from which on it is not launching that takes them: ten times what an
 eager operator costs."""
-REPLAYED = 0.5
-"""Share of the device's activities from which on graphs are what launches them."""
+REPLAYED = 0.5  # share of the device's activities from which on graphs are what launches them
 CONVOLUTION = r"aten::(_?convolution.*|(cudnn|miopen|mkldnn|thnn|_?slow)_?conv.*|conv[123]d)"
 
 

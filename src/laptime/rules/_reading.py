@@ -15,16 +15,13 @@ from laptime.records.tables import AnnotationRow, KernelRow, OperatorRow
 WORTH = 0.02
 """Share of the step below which a gain is not worth a line: about the smallest change that a careful
 comparison of two runs on a shared machine can still show."""
-DATA_WAIT = 0.05
-"""Share of the step from which waiting for data is told: the TensorBoard plugin's."""
+DATA_WAIT = 0.05  # share of the step from which waiting for data is told: the TensorBoard plugin's
 NOTABLE = 0.10
-SERIOUS = 0.20
-"""TraceML's shares: warn from 10 %, critical from 20 %."""
+SERIOUS = 0.20  # TraceML's shares: warn from 10 %, critical from 20 %
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
 is above what well-fed training loops lose between steps, and below what the known starved ones lose."""
-ENOUGH_STEPS = 2
-"""TraceML warns from two steps on; a single one may be an exception."""
+ENOUGH_STEPS = 2  # TraceML warns from two steps on; a single one may be an exception
 
 
 def step(profile: Profile) -> float:
@@ -184,17 +181,11 @@ def waited_times(profile: Profile, waited: float) -> str:
 
 
 class Loading(NamedTuple):
-    """A loader without workers.
+    """A loader without workers."""
 
-    Attributes:
-        waited: seconds per step that are waited for it.
-        picking: share of its operators' time that picks samples and puts batches together.
-        preparing: the other operators, the longest first.
-    """
-
-    waited: float
-    picking: float
-    preparing: list[OperatorRow]
+    waited: float  # seconds per step that are waited for it
+    picking: float  # share of its operators' time that picks samples and puts batches together
+    preparing: list[OperatorRow]  # the other operators, the longest first
 
 
 ALONE = r"enumerate\(DataLoader\)#_SingleProcess"
@@ -260,8 +251,7 @@ def times(profile: Profile, seconds: float) -> str:
 
 
 LOST = 0.1
-UNEVEN = 0.5
-"""Shares: launches without their work, and a step's device time of that of the busiest."""
+UNEVEN = 0.5  # Shares: launches without their work, and a step's device time of that of the busiest
 
 
 def missing(profile: Profile) -> str:

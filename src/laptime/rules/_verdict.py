@@ -26,10 +26,8 @@ from laptime.rules._reading import (
 
 LATE = HALF = 0.5
 """Share of all waiting from which one rank is to blame; of the time between steps, of all, to be told."""
-
 HOST_ONLY = "the file has no device activity, although the program uses an accelerator"
 _ACCELERATED = re.compile(r"^[nr]ccl:|(cudnn|miopen)_(conv|batch_norm|rnn)|Cudnn\w+Backward")
-
 _CAUSES: dict[str, Bound] = {
     "data": "input", "host": "host", "synchronisation": "synchronisation", "copy": "copy",
     "communication": "communication", "unrecorded": "unknown", "other": "unknown",

@@ -10,10 +10,8 @@ from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import ENOUGH_STEPS, often, per_step, share, times
 
 THRESHOLD = 0.01
-FULL = 0.9
-"""Share of the device's memory that tensors hold from which on freeing is retrying."""
+FULL = 0.9  # share of the device's memory that tensors hold from which on freeing is retrying
 CALLS = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
-
 NEEDS = frozenset({"!beginning"})
 
 

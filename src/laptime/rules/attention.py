@@ -17,9 +17,7 @@ THRESHOLD = 0.05
 PRODUCTS = r"aten::(bmm|baddbmm)"
 SAVES = 2 / 3
 """The fused kernel has to compute the products, too; FlashAttention's paper measures up to 3 times."""
-SHORTEST = 16
-"""Sequence below which a softmax over the last dimension is more likely one over classes."""
-
+SHORTEST = 16  # sequence below which a softmax over the last dimension is more likely one over classes
 NEEDS = frozenset({"!compiled", "!server"})
 
 

@@ -16,7 +16,6 @@ from laptime.rules._reading import NOTABLE, WORTH, in_loader, loading, operators
 MANY = 100
 TENSORS = "torch/utils/data/dataset.py"
 """Where a TensorDataset picks a row, and a Subset asks another dataset."""
-
 NEEDS = frozenset({"!beginning", "!server", "loader"})
 
 

@@ -16,8 +16,7 @@ from laptime.rules._reading import per_step, shapes, share, times
 
 NEEDS = frozenset({"!training"})
 THRESHOLD = 0.05
-GROWS = 3
-"""Different lengths from which on a dimension is taken to grow."""
+GROWS = 3  # different lengths from which on a dimension is taken to grow
 
 
 def rule(profile: Profile) -> Finding | None:

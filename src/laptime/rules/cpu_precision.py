@@ -28,8 +28,7 @@ RECURRENT = (
     r"aten::(lstm|gru|rnn_(tanh|relu)|mkldnn_rnn_layer.*|lstm_cell|gru_cell)|.*LstmBackward\d*|MkldnnRnn.*"
 )
 SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
-LARGE = 16e6
-"""Operations of a call from which on conversions cost less than they save."""
+LARGE = 16e6  # operations of a call from which on conversions cost less than they save
 
 
 def rule(profile: Profile) -> Finding | None:

@@ -12,8 +12,7 @@ from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._verdict import limit, shares
 
 WHOLE = 0.85
-CROWDED = 0.25
-"""Share of the usable CPUs that others had."""
+CROWDED = 0.25  # share of the usable CPUs that others had
 
 
 def rule(profile: Profile) -> Finding | None:

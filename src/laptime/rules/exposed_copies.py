@@ -11,7 +11,6 @@ from laptime.rules._evidence import Finding, Profile, finding
 from laptime.rules._reading import per_step, share, times
 
 THRESHOLD = 0.05
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -30,7 +30,6 @@ BY_NAME = r"(^|_)sgemm(_|$)|^(maxwell|volta|turing|ampere)_scudnn_|ffma"
 """Kernels of cuBLAS, cuDNN and CUTLASS that multiply float32 without tensor cores."""
 HALF = (7, 0), 8.0
 """Devices that have tensor cores for half precision and none for TF32, and what these gain (V100, T4)."""
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -12,7 +12,6 @@ from laptime.rules._reading import marks, operators, per_step, removable, share,
 
 FEW = 10
 THRESHOLD = 0.01
-
 NEEDS = frozenset({"training"})
 
 

@@ -13,8 +13,7 @@ from laptime.rules._reading import WORTH, operators, per_step, share, step
 from laptime.rules._verdict import limit, shares
 
 THRESHOLD = 0.6
-CROWDED = 2
-"""Threads for each usable CPU from which on they are too many."""
+CROWDED = 2  # threads for each usable CPU from which on they are too many
 LARGE = 50_000
 """ns of an operator's own time from which on sharing it between threads can pay: at::parallel_for splits from
 32,768 elements on, and waking the others costs about 10 us."""

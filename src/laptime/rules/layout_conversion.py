@@ -11,7 +11,6 @@ from laptime.rules._reading import kernels, per_step, share, times
 
 THRESHOLD = 0.01
 CONVERSION = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose_\d|im2col_nhwc_transpose"
-
 NEEDS = frozenset({"!beginning", "!server", "conv"})
 
 

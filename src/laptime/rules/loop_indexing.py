@@ -13,7 +13,6 @@ MANY = 100
 THRESHOLD = 0.05
 ON_CPU = r"aten::(select|unbind|index_select_one|item|argmax|argmin)"
 """On the CPU reading a number back waits for nothing: it is part of the loop."""
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -11,7 +11,6 @@ from laptime.kit.units import percent, show
 from laptime.rules._evidence import Finding, Profile, finding
 
 THRESHOLD = 0.9
-
 NEEDS = frozenset({"training"})
 
 

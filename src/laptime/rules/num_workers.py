@@ -27,7 +27,6 @@ HANDOVER = 0.5e-3
 """Seconds that taking a batch over from another process costs at least: 2 ms were measured for a batch of
 4 kB that was ready, on a shared machine of two cores (DataLoader, one worker)."""
 LOADER = r"enumerate\(Data(Loader|Pipe)\)#"
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -11,7 +11,6 @@ from laptime.rules._evidence import Finding, Pool, Profile, finding
 from laptime.rules._reading import idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -14,7 +14,6 @@ from laptime.rules._verdict import arrivals
 from laptime.rules._verdict import straggler as worst_of
 
 THRESHOLD = 0.05
-
 FRAMEWORKS = ("torch", "tensorflow")
 GENERAL = 1
 

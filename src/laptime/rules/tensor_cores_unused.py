@@ -22,7 +22,6 @@ ELIGIBLE = 0.05
 UNUSED = 0.01
 VOLTA_SPEEDUP, MATRIX_SPEEDUP, OTHER_SPEEDUP = 8.0, 30.0, 2.0
 _NARROW_KERNEL = re.compile(r"half|bf16|bfloat16|fp16|f16|fp8|e4m3|int8", re.IGNORECASE)
-
 NEEDS = frozenset({"!beginning", "!server"})
 
 

@@ -23,7 +23,6 @@ _WORDS = {
     "cpu_ns": "operators on the host",
     "other_ns": "nothing that the trace names (Python, or another program on this CPU)",
 }
-
 FRAMEWORKS = ("torch", "tensorflow")
 
 

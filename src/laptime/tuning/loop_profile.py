@@ -13,7 +13,6 @@ UNKNOWN_NOISE = 0.03
 """Standard deviation of a round, as a share, where no A/A was measured: an ordinary shared machine."""
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
-
 FACT_SENTENCES: dict[str, tuple[str, str]] = {
     # The device that the model is on, and what it computes fast.
     "cuda": ("the model is on an NVIDIA GPU", "the model is not on an NVIDIA GPU"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from laptime.kit.errors import UsageError
 from laptime.tuning.loop_profile import LoopProfile as LoopProfile
 
 Options = dict[str, Any]  # plain JSON values by name
+IN_FILE = re.compile(r"(.+\.(?:ya?ml|json)):([^:=]+)=(.*)")
+"""A word that sets a value of a configuration file: `conf/train.yaml:optim.amp=True`."""
 
 NUMERICS = ("exact", "reassociated", "random", "precision", "algorithm")
 """Classes from harmless to far-reaching; see docs/tune.md."""
@@ -41,7 +44,8 @@ class Change:
 
     @property
     def arguments(self) -> list[str]:
-        """Words behind the script's own that make it do the change itself; without any it is attached."""
+        """Words that make the script do the change itself, behind its own or `IN_FILE`; without any it is
+        attached."""
         return [str(word) for word in self.options.get("arguments", ())]
 
     def __str__(self) -> str:

@@ -12,8 +12,7 @@ from statistics import median
 
 from laptime.tuning.trial.messages import TrialResult
 
-NEWEST = 4
-"""Trials whose start says how fast the machine is now: two pairs."""
+NEWEST = 4  # trials whose start says how fast the machine is now: two pairs
 
 
 @dataclass
@@ -61,28 +60,21 @@ class TimeAccounting:
 
 @dataclass
 class TrialAccounting(TimeAccounting):
-    """Seconds and processes of trials.
+    """Seconds and processes of trials."""
 
-    Attributes:
-        first_step: seconds from the start of a fresh interpreter to the end of its first step, in the
-            quickest: two that start at once are slower; None before one ended.
-        forked_step: the same of a fork. forks: that had a first step; before one had, it is expected.
-        longest_compile: seconds of torch.compile in one process; None before one compiled.
-        compiled_by: seconds of torch.compile in one process, the most, by label of the change.
-        compiled_last: the same in the last process, which finds what others have compiled.
-        ending: seconds from the last block of a trial until it had ended, of the newest.
-        gate_trial: seconds of a trial of a gate, of the newest; None before one ended.
-        slower: how many times longer each of the newest took to its first step than the quickest of its kind.
-    """
-
+    # seconds from the start of a fresh interpreter to the end of its first step, in the quickest: two that
+    # start at once are slower; None before one ended
     first_step: float | None = None
-    forked_step: float | None = None
-    forks: int = 0
-    longest_compile: float | None = None
+    forked_step: float | None = None  # the same of a fork
+    forks: int = 0  # that had a first step; before one had, it is expected
+    longest_compile: float | None = None  # seconds of torch.compile in one process; None before one compiled
+    # seconds of torch.compile in one process, the most, by label of the change
     compiled_by: dict[str, float] = field(default_factory=dict)
+    # the same in the last process, which finds what others have compiled
     compiled_last: dict[str, float] = field(default_factory=dict)
-    ending: float = 0.0
-    gate_trial: float | None = None
+    ending: float = 0.0  # seconds from the last block of a trial until it had ended, of the newest
+    gate_trial: float | None = None  # seconds of a trial of a gate, of the newest; None before one ended
+    # how many times longer each of the newest took to its first step than the quickest of its kind
     slower: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST))
 
     @property

@@ -44,8 +44,7 @@ def _plain(value: Any) -> Any:
 
 def decode(text: str | bytes, *kinds: type[_T]) -> _T:
     """The document in a text that `encode` has written; it is one of these kinds.
-    Raises WireError: it is not, or a field is unknown, missing or of another type.
-    """
+    Raises WireError: it is not, or a field is unknown, missing or of another type."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -64,8 +63,7 @@ def decode(text: str | bytes, *kinds: type[_T]) -> _T:
 
 def build(cls: type[_T], content: dict[str, Any]) -> _T:
     """A dataclass out of plain values by field name, lists and objects inside it included.
-    Raises WireError: a field is unknown, missing or of another type.
-    """
+    Raises WireError: a field is unknown, missing or of another type."""
     result: _T = _dataclass(cls, content, cls.__name__)
     return result
 

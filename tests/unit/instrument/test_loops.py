@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from laptime.instrument.hooks import Hooks  # noqa: E402
+from laptime.instrument.hooks import APART, Hooks  # noqa: E402
 from laptime.instrument.messages import Observed, Settings  # noqa: E402
 from laptime.instrument.step_observer import StepObserver  # noqa: E402
 from laptime.instrument.steps import Stop  # noqa: E402
@@ -173,6 +174,28 @@ def test_evaluation_is_neither_timed_nor_traced(observe: Observe, tmp_path: Path
     assert len(seen.untraced) >= 12
     found = names(tmp_path / seen.traces[0])
     assert found.count("laptime::forward") == found.count("laptime::backward") == 2
+
+
+def test_what_saves_or_logs_is_noted_and_given_back(
+    tmp_path: Path, observe: Observe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    before, noted = image.Image.save, list[str]()
+    (tmp_path / "safetensors_of_ours.py").write_text("def save_file(path): return path")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("laptime.instrument.hooks.APART", (*APART, ("safetensors_of_ours", "save_file")))
+    monkeypatch.setattr("laptime.instrument.steps.Steps.apart", lambda self: noted.append("apart"))
+
+    def loop() -> None:
+        image.new("L", (4, 4)).save(io.BytesIO(), "png")
+        torch.save({}, io.BytesIO())
+        from safetensors_of_ours import save_file
+
+        assert save_file("here") == "here"
+
+    observe(loop)
+    assert noted == ["apart"] * 3
+    assert image.Image.save is before
 
 
 def test_epochs_shorter_than_the_window_are_traced_in_part(observe: Observe) -> None:

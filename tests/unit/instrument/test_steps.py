@@ -302,15 +302,19 @@ def test_evaluation_inside_a_loop_that_fetches_ahead_is_in_no_step() -> None:
     assert loop.dropped == 1
 
 
-@pytest.mark.parametrize("apart", ["validates", "saves"])
+@pytest.mark.parametrize("apart", ["validates", "validates with gradients", "samples", "saves"])
 def test_what_few_steps_do_beside_training_is_in_no_step(apart: str) -> None:
     loop = Loop()
     for _ in range(3):
         times(6, loop.train)
         if apart == "validates":
             times(5, lambda: loop.steps.forward(MODEL, graded=False))
+        elif apart == "validates with gradients":
+            times(5, lambda: loop.steps.forward(MODEL, trains=False))
+        elif apart == "samples":  # from averaged weights, which were never trained
+            times(5, lambda: loop.steps.forward(OTHER, graded=False))
         else:
-            loop("saved")
+            loop("apart")
     loop.train()
     assert loop.dropped == 3
     assert {tuple(step) for step in loop.complete} == {tuple(STEP)}

@@ -42,11 +42,8 @@ def compiled(loop_profile: LoopProfile) -> float:
 
 
 def narrower(loop_profile: LoopProfile, products: float, others: float = BYTES) -> float:
-    """Share of forward and backward that narrower numbers save at most.
-
-    Args:
-        products: saved of products and convolutions; others: of everything else. On the CPU the diagnosis has
-            timed the operators by these two kinds; where it has not, all counts as products.
-    """
+    """Share of forward and backward that narrower numbers save at most. products: saved of products and
+    convolutions; others: of everything else. On the CPU the diagnosis has timed the operators by these two
+    kinds; where it has not, all counts as products."""
     rest = loop_profile.detail("operators", "fusable", None) or 0.0
     return float(products * (1 - rest) + others * rest)

@@ -4,12 +4,9 @@ from typing import Any
 
 from laptime.tuning.loop_profile import LoopProfile
 
-PREFETCH = 2
-"""Batches that each worker holds ready by torch's default."""
-MEMORY = 0.25
-"""Share of the free memory that a change of the loader may take."""
-SHM = 0.5
-"""Share of free /dev/shm that batches in flight may take; the rest is for the script's own."""
+PREFETCH = 2  # batches that each worker holds ready by torch's default
+MEMORY = 0.25  # share of the free memory that a change of the loader may take
+SHM = 0.5  # share of free /dev/shm that batches in flight may take; the rest is for the script's own
 
 
 def workers(loop_profile: LoopProfile) -> int:

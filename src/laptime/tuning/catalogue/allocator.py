@@ -17,8 +17,7 @@ from typing import Any
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
-"""malloc.h"""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # malloc.h
 KEPT = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: -1}
 ADAPTED = {M_MMAP_MAX: 65536, M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 64 << 20}
 """Where glibc's own adapting ends in a loop that frees blocks of many sizes (malloc.c,

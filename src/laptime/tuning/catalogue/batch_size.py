@@ -18,10 +18,8 @@ from laptime.tuning.optimization import CannotEdit, LoopProfile, Optimization, O
 
 KNEE = 0.03
 """A larger batch stops paying where what a step costs besides its samples is less than this share of it."""
-LARGEST = 64
-"""Times the present batch, at most."""
-ROOM = 0.8
-"""Share of the free memory that larger batches may take."""
+LARGEST = 64  # times the present batch, at most
+ROOM = 0.8  # share of the free memory that larger batches may take
 RULES = {"sgd": "linear", "adam": "sqrt", "adamw": "sqrt", "adagrad": "sqrt"}
 """By the fact that names the optimizer."""
 SIMPLE = re.compile(r"[\w.]+(e-?\d+)?")

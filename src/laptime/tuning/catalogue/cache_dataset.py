@@ -18,8 +18,7 @@ from typing import Any
 from laptime.tuning.catalogue import _inserted, _loader
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-FILL = 30.0
-"""Seconds that a trial may take to fill the cache, at most."""
+FILL = 30.0  # seconds that a trial may take to fill the cache, at most
 LEAVES = 32
 """Tensors and numbers in a sample, at most: a list of token ids is many, and is kept badly one by one."""
 LOOK, READS = 4.0, 64

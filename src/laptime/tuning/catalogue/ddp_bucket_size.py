@@ -6,8 +6,7 @@ Lies when: ranks wait for the slowest of them, not for the network.
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-SIZES = (50, 10, 100, 200)
-"""MB, nearest to the default of 25 first."""
+SIZES = (50, 10, 100, 200)  # MB, nearest to the default of 25 first
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

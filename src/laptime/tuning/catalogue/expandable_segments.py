@@ -9,8 +9,7 @@ from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
-"""Newer versions of PyTorch read both."""
+VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"  # newer versions of PyTorch read both
 SETTING = "expandable_segments:True"
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-MATTERS = 1e-4
-"""Share of elements from which on it is worth a try."""
-SMALLEST_NORMAL = 2.0**-126
-"""Of float32 and bfloat16."""
+MATTERS = 1e-4  # share of elements from which on it is worth a try
+SMALLEST_NORMAL = 2.0**-126  # of float32 and bfloat16
 
 
 def look(hooks: Any) -> dict[str, float]:

@@ -26,7 +26,6 @@ def edit(script: Any, options: Options) -> None:
 
 
 NEEDS = frozenset({"compiled", "varying_shapes"})
-
 OPTIMIZATION = Optimization(
     title="dynamic sizes in compiled code",
     numerics="reassociated",

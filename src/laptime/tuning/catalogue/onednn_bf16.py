@@ -10,7 +10,6 @@ from laptime.tuning.catalogue import _bounds
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 PARTS = ("matmul", "conv")
-
 why_not = _bounds.no_products
 
 

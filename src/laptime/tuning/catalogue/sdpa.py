@@ -13,8 +13,7 @@ from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-WRITTEN_OUT = "eager"
-"""What transformers calls attention of single operators."""
+WRITTEN_OUT = "eager"  # what transformers calls attention of single operators
 
 
 def look(hooks: Any) -> list[str]:

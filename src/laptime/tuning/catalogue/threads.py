@@ -13,8 +13,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization, Options
 JOIN = 50e-6
 """Seconds that sharing an operator among threads costs at most: two of them that have a core each took less
 than 10 us here; more of them, and sleeping ones, take longer."""
-MOST = 12
-"""Options at most: beyond, only every second, fourth ... count is tried."""
+MOST = 12  # options at most: beyond, only every second, fourth ... count is tried.
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

@@ -13,8 +13,7 @@ from typing import Any
 from laptime.tuning.catalogue import _bounds, _inserted
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
-SAMPLES = 64
-"""Samples that are looked at for the padding, at most."""
+SAMPLES = 64  # samples that are looked at for the padding, at most
 
 
 def look(hooks: Any) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 MAKES = {"ToTensor", "ToDtype"}
 """Steps of torchvision that make numbers from 0 to 1 of bytes (ToDtype: with scale=True)."""
-CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4, "CMYK": 4}
-"""Modes of PIL with 8 bits a channel."""
+CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4, "CMYK": 4}  # modes of PIL with 8 bits a channel
 
 
 def look(hooks: Any) -> dict[str, Any]:

@@ -44,7 +44,6 @@ PRECISION_COSINE = 0.15
 """Least cosine, whatever the simulation shows: gradients that rounding turns by more cannot be compared.
 Measured: sound autocast turned those of a fresh ShuffleNet (16 images of 64 x 64) to 0.36 to 0.61, simulated
 rounding to 0.24 to 0.56."""
-
 TENSOR_ERROR_TIMES = 2.0
 """Relative error of a tensor's gradient or buffer, times the largest of all simulated steps. Measured: 0.4 to
 1.1 on tensors that rounding changes by 5 % or more, with three draws of three steps; 1.4 where it changes

@@ -12,8 +12,7 @@ from laptime.tuning.patch.calls import CLASSES, aliases, dotted, resolved
 from laptime.tuning.patch.files import Tree
 from laptime.tuning.patch.text import NEWLINE, Text, flat
 
-LONG = 100
-"""Characters of a line that is left in one piece."""
+LONG = 100  # characters of a line that is left in one piece
 ORDER: dict[str, tuple[str, ...]] = {
     name: tuple(parameters.split())
     for name, parameters in {
@@ -53,8 +52,7 @@ def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]
 
 def find(tree: Tree, call: cst.Call, name: str, parameters: Iterable[str], what: str) -> cst.Arg | None:
     """The argument of a parameter; None where it is not given by name or place.
-    Raises CannotEdit: it may be in `*args`.
-    """
+    Raises CannotEdit: it may be in `*args`."""
     keywords = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
     if keywords:
         return keywords[0]

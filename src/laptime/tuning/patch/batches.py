@@ -23,8 +23,7 @@ SAME_BATCH = frozenset({
 NO_DEVICE = re.compile(
     r"^(torch\.(float|double|half|bfloat|int|long|uint|bool|short|complex)\w*|['\"]cpu['\"]|dtype)"
 )
-DEEP = 3
-"""Calls that are followed from the loop to where a batch is copied."""
+DEEP = 3  # calls that are followed from the loop to where a batch is copied
 
 
 def first(sources: LocatedSites, place: Place, statement: str) -> Mark | None:

@@ -22,8 +22,7 @@ CLASSES = {
     "hf_trainer": "Trainer",
 }
 """The class that is called at a site of a kind, where the site does not say so itself."""
-METHODS = ("backward", "step", "zero_grad")
-"""Kinds of sites that are calls of a method of this name."""
+METHODS = ("backward", "step", "zero_grad")  # kinds of sites that are calls of a method of this name
 OPTIMIZER = re.compile(
     r"(?i)(adam|sgd|optim|lamb|lion|rmsprop|adagrad|adadelta|adafactor|muon|shampoo|lbfgs)"
 )

@@ -24,15 +24,11 @@ CONTEXT = 3
 
 @dataclass
 class Hunk:
-    """Changes of a text that stand together.
+    """Changes of a text that stand together."""
 
-    Attributes:
-        edits: ranges of both texts that differ; from 0, ends excluded. names: whose they are.
-        above, below: lines around them that are shown, too.
-    """
-
-    edits: list[tuple[int, int, int, int]]
-    names: tuple[str, ...]
+    edits: list[tuple[int, int, int, int]]  # ranges of both texts that differ; from 0, ends excluded
+    names: tuple[str, ...]  # whose they are
+    # above, below: lines around them that are shown, too
     above: int = CONTEXT
     below: int = CONTEXT
 

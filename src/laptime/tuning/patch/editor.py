@@ -30,11 +30,8 @@ OUT_OF_HAND = re.compile(r"(accelerator|fabric|engine|booster|trainer|self|model
 
 
 class Editor:
-    """The user's source during one change. `Sources.apply` makes it, and calls `finish` at the end.
-
-    Attributes:
-        comment: put above the first edited statement of each file; "" for none.
-    """
+    """The user's source during one change. `Sources.apply` makes it, and calls `finish` at the end. comment:
+    put above the first edited statement of each file; "" for none."""
 
     def __init__(self, located: LocatedSites, comment: str = "") -> None:
         self.comment = comment
@@ -193,8 +190,7 @@ class Editor:
 
     def log_under(self, kind: str, condition: str, index: int = 0) -> None:
         """The statement at a site, and those that show what it assigns, under `if condition:`.
-        Raises CannotEdit: what it reads goes elsewhere than into a print or a logger.
-        """
+        Raises CannotEdit: what it reads goes elsewhere than into a print or a logger."""
         place = self._nth(kind, index)
         file, node = place.file, place.node()
         if log_statements.is_under(file.tree, node, condition):

@@ -55,8 +55,7 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 class Tree:
     """A parsed file. Nodes are libcst's; offsets are characters of the whole text.
-    Raises CannotEdit: libcst cannot read it.
-    """
+    Raises CannotEdit: libcst cannot read it."""
 
     def __init__(self, text: str, name: str) -> None:
         self.text = text
@@ -220,8 +219,7 @@ class File(Text):
     @property
     def tree(self) -> Tree:
         """The text as it is now, parsed.
-        Raises CannotEdit: the file cannot be read or written, or is no Python that libcst knows.
-        """
+        Raises CannotEdit: the file cannot be read or written, or is no Python that libcst knows."""
         if self.why:
             raise CannotEdit(self.why)
         if self._tree is None or self._tree.text is not self.text:

@@ -112,8 +112,7 @@ def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.
 
 def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> Region | None:
     """The region before a call in a scope; None where the one of an earlier backward pass has covered it.
-    Raises CannotEdit: there is none, with the reason.
-    """
+    Raises CannotEdit: there is none, with the reason."""
     tree = file.tree
     where = f"{file.shown}:{tree.lines(end)[0]}"
     backwards = {place.mark.offset for place in sources.places_of("backward", file=file)}

@@ -27,17 +27,14 @@ FRAME = re.compile(
 
 @dataclass(frozen=True)
 class Mend:
-    """A call that is to be mended.
+    """A call that is to be mended."""
 
-    Attributes:
-        file, line: where it stands. method: numpy or view.
-        first, end: the part of the line, without its indentation, that was running; the whole where that is
-            not known.
-    """
-
+    # file, line: where it stands
     file: str
     line: int
-    method: str
+    method: str  # numpy or view
+    # first, end: the part of the line, without its indentation, that was running; the whole where that is not
+    # known
     first: int = 0
     end: int = 0
 

@@ -17,8 +17,7 @@ REBINDS = re.compile(r"\{model\}\s*=[^=]")
 REPEATABLE = re.compile(r"\{model\}\.to\(")
 """Statements that may be made again every epoch: the second time they find nothing to do."""
 COMPILES = re.compile(r"\{model\}\.compile\(")
-ONCE = "if {model}._compiled_call_impl is None:"
-"""What `Module.compile` sets."""
+ONCE = "if {model}._compiled_call_impl is None:"  # what `Module.compile` sets
 
 
 def after_model(sources: LocatedSites, statement: str) -> list[tuple[File, Mark | None]]:

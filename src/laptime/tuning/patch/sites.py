@@ -29,15 +29,11 @@ NODES: dict[str, tuple[type[cst.CSTNode], ...]] = {
 
 @dataclass(eq=False)
 class Place:
-    """A site in a file that can be edited: `mark` is on what `what` says.
-
-    Attributes:
-        what: call (its opening parenthesis), loop (its first character), statement (the same).
-    """
+    """A site in a file that can be edited: `mark` is on what `what` says."""
 
     site: Site
     file: File
-    what: str
+    what: str  # call (its opening parenthesis), loop (its first character), statement (the same)
     mark: Mark
     others: list[Site] = field(default_factory=list)
 
@@ -214,12 +210,12 @@ _EFFECTS = cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda
 
 def deferrable(tree: Tree, node: cst.CSTNode) -> list[cst.BaseSmallStatement]:
     """The statement of a node, and those that show what it assigns.
-    Raises CannotEdit: its value goes elsewhere, or it does more than that.
-    """
+    Raises CannotEdit: its value goes elsewhere, or it does more than that."""
     small = tree.small(node)
     if small is not None and is_log(small, tree):
         return [small]
-    name = _assigned(small)
+    targets = small.targets if isinstance(small, cst.Assign) else ()
+    name = dotted(targets[0].target) if len(targets) == 1 and isinstance(targets[0].target, cst.Name) else ""
     if small is None or not name or not isinstance(small, cst.Assign) or not _is_pure(small.value, tree):
         raise CannotEdit(_refusal(tree, node))
     block = tree.block(tree.statement(small))
@@ -257,12 +253,6 @@ def _is_pure(value: cst.CSTNode, tree: Tree) -> bool:
     inside = list(tree.inside(value))
     calls = {last_name(node) for node in inside if isinstance(node, cst.Call)}
     return calls <= WITHOUT_EFFECT and not any(isinstance(node, _EFFECTS) for node in inside)
-
-
-def _assigned(small: cst.BaseSmallStatement | None) -> str:
-    """The one name that a statement assigns; "" for anything else, a sum that runs on among it."""
-    targets = small.targets if isinstance(small, cst.Assign) else ()
-    return dotted(targets[0].target) if len(targets) == 1 and isinstance(targets[0].target, cst.Name) else ""
 
 
 def is_under(tree: Tree, node: cst.CSTNode, condition: str) -> bool:

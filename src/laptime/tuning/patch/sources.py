@@ -31,25 +31,17 @@ def hunks_of(file: File) -> list[Hunk]:
 
 
 class Sources(LocatedSites):
-    """The user's files that sites lie in, and the script's main file; see `LocatedSites`.
-
-    Attributes:
-        applied: changes that are in the files, in order.
-    """
+    """The user's files that sites lie in, and the script's main file; see `LocatedSites`. applied: changes
+    that are in the files, in order."""
 
     def __init__(self, sites: tuple[Site, ...], main: str, device: str = "") -> None:
         super().__init__(sites, main, device)
         self.applied: list[Change] = []
 
     def apply(self, change: Change, comment: str = "") -> list[str]:
-        """Edit the files as a change's `edit` says, or leave all as they are.
-
-        Returns:
-            Paths of the files that were changed; none where the source is so already.
-
-        Raises:
-            CannotEdit: the source does not allow it; UsageError: there is no such optimization.
-        """
+        """Edit the files as a change's `edit` says, or leave all as they are. Returns paths of the files that
+        were changed; none where the source is so already.
+        Raises CannotEdit: the source does not allow it; UsageError: there is no such optimization."""
         if change in self.applied:
             return []
 
@@ -58,16 +50,17 @@ class Sources(LocatedSites):
             optimization.load(change.name).edit(editor, change.options)
             editor.finish()
 
-        touched = self._edited(edit, str(change), change.name)
+        touched = self.edited(edit, str(change), change.name)
         self.applied.append(change)
         return touched
 
     def mend(self, wanted: Mend, name: str) -> None:
         """Mend a line that the optimization of this name makes crash. Raises CannotEdit, as `apply`."""
-        self._edited(lambda: mends.mend(self.file(Path(wanted.file)), wanted), f"the mend for {name}", name)
+        self.edited(lambda: mends.mend(self.file(Path(wanted.file)), wanted), f"the mend for {name}", name)
 
-    def _edited(self, edit: Callable[[], None], label: str, name: str) -> list[str]:
-        """Edit the files, or leave all as they are; paths of those that were changed."""
+    def edited(self, edit: Callable[[], None], label: str, name: str) -> list[str]:
+        """Edit the files, or leave all as they are; paths of those that were changed.
+        Raises CannotEdit: as `edit` does, or a file would be no Python."""
         snapshots = {path: file.snapshot() for path, file in self.files.items()}
         try:
             edit()
@@ -85,8 +78,7 @@ class Sources(LocatedSites):
 
     def patched(self, into: Path) -> dict[str, str]:
         """Copies of the changed files as the diff makes them, below a folder; see `diff.patched`.
-        Raises DoesNotApply: it makes something else of them.
-        """
+        Raises DoesNotApply: it makes something else of them."""
         texts = {file.path: file.text for file in self.files.values() if file.text != file.original}
         return diff.patched(self.diff(), texts, self.root, into)
 
@@ -98,7 +90,8 @@ class Sources(LocatedSites):
             if file.text == old:
                 continue
             try:
-                compile(file.text.removeprefix(BOM), file.shown, "exec", dont_inherit=True)
+                if path.suffix == ".py":
+                    compile(file.text.removeprefix(BOM), file.shown, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
                 raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
             touched.append((file, diff.relabel(old, file.text, file.labels, name)))

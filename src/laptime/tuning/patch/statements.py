@@ -115,9 +115,7 @@ def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
 
 
 def one_line(code: str, where: str) -> str:
-    """Simple statements in one line.
-    Raises CannotEdit: there is a compound one.
-    """
+    """Simple statements in one line. Raises CannotEdit: there is a compound one."""
     body = Tree(code + "\n", "code").module.body
     if not all(isinstance(statement, cst.SimpleStatementLine) for statement in body):
         raise CannotEdit(f"there is no room in {where} for several lines behind one of two statements")

@@ -29,8 +29,7 @@ def put(file: File, code: str, *, apart: bool = False) -> Mark:
 
 def put_imports(file: File, wanted: Iterable[str], code: str) -> None:
     """Import statements that the file does not begin with yet; and torch, where code uses the name.
-    Raises CannotEdit: one of the names is another thing somewhere in the file.
-    """
+    Raises CannotEdit: one of the names is another thing somewhere in the file."""
     for statement in wanted:
         refuse_taken(file, bound_by(statement), imports=True)
         if not bound_by(statement) <= _top_imports(file.tree, max(_head(file.tree), 0)):

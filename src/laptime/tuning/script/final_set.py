@@ -24,10 +24,11 @@ from laptime.tuning import optimization
 from laptime.tuning.candidates import suggested
 from laptime.tuning.gates import verdict
 from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
-from laptime.tuning.optimization import CannotEdit, Change, Recipe
+from laptime.tuning.optimization import IN_FILE, CannotEdit, Change, Recipe
 from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.script import switches
 from laptime.tuning.script import trial_runner as trials
 from laptime.tuning.script.request import TuneRequest
 from laptime.tuning.script.trial_evaluator import TrialEvaluator, main_file
@@ -40,12 +41,10 @@ from laptime.tuning.session.subject import Record
 from laptime.tuning.time_accounting import TrialAccounting
 from laptime.verbs.profile.run import environment
 
-SAME_LOSS = 1e-3
-"""Largest difference of two losses that are called the same, as a share of their size."""
+SAME_LOSS = 1e-3  # largest difference of two losses that are called the same, as a share of their size
 GATE_TRIALS, MORE_GATE_TRIALS = 4, 2
 """Trials of the first gate, about: the script twice, what rounding does to it, the change; of a later one."""
-CAPTURED = 4
-"""Steps of a trial of a gate, about."""
+CAPTURED = 4  # steps of a trial of a gate, about
 
 
 def cost(start: float, step: float) -> float:
@@ -57,12 +56,9 @@ def cost(start: float, step: float) -> float:
 def final_cost(
     accounting: TrialAccounting, script: LoopProfile, *, step: float, changes: Iterable[str] = ()
 ) -> FinalCost:
-    """What follows the search if it ended now: with the gate of one more change.
-
-    Args:
-        accounting: of the session. script: the loop profile of the script as it is. step: the final set's
-            seconds a step. changes: labels of the final set.
-    """
+    """What follows the search if it ended now: with the gate of one more change. accounting: of the session.
+    script: the loop profile of the script as it is. step: the final set's seconds a step. changes: labels of
+    the final set."""
     start, pace = accounting.first_step or START, accounting.pace  # these are fresh interpreters
     compiling = sum(accounting.compiled_last.get(label, 0.0) for label in changes)
     baseline = cost(start, script.step) + accounting.ending
@@ -128,11 +124,8 @@ class PatchWriter:
         self._request, self._evaluator, self._search, self._record = request, evaluator, search, record
 
     def write(self) -> dict[str, str]:
-        """Write the patch beside the script, or where the request says.
-
-        Returns:
-            Copies of the edited files, by the path that each stands in for; none when nothing was edited.
-        """
+        """Write the patch beside the script, or where the request says. Returns copies of the edited files,
+        by the path that each stands in for; none when nothing was edited."""
         sources, hunks, left_out = self.edited()
         text = sources.diff()
         left_out |= self._record.tuning.patch.left_out
@@ -151,7 +144,8 @@ class PatchWriter:
 
     def _command(self) -> str:
         """The command that runs the script with its own switches for what is left to them; "" without any."""
-        words = [word for change in self._search.recipe for word in change.arguments]
+        given = [word for change in self._search.recipe for word in change.arguments]
+        words = [word for word in given if not IN_FILE.fullmatch(word)]
         request = self._request
         start = ["python", *(["-m"] if request.module else []), request.program, *request.arguments]
         return shlex.join([*start, *words]) if words else ""
@@ -193,9 +187,11 @@ class PatchWriter:
             for name in sorted(names & set(self._search.recipe.names))[:1]:
                 sources.mend(mend, name)
         for change in self._search.recipe:
-            if change.arguments:
-                continue
             try:
+                if change.arguments:
+                    set_here = switches.set_in(sources, change)
+                    hunks += [change.name] * set_here
+                    continue
                 sources.apply(change, _comment(str(change), kept.get((change.name, str(change.options)))))
                 hunks.append(change.name)
             except CannotEdit as error:
@@ -227,12 +223,9 @@ class PatchWriter:
         return True
 
     def verify(self, pairs: list[TrialPair], alone: Callable[[Recipe], TimedTrial] | None) -> None:
-        """Does the patched script do what the recipe does, and train as with it?
-
-        Args:
-            pairs: of the script and the patched script. alone: runs a recipe; None: there is no time for it,
-                and the pairs are all that there is.
-        """
+        """Does the patched script do what the recipe does, and train as with it? pairs: of the script and the
+        patched script. alone: runs a recipe; None: there is no time for it, and the pairs are all that there
+        is."""
         same, contradictions = None, list[str]()
         try:
             if alone:

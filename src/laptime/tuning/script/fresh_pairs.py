@@ -31,17 +31,12 @@ from laptime.tuning.script.trial_runner import (
 )
 from laptime.tuning.trial.messages import GO, TURNS, Block, TrialResult
 
-ENDLESS = 1_000_000
-"""Rounds and seconds of a trial that whoever gives turns ends."""
+ENDLESS = 1_000_000  # rounds and seconds of a trial that whoever gives turns ends
 
 
 class TrialSide:
-    """A trial with turns. For its methods see `experiment.turns.Side`.
-
-    Args:
-        sources: files in place of the user's. memory: bytes at most. guard: of what stands still.
-        fresh: in an interpreter of its own, not in a fork.
-    """
+    """A trial with turns. For its methods see `experiment.turns.Side`. sources: files in place of the user's.
+    memory: bytes at most. guard: of what stands still. fresh: in an interpreter of its own, not in a fork."""
 
     def __init__(
         self,
@@ -94,8 +89,7 @@ class TrialSide:
 
     def _next(self) -> Block:
         """The next message that it waits for a turn; then it stands still.
-        Raises Over: the script has ended. TrialFailed: it failed.
-        """
+        Raises Over: the script has ended. TrialFailed: it failed."""
         block = next(self._blocks, None)
         if block is None:
             result = self._runner.finish(self._running)
@@ -149,8 +143,7 @@ def in_turns(
 
 def alone(runner: TrialRunner, recipe: Recipe, seed: int, *, fresh: bool = True) -> TimedTrial:
     """A recipe alone; the steps that count are those of a pair in turns.
-    Raises TrialFailed: it does not run.
-    """
+    Raises TrialFailed: it does not run."""
     with closing(Guard()) as guard:
         side = TrialSide(runner, recipe, seed, guard=guard, fresh=fresh)
         return taken_alone(side, fewest_rounds(runner.step)).timed

@@ -23,21 +23,13 @@ from laptime.tuning.trial.messages import INCOMPLETE, CapturePlan, NumericsCompa
 
 Rounding = Literal["bfloat16", "float16", "last_bits"]
 """The types that activations and their gradients are rounded to."""
-
-DRAWS = 3
-"""Simulations of rounding by which a gate is judged before it fails."""
-STEPS, SLOW_STEPS = 3, 2
-"""Captured steps, of a quick and of a slow script."""
-SLOW = 1.5
-"""Seconds of a step above which a script is slow."""
-QUICK = 0.5
-"""Seconds that a captured step should take; larger batches are cut."""
-FEWEST_SAMPLES = 4
-"""Samples below which no batch is cut."""
-BATCHES = 64
-"""Batches of the loader that are compared for a change of data, at most."""
-LONGEST_DATA = 30.0
-"""Seconds that loading these batches may take."""
+DRAWS = 3  # simulations of rounding by which a gate is judged before it fails
+STEPS, SLOW_STEPS = 3, 2  # captured steps, of a quick and of a slow script
+SLOW = 1.5  # seconds of a step above which a script is slow
+QUICK = 0.5  # seconds that a captured step should take; larger batches are cut
+FEWEST_SAMPLES = 4  # samples below which no batch is cut
+BATCHES = 64  # batches of the loader that are compared for a change of data, at most
+LONGEST_DATA = 30.0  # seconds that loading these batches may take
 _OF_DATA = frozenset({"loader", "map_dataset", "iterable_dataset", "accumulation"})
 
 
@@ -59,16 +51,11 @@ class GateRunner:
         self._rounded: dict[tuple[Rounding, int], NumericsComparison | None] = {}
 
     def gate(self, recipe: Recipe, numerics: str) -> Gate:
-        """The gate of a recipe.
-
-        Args:
-            numerics: class of the newest change; the most far-reaching of the recipe's classes counts.
-
-        Raises:
-            TrialFailed: the recipe does not run, or the script as it is does not.
-        """
+        """The gate of a recipe. numerics: class of the newest change; the most far-reaching of the recipe's
+        classes counts. Raises TrialFailed: the recipe does not run, or the script as it is does not."""
         classes = {numerics, numerics_of(recipe, self._loop_profile)}
-        self._base()
+        if not Path(self._file("base")).is_file():
+            self._capture(Recipe(), write=self._file("base"))
         is_precise = "precision" not in classes
         reference = self._double if "reassociated" in classes and is_precise else None
         half: Rounding = "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
@@ -111,11 +98,6 @@ class GateRunner:
         return gate
 
     # The script as it is.
-
-    def _base(self) -> None:
-        """Captures batches and the initial state, too."""
-        if not Path(self._file("base")).is_file():
-            self._capture(Recipe(), write=self._file("base"))
 
     @cached_property
     def _repeated(self) -> NumericsComparison | None:

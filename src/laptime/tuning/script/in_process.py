@@ -43,8 +43,7 @@ from laptime.verbs.public_run import TunedRun, kept
 _NEEDS_PROCESS = "is decided when a process starts; this one has"
 _OF_THE_OPTIMIZER = ("batch_size",)
 """Changes of the loader that need an optimizer with another rate, from its construction on."""
-EPOCHS = 10_000
-"""Passes over the loader at most: a trial ends itself long before."""
+EPOCHS = 10_000  # passes over the loader at most: a trial ends itself long before
 _LOADER_ARGUMENTS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator")
 _WORKER_ARGUMENTS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
 
@@ -286,9 +285,7 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
 
 
 def changes_of(recipe: Any) -> Recipe:
-    """A recipe from any of its forms.
-    Raises UsageError: it is none.
-    """
+    """A recipe from any of its forms. Raises UsageError: it is none."""
     if isinstance(recipe, Recipe):
         return recipe
     if isinstance(recipe, Run):
@@ -308,13 +305,9 @@ def changes_of(recipe: Any) -> Recipe:
 
 
 class AppliedChanges:
-    """Changes that are on from `open` to `close`: nothing is timed, nothing is stopped.
-
-    Attributes:
-        refused: changes that this loop could not take: {"name", "why"}. Those that wait for a construction
-            that did not happen inside the block are added by `close`.
-        left: what could not be given back at the end; empty when all is well.
-    """
+    """Changes that are on from `open` to `close`: nothing is timed, nothing is stopped. refused: changes that
+    this loop could not take: {"name", "why"}. Those that wait for a construction that did not happen inside
+    the block are added by `close`. left: what could not be given back at the end; empty when all is well."""
 
     def __init__(self, changes: list[dict[str, Any]]) -> None:
         by_script = {each["name"]: words for each in changes if (words := each["options"].get("arguments"))}
@@ -335,14 +328,10 @@ class AppliedChanges:
         """Give everything back."""
         self._import_hook.remove()
         if "torch" in sys.modules:
-            self._refuse_unmet()
+            kinds = {"DataLoader" if call.kind == "DataLoader" else "optimizer" for call in self._hooks.calls}
+            for loop in list(self._hooks.changes.changes):
+                waiting = {name for kind, name in _CONSTRUCTIONS.items() if loop.callbacks[kind]}
+                if waiting - kinds:
+                    what = " and no ".join(sorted(waiting - kinds))
+                    self._hooks.changes.refuse(loop, f"no {what} was made inside the block")
         self._hooks.undo()
-
-    def _refuse_unmet(self) -> None:
-        """A loader that existed before was not rewritten: the change has done nothing."""
-        kinds = {"DataLoader" if call.kind == "DataLoader" else "optimizer" for call in self._hooks.calls}
-        for loop in list(self._hooks.changes.changes):
-            waiting = {name for kind, name in _CONSTRUCTIONS.items() if loop.callbacks[kind]}
-            if waiting - kinds:
-                what = " and no ".join(sorted(waiting - kinds))
-                self._hooks.changes.refuse(loop, f"no {what} was made inside the block")

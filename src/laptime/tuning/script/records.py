@@ -24,8 +24,7 @@ from laptime.tuning.search import ranking
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.time_accounting import TrialAccounting
 
-SUSPECTS = 3
-"""Suspects that a diagnosis names at most."""
+SUSPECTS = 3  # suspects that a diagnosis names at most
 _BOTTLENECKS = {
     "data": "waiting for data",
     "transfer": "copies to the device",
@@ -107,9 +106,7 @@ def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
 # Earlier sessions
 
 
-MOST = 20
-"""Sessions that are read at most, the newest: each is a file of its own."""
-
+MOST = 20  # sessions that are read at most, the newest: each is a file of its own
 KIND = frozenset({
     "cpu", "cuda", "mps", "xpu", "conv", "attention", "embedding", "batchnorm", "loader", "in_library",
     "workers", "autocast", "grad_scaler", "compiled",
@@ -121,11 +118,8 @@ def ladders(
     environment: Environment, facts: Collection[str], goal: str, root: Path | None = None
 ) -> Iterator[tuple[str, list[Rung]]]:
     """Id and ladder of earlier sessions, the newest first; a run that cannot be read is left out.
-
-    Args:
-        environment: this machine, with the devices of the script. facts: of the script as it is.
-        goal: of the session. root: the store; None for the usual one.
-    """
+    environment: this machine, with the devices of the script. facts: of the script as it is. goal: of the
+    session. root: the store; None for the usual one."""
     base = root or folder.home()
     lines = (line for line in index.listing(base)[0] if line.verb == "tune" and line.status != "running")
     for line in islice(lines, MOST):

@@ -18,27 +18,21 @@ if TYPE_CHECKING:  # `laptime tune --help` reads this file
     from laptime.launch.script import Program
     from laptime.tuning.candidates import Choice
 
-SHORTEST_LIMIT = 120.0
-"""Seconds that a trial may always take."""
+SHORTEST_LIMIT = 120.0  # seconds that a trial may always take
 LIMIT_SHARE = 0.4
 """Share of the budget that a trial may take: one that hangs or compiles leaves time for the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
-    """What `laptime tune script` can be asked.
+    """What `laptime tune script` can be asked."""
 
-    Attributes:
-        program, arguments, module, python: as for `profile`.
-        steps: 0 is as many as fill a block well.
-        max_memory: bytes; None is what the machine has free.
-        earlier: results of earlier sessions on this machine order the candidates.
-    """
-
+    # program, arguments, module, python: as for `profile`
     program: str
     arguments: list[str] = field(default_factory=list)
     module: Module = False
     budget: Budget = 600.0
+    # 0 is as many as fill a block well
     steps: Annotated[
         int,
         Option("Steps in a timed block. [default: chosen from the length of a step]", least=1),
@@ -60,9 +54,10 @@ class TuneRequest:
         ),
     ] = field(default_factory=list)
     goal: Annotated[Literal["throughput", "memory"], Option("What to improve.")] = "throughput"
-    max_memory: MaxMemory = None
+    max_memory: MaxMemory = None  # bytes; None is what the machine has free
     certify: Certify = False
     resume: Resume = False
+    # results of earlier sessions on this machine order the candidates
     earlier: Annotated[bool, Option("Ignore results of earlier sessions when ordering changes.")] = True
     dry_run: DryRun = False
     patch: Annotated[
@@ -79,8 +74,7 @@ class TuneRequest:
 
     def check(self) -> None:
         """Refuse a typing mistake before it costs ten minutes.
-        Raises UsageError: no optimization has this name, or `only` and `skip` both have it.
-        """
+        Raises UsageError: no optimization has this name, or `only` and `skip` both have it."""
         known = [*registry.names("optimizations"), *(Path(path).stem for path in self.extra), *self.extra]
         for option, names in (("--only", self.only), ("--skip", self.skip)):
             for name in names:
@@ -101,8 +95,7 @@ class TuneRequest:
 
 def program_of(request: TuneRequest) -> Program:
     """The script of a request. A target of `bench` is refused: it has no loop that could be patched.
-    Raises UsageError: there is no such script, or it is a target.
-    """
+    Raises UsageError: there is no such script, or it is a target."""
     from laptime import targets
     from laptime.launch.script import resolve
 
@@ -123,8 +116,7 @@ def program_of(request: TuneRequest) -> Program:
 
 def choice_of(request: TuneRequest) -> Choice:
     """The optimizations that a request allows.
-    Raises UsageError: a name is no optimization, or a file is none.
-    """
+    Raises UsageError: a name is no optimization, or a file is none."""
     from laptime.tuning import optimization
     from laptime.tuning.candidates import Choice
 

@@ -2,7 +2,8 @@
 
 They are read in the source, by their names; nothing of the script runs for it. Read are argparse and what is
 called like it, click, fire, dataclasses that become options, TrainingArguments of transformers, nanoGPT's
-configurator and Hydra's files. Whether a switch does what its name says shows in trials alone.
+configurator, Hydra's files, and a configuration file in YAML or JSON that the script names or is given, whose
+values are set in the file. Whether a switch does what its name says shows in trials alone.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from laptime.tuning import optimization
-from laptime.tuning.optimization import Change, Optimization
+from laptime.tuning.optimization import IN_FILE, CannotEdit, Change, Optimization
+from laptime.tuning.patch.sources import Sources
 
-MOST_FILES = 60
-"""Files of the user that are read: the script and what it imports, breadth first."""
+LONGEST_FILE = 100_000  # bytes of a configuration file that is read
+MOST_FILES = 60  # files of the user that are read: the script and what it imports, breadth first
 OFF = (False, None, 0, "", "False", "false", "no", "none", "off")
 TRAINING_ARGUMENTS = {
     "bf16": False, "fp16": False, "tf32": None, "torch_compile": False, "optim": "adamw_torch",
@@ -28,31 +30,28 @@ TRAINING_ARGUMENTS = {
 """Options by default that transformers.TrainingArguments gives every script that parses it."""
 USED_AS = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "fused")
 """Arguments that tell what a value is for that goes into them."""
-PARSED = re.compile(r"\b(HfArgumentParser|simple_parsing|tyro|Tap|pyrallis|datargs)\b")
-"""Libraries that make options of a dataclass."""
+PARSED = re.compile(
+    r"\b(HfArgumentParser|simple_parsing|tyro|Tap|pyrallis|datargs)\b|\badd_argument\(f['\"]--\{"
+)
+"""What makes options of a dataclass: libraries, and loops over its fields."""
+CONFIGURATIONS = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
 class Switch:
-    """An option of the script's command line.
+    """An option of the script's command line."""
 
-    Attributes:
-        name: as it is typed: `--amp`, `trainer.precision`.
-        form: how a value is given: behind the name ("value"), behind "=", or not at all ("flag").
-        default: what it is where it is not given; `...` for what is computed. choices: values that it takes.
-        meaning: the name by which it is known where its own does not tell it.
-    """
-
-    name: str
-    form: str = "value"
-    default: Any = None
-    choices: tuple[Any, ...] = ()
-    meaning: str = ""
+    name: str  # as it is typed: `--amp`, `trainer.precision`; of a file `conf.yaml:trainer.precision`
+    form: str = "value"  # how a value is given: behind the name ("value"), behind "=", or not at all ("flag")
+    default: Any = None  # what it is where it is not given; `...` for what is computed
+    choices: tuple[Any, ...] = ()  # values that it takes
+    meaning: str = ""  # the name by which it is known where its own does not tell it
+    dest: str = ""  # that of its value
 
     @property
     def key(self) -> str:
         """The name by which it is known: `num_workers` of `--loader.num-workers`."""
-        return self.name.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
+        return re.split("[.:]", self.name.lstrip("-"))[-1].replace("-", "_").lower()
 
     def words(self, value: str) -> list[str]:
         """The words that give it this value."""
@@ -104,26 +103,34 @@ def arguments_of(change: Change, switches: Iterable[Switch]) -> list[str]:
 # Reading
 
 
-def read(main: str, folders: Iterable[Path] = ()) -> list[Switch]:
-    """Switches of a script and of the user's modules that it imports, the script's own first.
-
-    Args:
-        main: path of the script, "" where it is not known. folders: where its modules are looked for, beside
-            its own folder.
-    """
+def read(main: str, folders: Iterable[Path] = (), given: Iterable[str] = ()) -> list[Switch]:
+    """Switches of a script and of the user's modules that it imports, the script's own first. main: path of
+    the script, "" where it is not known. folders: where its modules are looked for, beside its own folder.
+    given: words of its command line."""
     found: dict[str, Switch] = {}
     uses: dict[str, str] = {}
+    configured = [Path(word.rpartition("=")[2]) for word in given if word.endswith(CONFIGURATIONS)]
     for path, tree in _files(main, folders):
         uses |= _uses(tree)
         for switch in [*_declared(tree), *_of_functions(tree), *_of_classes(tree), *_configured(path, tree)]:
             found.setdefault(switch.name, switch)
-    return [replace(switch, meaning=uses.get(switch.key, "")) for switch in found.values()]
+        named = {each for each in map(_literal, _constants(tree)) if str(each).endswith(CONFIGURATIONS)}
+        configured += [place for each in sorted(named) for place in (Path(each), path.parent / each)]
+    for path in [each for each in configured if each.is_file()][:1]:
+        for key, (value, _) in _values(_text(path)).items():
+            found.setdefault(f"{path}:{key}", Switch(f"{path}:{key}", "=", value))
+    return [replace(each, meaning=uses.get(each.dest or each.key, "")) for each in found.values()]
 
 
 def words(main: str) -> set[str]:
     """All texts of a script and of its modules: options that it does not know are not among them."""
-    nodes = (node for _, tree in _files(main, [Path.cwd()]) for node in ast.walk(tree))
-    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {str(_literal(node)) for _, tree in _files(main, [Path.cwd()]) for node in _constants(tree)}
+
+
+def _constants(tree: ast.Module) -> Iterator[ast.Constant]:
+    """All texts of a file."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return (node for node in nodes if isinstance(node.value, str))
 
 
 def _uses(tree: ast.Module) -> dict[str, str]:
@@ -183,7 +190,8 @@ def _declared(tree: ast.Module) -> Iterator[Switch]:
         if getattr(given.get("type"), "id", "") == "int" and isinstance(default, str) and default.isdigit():
             default = int(default)
         form = "flag" if negation or is_optional or is_switch else "value"
-        yield Switch(name, form, default, tuple(choices) if isinstance(choices, list | tuple) else ())
+        known = tuple(choices) if isinstance(choices, list | tuple) else ()
+        yield Switch(name, form, default, known, dest=str(_literal(given.get("dest")) or "").lower())
 
 
 def _of_functions(tree: ast.Module) -> Iterator[Switch]:
@@ -232,27 +240,88 @@ def _configured(path: Path, tree: ast.Module) -> Iterator[Switch]:
 
 def _keys(path: Path) -> Iterator[Switch]:
     """Values of a YAML file by their dotted keys, those of the groups in its folder that it names as well."""
+    values = _values(_text(path))
+    for key, (name, _) in values.items():
+        if key.startswith("defaults."):
+            group = key.split(".")[-1]
+            other = path.parent / group / f"{name}.yaml"
+            yield from (Switch(f"{group}.{each.name}", "=", each.default) for each in _keys(other))
+    yield from (Switch(key, "=", value) for key, (value, _) in values.items() if key[:9] != "defaults.")
+
+
+def _text(path: Path) -> str:
+    """Of a configuration file; "" where there is none."""
+    try:
+        return path.read_bytes().decode() if path.stat().st_size <= LONGEST_FILE else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _values(text: str) -> dict[str, tuple[Any, Any]]:
+    """Values of YAML or JSON by their dotted keys, each with its node; {} where it is neither."""
     import yaml
 
-    def values(lead: str, node: Any) -> Iterator[Switch]:
-        if isinstance(node, dict):
-            for key, value in node.items():
-                yield from values(f"{lead}.{key}" if lead else str(key), value)
-        elif lead and not isinstance(node, list):
-            yield Switch(lead, "=", node)
+    found: dict[str, tuple[Any, Any]] = {}
+
+    def walk(lead: str, node: Any) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                walk(f"{lead}.{key.value}" if lead else str(key.value), value)
+        elif isinstance(node, yaml.SequenceNode) and lead == "defaults":  # of Hydra
+            for number, each in enumerate(node.value):
+                walk(f"{lead}.{number}", each)
+        elif isinstance(node, yaml.ScalarNode) and lead:
+            found[lead] = loader.construct_object(node), node
 
     try:
-        document = yaml.safe_load(path.read_bytes())
-    except (OSError, yaml.YAMLError):
-        return
-    if not isinstance(document, dict):
-        return
-    for entry in document.pop("defaults", None) or ():
-        if isinstance(entry, dict):
-            for group, name in entry.items():
-                other = path.parent / str(group) / f"{name}.yaml"
-                yield from (Switch(f"{group}.{each.name}", "=", each.default) for each in _keys(other))
-    yield from values("", document)
+        loader = yaml.SafeLoader(text)
+        walk("", loader.get_single_node())
+    except (ValueError, yaml.YAMLError, RecursionError):
+        return {}
+    return found
+
+
+# Values of files
+
+
+def set_in(sources: Sources, change: Change) -> bool:
+    """Set the values of a change's words in their files; whether it has any.
+    Raises CannotEdit: a file is not the user's to edit, or has no such value."""
+    words = [found for word in change.arguments if (found := IN_FILE.fullmatch(word))]
+    for path, key, value in (found.groups() for found in words):
+
+        def edit(path: str = path, key: str = key, value: str = value) -> None:
+            file = sources.file(Path(path))
+            if file.why:
+                raise CannotEdit(file.why)
+            file.replace(*_as_set(file.text, key, value))
+
+        sources.edited(edit, str(change), change.name)
+    return bool(words)
+
+
+def set_in_files(words: Iterable[str], folder: Path) -> dict[str, str]:
+    """Copies of files with values that words set, by the path that each stands in for."""
+    copies: dict[str, str] = {}
+    for path, key, value in (found.groups() for word in words if (found := IN_FILE.fullmatch(word))):
+        whole = str(Path(path).resolve())
+        copy = Path(copies.setdefault(whole, str(folder / f"{len(copies)}{Path(path).suffix}")))
+        folder.mkdir(parents=True, exist_ok=True)
+        before = _text(copy) or _text(Path(path))
+        start, end, text = _as_set(before, key, value)
+        copy.write_bytes((before[:start] + text + before[end:]).encode())
+    return copies
+
+
+def _as_set(source: str, key: str, value: str) -> tuple[int, int, str]:
+    """Where a value of a file stands, and what is to stand there. Raises CannotEdit: it has none."""
+    values = _values(source)
+    if key not in values:
+        raise CannotEdit(f"there is no value {key}")
+    node = values[key][1]
+    quote = node.style if node.style in ("'", '"') else ""
+    text = value.lower() if value in ("True", "False") else value
+    return node.start_mark.index, node.end_mark.index, f"{quote}{text}{quote}"
 
 
 def _literal(node: ast.expr | None) -> Any:

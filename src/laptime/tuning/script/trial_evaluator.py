@@ -33,10 +33,8 @@ from laptime.tuning.trial.messages import Block
 
 DIAGNOSIS, DIAGNOSIS_SHARE = 20.0, 1 / 12
 """Seconds of timed steps in a diagnosis, and their share of the budget, at most."""
-LONGEST_RACE = 60
-"""Rounds of a race in one process."""
-MOST_MENDS = 8
-"""Lines of a script that are mended at most."""
+LONGEST_RACE = 60  # rounds of a race in one process
+MOST_MENDS = 8  # lines of a script that are mended at most
 
 
 class TrialEvaluator:
@@ -69,7 +67,7 @@ class TrialEvaluator:
         """The script's own switches; a loop in memory has none."""
         if self.runner.program.subject.source == IN_MEMORY:
             return []
-        return switches.read(main_file(self), [Path.cwd()])
+        return switches.read(main_file(self), [Path.cwd()], self.runner.program.words)
 
     def _switched(self, changes: Iterable[Change]) -> dict[Change, Change]:
         """Changes as the script's own switches do them, of those that have one."""
@@ -115,8 +113,7 @@ class TrialEvaluator:
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The loop profile under a recipe: one process that leaves parts of the step out, in turns.
-        Raises TrialFailed: the script does not run, or has no step.
-        """
+        Raises TrialFailed: the script does not run, or has no step."""
         if recipe not in self.profiles:
             self.profiles[recipe] = self._diagnosed(recipe)
         if self.loop_profile is None:
@@ -161,8 +158,7 @@ class TrialEvaluator:
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen.
-        Raises TrialFailed: the candidate does not run.
-        """
+        Raises TrialFailed: the candidate does not run."""
         while candidate not in self.gates:
             try:
                 with self.runner.accounting.spent_on("gate"):
@@ -249,10 +245,7 @@ class TrialEvaluator:
         self, recipes: tuple[Recipe, Recipe], number: int, *, fresh: bool, most: int
     ) -> Iterator[Round]:
         """Rounds of a pair of processes that are both alive.
-
-        Raises:
-            TrialFailed: one of them does not run, or to no round.
-        """
+        Raises TrialFailed: one of them does not run, or to no round."""
         runner, dice, done = self.runner, random.Random(number), 0  # noqa: S311, an order
         with runner.accounting.spent_on("race"), closing(Guard()) as guard:
             begin = partial(TrialSide, runner, memory=runner.memory // 2, guard=guard, fresh=fresh)
@@ -284,8 +277,7 @@ class TrialEvaluator:
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
         """Arms in one process, as long as the script runs; a round is complete when both have run.
-        Raises TrialFailed: nothing suggests that the candidate would run without being switched.
-        """
+        Raises TrialFailed: nothing suggests that the candidate would run without being switched."""
         runner = self.runner
         shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))
         own = ([each for each in recipe if each not in shared.changes] for recipe in (incumbent, candidate))

@@ -32,30 +32,20 @@ from laptime.tuning.trial import watched
 from laptime.tuning.trial.messages import FILE, TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
 PREPARED = "laptime.tuning.trial.prepared"
-LONGEST_START = 120.0
-"""Seconds that importing may take."""
-ANSWER = 10.0
-"""Seconds that a fork may take."""
-
-
+LONGEST_START = 120.0  # seconds that importing may take
+ANSWER = 10.0  # seconds that a fork may take
 _Document = TypeVar("_Document")
-MODULE = "laptime.tuning.trial"
-"""Runs the script."""
-LOOK = 0.02
-"""Seconds between two looks for new blocks, on systems that do not tell of them."""
-GRACE = 10.0
-"""Seconds that a script gets to end by itself."""
+MODULE = "laptime.tuning.trial"  # runs the script
+LOOK = 0.02  # seconds between two looks for new blocks, on systems that do not tell of them
+GRACE = 10.0  # seconds that a script gets to end by itself
 LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
-
-
 MENDS = {
     "ScalarType BFloat16": "; `.float()` in front of `.numpy()` there would let it run",
     "view size is not": "; `.reshape` in place of `.view` there would let it run",
 }
 """What lets a script run that crashes under a change, by what the error says."""
-LONGEST_ERROR = 200
-"""Characters of an error that are told: some print a whole tensor."""
+LONGEST_ERROR = 200  # characters of an error that are told: some print a whole tensor
 
 
 def crash(result: TrialResult) -> str:
@@ -69,12 +59,8 @@ def crash(result: TrialResult) -> str:
 
 
 class RunningTrial(ABC):
-    """A trial that was started, in a process of its own or in this one.
-
-    Attributes:
-        hung: it took longer than it may, and was ended.
-        is_forked: from a prepared interpreter.
-    """
+    """A trial that was started, in a process of its own or in this one. hung: it took longer than it may, and
+    was ended. is_forked: from a prepared interpreter."""
 
     is_forked = False
 
@@ -110,11 +96,8 @@ class RunningTrial(ABC):
 
 
 class Running(RunningTrial):
-    """A process. Beyond `timeout` seconds it is ended, and `hung` is set.
-
-    Attributes:
-        folder: where it writes. status: exit status once it has ended; negative is a signal.
-    """
+    """A process. Beyond `timeout` seconds it is ended, and `hung` is set. folder: where it writes. status:
+    exit status once it has ended; negative is a signal."""
 
     def __init__(self, process: Process, folder: Path, timeout: float) -> None:
         super().__init__(folder)
@@ -184,14 +167,8 @@ def start(
     variables: dict[str, str] | None = None,
     prepared: PreparedInterpreter | None = None,
 ) -> Iterator[Running]:
-    """Start a trial; it is ended, with all of its children, when the block is left.
-
-    Args:
-        prepared: forks it; None: a fresh interpreter.
-
-    Raises:
-        NotPrepared: it cannot be forked.
-    """
+    """Start a trial; it is ended, with all of its children, when the block is left. prepared: forks it; None:
+    a fresh interpreter. Raises NotPrepared: it cannot be forked."""
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
     environ = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
@@ -257,8 +234,7 @@ class PreparedInterpreter:
 
     def fork(self, words: list[str], environ: dict[str, str], output: Path) -> ForkedProcess:
         """Begin a trial.
-        Raises NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
-        """
+        Raises NotPrepared: the interpreter is gone, does not answer, or has threads of its own."""
         self.get_ready()
         request = {"words": words, "environ": environ, "output": str(output)}
         try:
@@ -284,9 +260,7 @@ class PreparedInterpreter:
         self._peer.close()
 
     def get_ready(self) -> None:
-        """Wait until everything is imported.
-        Raises NotPrepared: as of `fork`.
-        """
+        """Wait until everything is imported. Raises NotPrepared: as of `fork`."""
         if not self._is_ready:
             threads = self._awaited("threads", LONGEST_START)
             if threads > 1:
@@ -305,9 +279,7 @@ class PreparedInterpreter:
             raise NotPrepared("the prepared interpreter does not answer") from None
 
     def _read(self, seconds: float) -> dict[str, int]:
-        """The next answer.
-        Raises Gone: it has ended. Silent: none came within so many seconds.
-        """
+        """The next answer. Raises Gone: it has ended. Silent: none came within so many seconds."""
         answer: dict[str, int] = json.loads(self._peer.receive(seconds))
         if "status" in answer:
             self._statuses[answer["pid"]] = answer["status"]
@@ -331,9 +303,7 @@ class ForkedProcess(Process):
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status, when there is one.
-        Raises TimeoutExpired: it still runs.
-        """
+        """The exit status, when there is one. Raises TimeoutExpired: it still runs."""
         if self.returncode is None:
             self.returncode = self._interpreter.status(self.pid, 1e6 if timeout is None else timeout)
         if self.returncode is None:

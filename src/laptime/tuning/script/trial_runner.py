@@ -25,18 +25,17 @@ from laptime.experiment.turns import FEWEST_ROUNDS, HURRIED, Turns
 from laptime.launch.script import Program
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.script import switches
 from laptime.tuning.script import trial_process as trials
 from laptime.tuning.script.trial_process import NotPrepared, PreparedInterpreter, RunningTrial
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.time_accounting import TrialAccounting
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
-RESERVED_MEMORY = 0.1
-"""Share of the memory that was free when the session began which no trial may take."""
+RESERVED_MEMORY = 0.1  # share of the memory that was free when the session began which no trial may take
 LEAST_START = 0.2
 """Share of a fresh interpreter's seconds to its first step that a fork is expected to take at least."""
-START = 10.0
-"""Seconds that a process is expected to take to its first step before one was started."""
+START = 10.0  # seconds that a process is expected to take to its first step before one was started
 BLOCK = 0.6
 """Seconds that a block of timed steps should take; slow steps make longer ones, quick ones stay countable."""
 MOST_STEPS = 50
@@ -44,10 +43,8 @@ SLOW_STEP = 1.0
 """Seconds of a step from which trials settle one step less and blocks are as short as they can be."""
 RESETTLE = 1
 """Steps that do not count after a switch of arms: what the other arm freed or laid out is allocated again."""
-SHORTEST = 1.0
-"""Seconds that a race may take whose time is up: it ends where it can."""
-SETTLED = 4
-"""Steps before those that count, where the gain is measured; of slow steps as in a race."""
+SHORTEST = 1.0  # seconds that a race may take whose time is up: it ends where it can
+SETTLED = 4  # steps before those that count, where the gain is measured; of slow steps as in a race
 NEEDS = {"memory": "it needs more memory than its limit", "recompiles": "it compiles in every step"}
 """Why a trial gave nothing that has ended so."""
 
@@ -191,7 +188,9 @@ class TrialRunner:
         folder = self.folder / f"trial-{next(self._numbers)}"
         names = {each["name"] for part in (recipe.to_json(), *settings.get("arms", ())) for each in part}
         mended = self.mended if names & self.needs_mending else {}
-        settings["sources"] = {**mended, **settings.get("sources", {})}
+        words = [word for change in recipe for word in change.arguments]
+        set_in_files = switches.set_in_files(words, folder.with_name(f"{folder.name}-set"))
+        settings["sources"] = {**mended, **set_in_files, **settings.get("sources", {})}
         return TrialPlan(
             folder=str(folder),
             base=recipe.to_json(),
@@ -310,15 +309,9 @@ class TrialRunner:
         rounds: int = 1,
         fresh: bool = True,
     ) -> TimedTrial:
-        """Time a recipe in a process of its own.
-
-        Args:
-            sources: files in place of the user's. rounds: blocks of timed steps; of one, at least two steps.
-            fresh: in an interpreter of its own, too.
-
-        Raises:
-            TrialFailed: it does not run.
-        """
+        """Time a recipe in a process of its own. sources: files in place of the user's. rounds: blocks of
+        timed steps; of one, at least two steps. fresh: in an interpreter of its own, too.
+        Raises TrialFailed: it does not run."""
         step, is_quick = self.step or 1.0, rounds == 1
         started = self.start(
             recipe,
@@ -338,14 +331,8 @@ class TrialRunner:
         return TimedTrial(blocks, result)
 
     def pair(self, baseline: Recipe, final: Recipe, seed: int, **settings: Any) -> TrialPair:
-        """Time two recipes in processes of their own, one after the other in random order.
-
-        Args:
-            settings: of `timed`; `sources` are those of the final side.
-
-        Raises:
-            TrialFailed: one of them does not run.
-        """
+        """Time two recipes in processes of their own, one after the other in random order. settings: of
+        `timed`; `sources` are those of the final side. Raises TrialFailed: one of them does not run."""
         made: dict[int, TimedTrial] = {}
         for at in self.random.sample((0, 1), 2):
             own = settings if at else settings | {"sources": None}

@@ -86,8 +86,7 @@ class Evaluator(Protocol):
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the
         trials. fresh: every round in two fresh processes, though the change could be flipped in one.
-        Raises TrialFailed: the candidate does not run, or not to the first round.
-        """
+        Raises TrialFailed: the candidate does not run, or not to the first round."""
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the candidate still trains the same, by the gate of its class."""

@@ -33,11 +33,9 @@ from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
-
 CONTROL_MOST = 0.1
 """Share of the budget that the fewest rounds of the control may take; the diagnosis tells the noise, too. A
 control that takes more waits until something faster is kept: its rounds are shorter then."""
-
 HIDES = 0.02  # share of the step from which waiting for data can hide what a change does to the rest
 
 

@@ -31,14 +31,11 @@ from laptime.tuning.search.evaluator import Candidate, Round
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
 """The usual looks where there is time; twice as many rounds are taken on a loud machine."""
-
 FAST_ALPHA = 0.05
 """One-sided chance of error of a race in fast mode; the margin and leave-one-out come on top of it."""
-
 CERTIFIED_ALPHA = 0.05  # one-sided chance of error of a whole session with --certify
 LEAST_ALPHA = 1e-6  # of one look, however many races share what is left
 INTERVAL_ALPHA = 0.025  # share of an ordinary 95 % interval's error on one side
-
 HUGE = math.log(1.15)
 HOPELESS = math.log(1.25)
 ENORMOUS = math.log(1.5)

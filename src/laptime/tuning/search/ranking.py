@@ -24,7 +24,6 @@ from laptime.tuning.search.race import FAST_ALPHA, LOOKS
 
 TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "algorithm": 0.6}
 """What a class of numerics weighs in the order: between equals the more harmless one goes first."""
-
 ONE_BOTTLENECK = 0.02
 """Share of a step below which all other parts together cannot become the bottleneck: if the largest part
 became three times as fast, they would still be a sixteenth."""
@@ -75,11 +74,8 @@ def share(candidate: Candidate, step: float) -> float:
 
 def detectable(noise: float, rounds: int, alpha: float = FAST_ALPHA, margin: float = MARGIN) -> float:
     """Smallest saving, as a share of the step, that a race of so many rounds finds in half of all cases.
-
-    Args:
-        noise: standard deviation of a round of the script against itself; 0: unknown.
-        alpha: one-sided chance of error at the last look.
-    """
+    noise: standard deviation of a round of the script against itself; 0: unknown. alpha: one-sided chance of
+    error at the last look."""
     error = (noise or UNKNOWN_NOISE) / math.sqrt(rounds)
     return 1 - math.exp(-(math.log1p(margin) + t_quantile(1 - alpha, max(3, rounds // 2)) * error))
 
@@ -110,10 +106,7 @@ def missing(
     candidate: Candidate, adopted: Mapping[str, Candidate], loop_profile: LoopProfile, script: LoopProfile
 ) -> list[str]:
     """Facts that the candidate needs and that do not hold, with those that must not and do ("!workers").
-
-    Args:
-        adopted: candidates of the recipe by name. loop_profile: under the recipe. script: of the script as
-            it is.
+    adopted: candidates of the recipe by name. loop_profile: under the recipe. script: of the script as it is.
     """
     replaced = {candidate.change.name, *rivals(candidate, adopted, script)}
     lost = frozenset().union(*(adopted[name].gives for name in replaced if name in adopted))

@@ -42,10 +42,8 @@ COSTLY = 0.03  # share of the budget from which a diagnosis is skipped when it c
 OBVIOUS = 1.5  # low end of a kept change's speedup from which no time is set aside to leave it out once more
 WORTH = 12
 """Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
-
 HARMLESS = 0.97
 """Speedup, as estimated, below which a rejected change is not taken along, and not raced again."""
-
 WIDEST = TODAY.widest_margin
 """Margin that is not widened any more: the machine cannot tell, and the control says so."""
 
@@ -162,12 +160,9 @@ class SearchState:
     def terms(
         self, candidate: Candidate, until: float, waiting: int | None = None, among: int = 0
     ) -> RaceTerms:
-        """How a race of this candidate is decided in the time that is left for it.
-
-        Args:
-            until: seconds of the session. waiting: races that share the time until then; None: one for each
-                candidate that was not raced yet. among: sets that share its chance of error.
-        """
+        """How a race of this candidate is decided in the time that is left for it. until: seconds of the
+        session. waiting: races that share the time until then; None: one for each candidate that was not
+        raced yet. among: sets that share its chance of error."""
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.settings.budget / max(candidate.cost, 1e-9))
             looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (FEW_OF_CONTROL,)
@@ -175,7 +170,15 @@ class SearchState:
             alpha = FAST_ALPHA
         else:
             if waiting is None:
-                waiting = self._waiting()
+                least = ranking.detectable(self.noise, WORTH, margin=self.margin)
+                waiting = len(
+                    {
+                        change.name
+                        for change, one in self.candidates.items()
+                        if change not in self.raced_before
+                        and ranking.share(one, self.loop_profile.step) >= least
+                    }
+                )
             left = max(0.0, until - self.evaluator.elapsed()) / max(1, waiting)
             looks = self.settings.looks or looks_for(
                 candidate.cost, candidate.start, left, noise=self.noise, certify=self.settings.certify
@@ -189,17 +192,6 @@ class SearchState:
             goal=self.settings.goal,
             is_hasty=self.settings.depend,
             spent=lambda: self.evaluator.elapsed() > until,
-        )
-
-    def _waiting(self) -> int:
-        """Names that may still be raced, without those whose gain could not be seen here."""
-        least = ranking.detectable(self.noise, WORTH, margin=self.margin)
-        return len(
-            {
-                change.name
-                for change, one in self.candidates.items()
-                if change not in self.raced_before and ranking.share(one, self.loop_profile.step) >= least
-            }
         )
 
     def _alpha(self) -> float:
@@ -249,8 +241,7 @@ class SearchState:
         self, rung: Rung, target: Recipe, terms: RaceTerms, candidate: Candidate, replaced: list[str]
     ) -> tuple[Rung, RaceResult]:
         """The rung with the race of a recipe against the incumbent and, if it won, with its gate.
-        Raises TrialFailed: the recipe does not run.
-        """
+        Raises TrialFailed: the recipe does not run."""
         self.bundles.add(target.labels)
         result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
         rung = self._raced(rung, result, replaced)

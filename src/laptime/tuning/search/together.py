@@ -39,12 +39,9 @@ HIDDEN = 0.5  # factor on the prior of a rejected change: how likely its gain is
 
 
 def race_together(state: SearchState, least: float, *, untried: bool = False) -> bool:
-    """Race the rejected changes together; whether they were kept.
-
-    Args:
-        least: smallest share of the step that a change must be able to save, to be taken along.
-        untried: take along what was not raced alone, too: there is no time for it.
-    """
+    """Race the rejected changes together; whether they were kept. least: smallest share of the step that a
+    change must be able to save, to be taken along. untried: take along what was not raced alone, too: there
+    is no time for it."""
     members, target = _members(state, least, untried)
     return len(members) > 1 and not _no_time(state, members) and _raced(state, members, target)
 
@@ -241,11 +238,8 @@ CERTAIN = 1.1
 
 
 def leave_one_out(state: SearchState) -> bool:
-    """Drop kept changes whose removal does not cost more than the margin.
-
-    Returns:
-        Whether there was time for all of them.
-    """
+    """Drop kept changes whose removal does not cost more than the margin. Returns whether there was time for
+    all of them."""
     if len(state.adopted) < 2:  # the final measurement is that race
         return True
     complete = True

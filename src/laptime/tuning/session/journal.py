@@ -35,14 +35,9 @@ Document = TypeVar("Document", bound=Struct)
 
 
 class SessionJournal:
-    """Keeps the decisions of a session until it is over.
-
-    Args:
-        terms: what has to be the same for a session to go on; JSON can hold it. of: the same in words.
-
-    Raises:
-        UsageError: there is no session to resume, or it still runs.
-    """
+    """Keeps the decisions of a session until it is over. terms: what has to be the same for a session to go
+    on; JSON can hold it. of: the same in words.
+    Raises UsageError: there is no session to resume, or it still runs."""
 
     def __init__(self, terms: Any, of: str, *, resume: bool, save: bool) -> None:
         self.complaint = ""  # why it cannot be written, "" while it can
@@ -87,8 +82,7 @@ class SessionJournal:
 
     def _open(self, path: Path, of: str, *, resume: bool) -> None:
         """Take the file; it belongs to this process until it ends. A session begins with an empty one.
-        Raises UsageError: the session that is to go on still runs.
-        """
+        Raises UsageError: the session that is to go on still runs."""
         try:
             folder.make(folder.home())
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,15 +63,9 @@ BETWEEN = 0.25  # share of the budget at most for what is chosen between the sea
 def run_session(
     journal: SessionJournal, make: Callable[[Path], Subject], emit: Listener, opening: str = ""
 ) -> Run:
-    """Tune a subject: search, measure, hand back.
-
-    Args:
-        make: the subject, in the session's work folder. emit: gets every event: decisions, progress.
-        opening: what is said while the subject is made.
-
-    Returns:
-        The run; its `tuning` has the ladder, the gain, the gate, and why it ended.
-    """
+    """Tune a subject: search, measure, hand back. The run; its `tuning` has the ladder, the gain, the gate,
+    and why it ended. make: the subject, in the session's work folder. emit: gets every event: decisions,
+    progress. opening: what is said while the subject is made."""
     subjects: list[Subject] = []
 
     def both(event: Event) -> None:
@@ -102,12 +96,9 @@ def run_verification(
     opening: str = "",
     **fields: Any,
 ) -> Run:
-    """Measure and gate an earlier result again: the run, of verb `verify`.
-
-    Args:
-        make: as of `run_session`. recipe: the earlier final set. since_then: the earlier gain beside today's.
-        fields: of the tuning. Others: as of `run_session`.
-    """
+    """Measure and gate an earlier result again: the run, of verb `verify`. make: as of `run_session`. recipe:
+    the earlier final set. since_then: the earlier gain beside today's. fields: of the tuning. Others: as of
+    `run_session`."""
     live, others = LiveRun("verify", emit), OthersMeter()
     if opening:
         live.say(opening)
@@ -143,8 +134,7 @@ class Session(Record):
     def run(self) -> Tuning:
         """Search, then measure, then hand back.
         Raises LaptimeError: it does not run as it is, or cannot be tuned. KeyboardInterrupt: before anything
-        was known.
-        """
+        was known."""
         try:
             self.say(self.subject.BEGINS)
             if self.request.dry_run:
@@ -256,8 +246,7 @@ class Session(Record):
 
     def verify(self, recipe: Recipe, **fields: Any) -> None:
         """Gate and measure an earlier final set as it is now. fields: of the record.
-        Raises LaptimeError: it does not run as it is.
-        """
+        Raises LaptimeError: it does not run as it is."""
         subject, broken = self.subject, "it does not run any more: "
         self.say(subject.BEGINS)
         try:
@@ -284,8 +273,7 @@ class Session(Record):
 
     def _measure(self, recipe: Recipe, step: float) -> None:
         """Measure the gain afresh; the record is whole after every pair.
-        Raises TrialFailed: one of the sides does not run.
-        """
+        Raises TrialFailed: one of the sides does not run."""
         subject, budget = self.subject, self.request.budget
         self.say(subject.AFRESH)
         cost, began = subject.cost(recipe, step), self.elapsed()
@@ -312,7 +300,7 @@ class Session(Record):
                 raise
         if self.tuning.speedup is None:
             self.set(shortfall=cost.shortfall(began, budget))
-        if self.tuning.baseline is not None and self.tuning.final is not None:
+        elif self.tuning.baseline and self.tuning.final:
             self.live(GainMeasured(self.tuning.baseline, self.tuning.final))
 
     def _shortfall_of_races(self, search: SearchResult) -> Shortfall | None:

@@ -191,8 +191,7 @@ class Subject(ABC):
     @abstractmethod
     def pair(self, recipe: Recipe, number: int, until: float) -> Pair:
         """As it is and the final set, each in a fresh process; `until`: second at which it should be over.
-        Raises TrialFailed: one does not run.
-        """
+        Raises TrialFailed: one does not run."""
 
     def at_once(self, in_turns: Callable[[], _T], apart: Callable[[], _T]) -> _T:
         """A pair whose sides take turns; if they do not run at once, it and all later ones run apart."""

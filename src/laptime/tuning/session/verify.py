@@ -18,17 +18,13 @@ from laptime.tuning.options import Timeout
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRequest:
-    """What `laptime verify` can be asked.
+    """What `laptime verify` can be asked."""
 
-    Attributes:
-        recipe: the file that `tune` has left, as `train.laptime.json`.
-        headers: values are not stored.
-    """
-
-    recipe: Path = Path()
+    recipe: Path = Path()  # the file that `tune` has left, as `train.laptime.json`
     budget: Annotated[float, Option("Time limit of the whole check: 90s, 5m, 1h.", "TIME", read=seconds)] = (
         300.0
     )
+    # values are not stored
     headers: Annotated[
         list[tuple[str, str]],
         Option(

@@ -10,6 +10,7 @@ import os
 import sys
 
 from laptime.instrument import program
+from laptime.tuning.optimization import IN_FILE
 from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.process import TrialProcess
 
@@ -20,7 +21,8 @@ def main() -> int:
     words = [word for word in sys.argv[1:2] if word != "-u"] + sys.argv[2:]
     if plan is None or not words:
         sys.exit("this is for `laptime tune SCRIPT`")
-    arguments = [word for change in plan.base for word in change.get("options", {}).get("arguments", ())]
+    given = [word for change in plan.base for word in change.get("options", {}).get("arguments", ())]
+    arguments = [word for word in given if not IN_FILE.fullmatch(word)]
     if arguments and words[-len(arguments) :] != arguments:  # torchrun hands them on to its ranks
         words += arguments
     is_module = words[0] == "-m"

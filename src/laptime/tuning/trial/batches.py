@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
-FEWEST_COLUMNS = 4
-"""Of an integer matrix that can be padded sequences."""
+FEWEST_COLUMNS = 4  # of an integer matrix that can be padded sequences
 
 
 def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:

@@ -17,7 +17,6 @@ from typing import Any
 from laptime.tuning.loop_profile import Site
 
 Undo = Callable[[], None]
-
 KINDS = (
     *("loader", "worker", "dataset", "optimizer", "optimizers", "model", "parallel", "parallels"),
     *("batch", "input", "forward", "backward", "step", "zero_grad"),
@@ -38,31 +37,22 @@ class CannotApply(Exception):
 
 @dataclass
 class ConstructorCall:
-    """A constructor call of the script, with its arguments by name; changes rewrite them in place.
+    """A constructor call of the script, with its arguments by name; changes rewrite them in place."""
 
-    Attributes:
-        kind: class that is constructed: DataLoader, AdamW, DistributedDataParallel.
-        cls: the class itself. arguments: by name, without those that the script left out.
-        index: which call of its kind, from 0.
-        site: where the user's source makes the call. names: modules that have
-            a name there, for an optimizer. `source_sites.of_call` fills in both while a trial diagnoses.
-    """
-
-    kind: str
-    cls: Any
-    arguments: dict[str, Any] = field(default_factory=dict)
-    index: int = 0
-    site: Site | None = None
+    kind: str  # class that is constructed: DataLoader, AdamW, DistributedDataParallel
+    cls: Any  # the class itself
+    arguments: dict[str, Any] = field(default_factory=dict)  # by name, without those that the script left out
+    index: int = 0  # which call of its kind, from 0
+    site: Site | None = None  # where the user's source makes the call
+    # modules that have a name there, for an optimizer. `source_sites.of_call` fills in both while a trial
+    # diagnoses.
     names: dict[str, Any] = field(default_factory=dict)
 
 
 class Loop:
-    """The attachment points for one change, and what it has attached.
-
-    Attributes:
-        callbacks: by kind, in the order in which they were attached; `hooks.active_changes` calls them.
-        device: type of the device that the trained model is on: cpu, cuda; "" before it is known.
-    """
+    """The attachment points for one change, and what it has attached. callbacks: by kind, in the order in
+    which they were attached; `hooks.active_changes` calls them. device: type of the device that the trained
+    model is on: cpu, cuda; "" before it is known."""
 
     def __init__(
         self,

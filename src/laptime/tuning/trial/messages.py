@@ -18,16 +18,14 @@ from typing import Any, TypeVar
 from laptime.tuning import wire_format
 from laptime.tuning.loop_profile import LoopProfile
 
-VARIABLE = "LAPTIME_TRIAL"
-"""Environment variable that holds the plan."""
+VARIABLE = "LAPTIME_TRIAL"  # environment variable that holds the plan
 TEMPORARY = "LAPTIME_TEMPORARY"
 """Environment variable with the folder where temporary files usually go; those of a trial go into its own."""
 LIBRARIES = ("torch", "numpy", "torch._dynamo", "torchvision", "timm", "transformers", "lightning")
 """What a prepared interpreter imports before trials are forked, where the script has imported it; torch
 imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
-INCOMPLETE = "the result is incomplete: "
-"""How the note of a trial begins whose mode has failed."""
+INCOMPLETE = "the result is incomplete: "  # how the note of a trial begins whose mode has failed
 TURNS, GO = "turns", b"g"
 """A named pipe in the folder of a trial, and what it reads there when it is to go on."""
 _T = TypeVar("_T")
@@ -35,150 +33,112 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class CapturePlan:
-    """Mode gate: which numerics are captured, and what they are compared with. Files are torch.save's.
+    """Mode gate: which numerics are captured, and what they are compared with. Files are torch.save's."""
 
-    Attributes:
-        write: file for what is captured. compare: that of the base. reference: of one with `double`.
-        batches: file of the inputs, batches and initial state; it is made when it does not exist. Without it
-            the loader's own batches are used, and steps follow each other.
-        most: samples of each captured batch at most: a reference in double precision has no fast kernels for
-            convolutions. None: all.
-        steps: to be captured.
-        double: everything in double precision: the reference. Tensor.float gives doubles then, too.
-        rounds: "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
-            how far this precision turns the gradients of this model; "last_bits": by the last bits of their
-            own type, as another order of summation does (`gates.rounding_noise`). draw: which errors of that
-            size.
-        samples: batches for which the loader alone is run, an epoch at most (`numerics.captured_inputs`); no
-            step is trained. None: steps are captured.
-        eager_draws: compiled code draws the random numbers of eager code (`numerics.model_variants`).
-    """
-
-    write: str | None = None
-    compare: str | None = None
-    reference: str | None = None
+    write: str | None = None  # file for what is captured
+    compare: str | None = None  # that of the base
+    reference: str | None = None  # of one with `double`
+    # file of the inputs, batches and initial state; it is made when it does not exist. Without it the
+    # loader's own batches are used, and steps follow each other.
     batches: str | None = None
+    # samples of each captured batch at most: a reference in double precision has no fast kernels for
+    # convolutions. None: all.
     most: int | None = None
-    steps: int = 3
+    steps: int = 3  # to be captured
+    # everything in double precision: the reference. Tensor.float gives doubles then, too.
     double: bool = False
+    # "bfloat16", "float16": activations and their gradients are rounded to it, module by module: how far this
+    # precision turns the gradients of this model; "last_bits": by the last bits of their own type, as another
+    # order of summation does (`gates.rounding_noise`)
     rounds: str | None = None
-    draw: int = 0
+    draw: int = 0  # which errors of that size
+    # batches for which the loader alone is run, an epoch at most (`numerics.captured_inputs`); no step is
+    # trained. None: steps are captured.
     samples: int | None = None
+    # compiled code draws the random numbers of eager code (`numerics.model_variants`)
     eager_draws: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """What a trial is to do.
+    """What a trial is to do."""
 
-    Attributes:
-        folder: where its messages go.
-        fresh: in an interpreter that is started for it, whatever is prepared.
-        mode: race, diagnose or gate.
-        base: changes that are on from the start to the end, as `Recipe.to_json`.
-        arms: changes on top of it, one list an arm; arms alternate in random order, a block each, round by
-            round. One empty arm times the base alone. Several arms need changes whose TOGGLE is live.
-        settle: steps before anything counts, at least; the trial takes more while compilation goes on.
-        resettle: steps that do not count after a switch of arms.
-        steps: timed steps in a block. rounds: rounds at most. seconds: of timing at most, after `settle`.
-        order: seed of the random order of arms.
-        turns: it waits for its turn before each block, and takes `resettle` steps that do not count first.
-        seed: added to the seeds that the script sets, and set at its start; None leaves them alone.
-        memory: bytes of this process and its children at most; above, the trial ends as `memory`. None: no
-            limit.
-        step_by: optimizer, loader or forward; "" finds out.
-        scratch: folder for the script's writes; "" lets them through.
-        sources: files in place of the user's, by absolute path: a patched script runs under its own name.
-        capture: for mode gate.
-    """
-
-    folder: str
-    fresh: bool = False
-    mode: str = "race"
+    folder: str  # where its messages go
+    fresh: bool = False  # in an interpreter that is started for it, whatever is prepared
+    mode: str = "race"  # race, diagnose or gate
+    # changes that are on from the start to the end, as `Recipe.to_json`
     base: list[dict[str, Any]] = field(default_factory=list)
+    # changes on top of it, one list an arm; arms alternate in random order, a block each, round by round. One
+    # empty arm times the base alone. Several arms need changes whose TOGGLE is live.
     arms: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
-    settle: int = 2
-    resettle: int = 1
-    steps: int = 3
-    rounds: int = 12
-    seconds: float = 60.0
-    order: int = 0
+    settle: int = 2  # steps before anything counts, at least; the trial takes more while compilation goes on
+    resettle: int = 1  # steps that do not count after a switch of arms
+    steps: int = 3  # timed steps in a block
+    rounds: int = 12  # rounds at most
+    seconds: float = 60.0  # of timing at most, after `settle`
+    order: int = 0  # seed of the random order of arms
+    # it waits for its turn before each block, and takes `resettle` steps that do not count first
     turns: bool = False
+    # added to the seeds that the script sets, and set at its start; None leaves them alone
     seed: int | None = None
+    # bytes of this process and its children at most; above, the trial ends as `memory`. None: no limit.
     memory: int | None = None
-    step_by: str = ""
-    scratch: str = ""
+    step_by: str = ""  # optimizer, loader or forward; "" finds out
+    scratch: str = ""  # folder for the script's writes; "" lets them through
+    # files in place of the user's, by absolute path: a patched script runs under its own name
     sources: dict[str, str] = field(default_factory=dict)
-    capture: CapturePlan = CapturePlan()
+    capture: CapturePlan = CapturePlan()  # for mode gate
 
     @classmethod
     def from_environment(cls) -> TrialPlan | None:
-        """The plan of this process, None when there is none.
-        Raises WireError: the variable holds no plan.
-        """
+        """The plan of this process, None when there is none. Raises WireError: the variable holds no plan."""
         text = os.environ.get(VARIABLE)
         return wire_format.decode(text, cls) if text else None
 
 
 @dataclass
 class Block:
-    """Timed steps of one arm, back to back.
+    """Timed steps of one arm, back to back."""
 
-    Attributes:
-        round, arm: which; round -1, without steps, says that a trial with turns is warm.
-        seconds: wall time of each step, the device waited for at both ends of the block; with an accelerator
-            its steps are the block's time divided evenly.
-        losses: of each step, where a scalar was backpropagated; samples: in each step.
-        compiling: of the seconds, those of torch.compile: another shape came by.
-    """
-
+    # round, arm: which; round -1, without steps, says that a trial with turns is warm
     round: int
     arm: int
+    # wall time of each step, the device waited for at both ends of the block; with an accelerator its steps
+    # are the block's time divided evenly
     seconds: list[float] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
-    compiling: float = 0.0
+    losses: list[float] = field(default_factory=list)  # of each step, where a scalar was backpropagated
+    samples: list[int] = field(default_factory=list)  # in each step
+    compiling: float = 0.0  # of the seconds, those of torch.compile: another shape came by
 
 
 @dataclass
 class TrialResult:
-    """How a trial went.
+    """How a trial went."""
 
-    Attributes:
-        ended: stopped (we had enough), returned, exited, raised, memory, recompiles, refused, died.
-        error: one line. traceback: without our frames. status: exit status.
-        source: what steps were found by; "" when there was none. settled: steps before the timing.
-        first: seconds until the first step ended. compile_seconds: of torch.compile in all.
-        peak: bytes, of the process (RSS, CPU) or the device's allocator.
-        world: processes of the job; rank. device: cpu, cuda:0 ...
-        left: what an `undo` could not give back; empty when all is well.
-        refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
-        variables: of the environment that the script had set by the time torch was imported.
-        imported: libraries among LIBRARIES that it has imported.
-        effects: facts of a step, as changes have made it (`facts`).
-    """
-
-    ended: str = ""
-    error: str = ""
-    traceback: str = ""
-    status: int = 0
-    source: str = ""
-    settled: int = 0
-    first: float | None = None
-    compile_seconds: float = 0.0
-    peak: int | None = None
-    world: int = 1
+    ended: str = ""  # stopped (we had enough), returned, exited, raised, memory, recompiles, refused, died
+    error: str = ""  # one line
+    traceback: str = ""  # without our frames
+    status: int = 0  # exit status
+    source: str = ""  # what steps were found by; "" when there was none
+    settled: int = 0  # steps before the timing
+    first: float | None = None  # seconds until the first step ended
+    compile_seconds: float = 0.0  # of torch.compile in all
+    peak: int | None = None  # bytes, of the process (RSS, CPU) or the device's allocator
+    world: int = 1  # processes of the job; rank
     rank: int = 0
     torch: bool = False
-    device: str = "cpu"
+    device: str = "cpu"  # cpu, cuda:0 ..
+    # what an `undo` could not give back; empty when all is well
     left: list[str] = field(default_factory=list)
+    # changes that could not be applied, with the reason: {"name": ..., "why": ...}
     refused: list[dict[str, str]] = field(default_factory=list)
+    # of the environment that the script had set by the time torch was imported
     variables: list[str] = field(default_factory=list)
-    imported: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)  # libraries among LIBRARIES that it has imported
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)
     knobs: dict[str, Any] = field(default_factory=dict)
-    effects: list[str] = field(default_factory=list)
+    effects: list[str] = field(default_factory=list)  # facts of a step, as changes have made it (`facts`)
     notes: list[str] = field(default_factory=list)
 
 
@@ -188,59 +148,45 @@ class TrialResult:
 @dataclass(frozen=True, kw_only=True)
 class TensorComparison:
     """How far a tensor of the candidate is from the base's after one step; or all tensors of a group (name
-    "").
-
-    Attributes:
-        group: gradients, parameters, updates (parameters after a step minus those before it), buffers,
-            statistics (the same of BatchNorm's running ones), optimizer. elements: of the whole tensor.
-        equal: bit for bit, the whole. point: floating. norm, base_norm: exact 2-norms, of the whole. rms: of
-            the base: its norm over the root of its elements.
-        error: root mean square of candidate minus base, over the elements that were kept. cosine: over these;
-            None when one of them is zero.
-        candidate_error, base_error: as `error`, minus the reference in double precision. reference_norm: of
-            the reference's kept elements, as if they were all. None without a reference.
-        tensors: of a group: how many.
-    """
+    "")."""
 
     step: int
+    # gradients, parameters, updates (parameters after a step minus those before it), buffers, statistics (the
+    # same of BatchNorm's running ones), optimizer
     group: str
     name: str
-    elements: int
-    equal: bool
-    point: bool = True
+    elements: int  # of the whole tensor
+    equal: bool  # bit for bit, the whole
+    point: bool = True  # floating
+    # norm, base_norm: exact 2-norms, of the whole
     norm: float | None = None
     base_norm: float | None = None
-    rms: float | None = None
-    error: float | None = None
-    cosine: float | None = None
+    rms: float | None = None  # of the base: its norm over the root of its elements
+    error: float | None = None  # root mean square of candidate minus base, over the elements that were kept
+    cosine: float | None = None  # over these; None when one of them is zero
+    # candidate_error, base_error: as `error`, minus the reference in double precision
     candidate_error: float | None = None
     base_error: float | None = None
+    # of the reference's kept elements, as if they were all. None without a reference.
     reference_norm: float | None = None
-    tensors: int = 1
+    tensors: int = 1  # of a group: how many
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedStep:
-    """One optimizer step of one side.
+    """One optimizer step of one side."""
 
-    Attributes:
-        losses: what backward passes began from; loss: their sum. rates: learning rate of each group.
-        samples: the effective batch, as loaders give it. shapes: of the tensors in each call of a model.
-        norm: of the gradients when the optimizer stepped; norm_before: when the
-            last backward pass ended; clipped_from: norms that the script asked torch to clip.
-        bad: non-finite values by group.
-    """
-
-    loss: float | None = None
-    losses: list[float | None] = field(default_factory=list)
-    rates: list[float | None] = field(default_factory=list)
+    loss: float | None = None  # their sum
+    losses: list[float | None] = field(default_factory=list)  # what backward passes began from
+    rates: list[float | None] = field(default_factory=list)  # learning rate of each group
     optimizer_steps: int = 0
-    samples: int = 0
-    shapes: list[list[list[int]]] = field(default_factory=list)
-    norm: list[float | None] = field(default_factory=list)
-    norm_before: list[float | None] = field(default_factory=list)
+    samples: int = 0  # the effective batch, as loaders give it
+    shapes: list[list[list[int]]] = field(default_factory=list)  # of the tensors in each call of a model
+    norm: list[float | None] = field(default_factory=list)  # of the gradients when the optimizer stepped
+    norm_before: list[float | None] = field(default_factory=list)  # when the last backward pass ended
+    # norms that the script asked torch to clip
     clipped_from: list[float | None] = field(default_factory=list)
-    bad: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)  # non-finite values by group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,26 +208,21 @@ class DtypeChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderSamples:
-    """What one training loader gives in an epoch; see `loader_samples`.
+    """What one training loader gives in an epoch; see `loader_samples`."""
 
-    Attributes:
-        iterable: its dataset is an IterableDataset. length: batches of an epoch, as the loader says.
-        dataset: samples in it. sizes: of batches. complete: the epoch ended.
-        ids, hashes, values: of each sample. draws: hashes by pass, worker and read.
-    """
-
-    iterable: bool = False
+    iterable: bool = False  # its dataset is an IterableDataset
     workers: int = 0
     batch_size: int | None = None
     drop_last: bool = False
-    length: int | None = None
-    dataset: int | None = None
+    length: int | None = None  # batches of an epoch, as the loader says
+    dataset: int | None = None  # samples in it
+    # ids, hashes, values: of each sample
     ids: list[str] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    complete: bool = False
+    sizes: list[int] = field(default_factory=list)  # of batches
+    complete: bool = False  # the epoch ended
     hashes: list[str] = field(default_factory=list)
     values: list[float | None] = field(default_factory=list)
-    draws: list[list[list[str]]] = field(default_factory=list)
+    draws: list[list[list[str]]] = field(default_factory=list)  # hashes by pass, worker and read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,17 +291,13 @@ class Messages:
         self._latest: dict[type, Any] = {}
 
     def new_blocks(self) -> list[Block]:
-        """Blocks that were written since the last call.
-        Raises WireError: a line is not a message.
-        """
+        """Blocks that were written since the last call. Raises WireError: a line is not a message."""
         self._read()
         blocks, self._blocks = self._blocks, []
         return blocks
 
     def latest(self, kind: type[_T]) -> _T | None:
-        """The last message of this kind, None without one.
-        Raises WireError: a line is not a message.
-        """
+        """The last message of this kind, None without one. Raises WireError: a line is not a message."""
         self._read()
         return self._latest.get(kind)
 

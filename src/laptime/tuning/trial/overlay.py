@@ -18,19 +18,14 @@ from typing import Any
 
 from laptime.tuning.trial.messages import TEMPORARY
 
-SYSTEM = ("/dev/", "/proc/", "/sys/")
-"""No files of the user lie here."""
+SYSTEM = ("/dev/", "/proc/", "/sys/")  # no files of the user lie here
 CACHES = ("XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that name folders whose content can be made again."""
 
 
 class Overlay:
-    """Paths as the script means them, and where they are kept.
-
-    Attributes:
-        folder: the folder. written: what the script has written: its own name for each whole path.
-        gone: whole paths that it has removed.
-    """
+    """Paths as the script means them, and where they are kept. folder: the folder. written: what the script
+    has written: its own name for each whole path. gone: whole paths that it has removed."""
 
     def __init__(self, folder: str, free: Iterable[str] = (), users: Iterable[str] = ()) -> None:
         """`free`: further folders to let through. `users`: the user's, even where they are temporary."""
@@ -105,8 +100,7 @@ class Overlay:
 
     def writing(self, path: Any, *, copies: bool = False, new: bool = False) -> Any:
         """The path to write to instead; with `copies` what is there is copied first.
-        Raises FileExistsError: `new`, and the script sees something there.
-        """
+        Raises FileExistsError: `new`, and the script sees something there."""
         whole = self.redirected(path)
         if whole is None:
             return path
@@ -126,6 +120,13 @@ class Overlay:
         parent = os.path.dirname(whole)  # noqa: PTH120
         if self.is_users_folder(parent):
             os.makedirs(self.over(parent), exist_ok=True)  # noqa: PTH103
+
+    def put(self, whole: str, other: str) -> None:
+        """The script finds a copy of another file there, as if it had written it."""
+        over = self.over(whole)
+        os.makedirs(os.path.dirname(over), exist_ok=True)  # noqa: PTH103, PTH120
+        shutil.copyfile(other, over)
+        self.written[whole] = whole
 
     def remove(self, original: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
         """Remove a file or folder, for the script alone."""

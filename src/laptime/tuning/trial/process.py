@@ -24,8 +24,6 @@ MODES = {
     "gate": "numerics.capture:NumericsCapture",
 }
 """The class that implements each `TrialPlan.mode`; its module is imported when it is needed."""
-
-
 _SET_BY_TORCH = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that torch and its libraries set while they are imported."""
 

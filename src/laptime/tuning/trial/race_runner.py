@@ -29,8 +29,7 @@ from laptime.tuning.trial.messages import Block, TrialPlan
 _COMPILER_CALLBACKS = "torch._dynamo.callback"
 MOST_COMPILING = 40
 """Steps beyond those asked for that may all compile something; then the race ends as `recompiles`."""
-STOP_CHECK = 50_000_000
-"""Nanoseconds between two looks for the file `stop`."""
+STOP_CHECK = 50_000_000  # nanoseconds between two looks for the file `stop`
 
 
 class RaceRunner(TrialMode):
@@ -93,7 +92,15 @@ class RaceRunner(TrialMode):
         if self._watch is not None:
             self._timed_step(self._watch, now, ended=ended, begins=begins)
         elif ended and self._is_in_step:
-            self._untimed_step()
+            self._waited += 1
+            has_compiled = self._monitor.times != self._compilations
+            self._compilations = self._monitor.times
+            if not self._is_settled:
+                self._result.settled += 1
+            if self._waited >= self._steps_to_wait and not has_compiled:
+                self._is_waiting = False
+            elif self._waited >= self._steps_to_wait + MOST_COMPILING:
+                self._end("recompiles", f"something was still compiled after {self._waited} steps")
         self._counts.begin()
         if self._watch is None:
             self._is_in_step = False
@@ -120,17 +127,6 @@ class RaceRunner(TrialMode):
         """Let so many steps pass before the next block, and more while something is compiled."""
         self._steps_to_wait, self._waited = steps, 0
         self._is_waiting = steps > 0 or self._monitor.times != self._compilations
-
-    def _untimed_step(self) -> None:
-        self._waited += 1
-        has_compiled = self._monitor.times != self._compilations
-        self._compilations = self._monitor.times
-        if not self._is_settled:
-            self._result.settled += 1
-        if self._waited >= self._steps_to_wait and not has_compiled:
-            self._is_waiting = False
-        elif self._waited >= self._steps_to_wait + MOST_COMPILING:
-            self._end("recompiles", f"something was still compiled after {self._waited} steps")
 
     def _is_stop_requested(self, now: int) -> bool:
         if now >= self._next_stop_check and self._world == 1:

@@ -37,9 +37,17 @@ class TrainingSnapshot:
         modules = [*model.modules(), *_beside(model, self.optimizers)]
         others = _schedulers_and_scalers(self.optimizers)
         # Last first: modules, then values, so that what was put in place of a buffer is not written into.
+        import torch
+
+        threads = torch.get_num_threads()
+
+        def restore() -> None:
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
+
         self._restores: list[Undo] = [
             *random_states(),
-            _threads(),
+            restore,
             *(partial(each.set_state, each.get_state().clone()) for each in generators),
             *(partial(each.load_state_dict, copy.deepcopy(each.state_dict())) for each in others),
             *(_optimizer(optimizer) for optimizer in self.optimizers),
@@ -195,18 +203,6 @@ def _copy(setting: Any) -> Any:
     if isinstance(setting, list):
         return list(setting)
     return copy.deepcopy(setting) if isinstance(setting, (dict, tuple)) else setting
-
-
-def _threads() -> Undo:
-    import torch
-
-    threads = torch.get_num_threads()
-
-    def restore() -> None:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-
-    return restore
 
 
 def random_states() -> list[Undo]:

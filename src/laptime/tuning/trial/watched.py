@@ -26,8 +26,7 @@ from laptime.kit import system_files
 from laptime.kit.system_files import children
 from laptime.tuning.trial.loop import replaced
 
-_PERIOD = 0.05
-"""Seconds between two checks."""
+_PERIOD = 0.05  # seconds between two checks
 _PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -115,8 +114,7 @@ def kill_children() -> None:
 # Processes that the script starts.
 
 
-FILE = "a-child-trains"
-"""In the folder of the trial."""
+FILE = "a-child-trains"  # in the folder of the trial
 _OTHERS = ("torch.utils.data", "multiprocessing.", "concurrent.")
 
 

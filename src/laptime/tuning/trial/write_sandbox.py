@@ -43,7 +43,11 @@ def install(folder: str) -> Callable[[], list[str]]:
     scripts = [word for word in sys.argv[:3] if word.endswith(".py") and os.path.isfile(word)]  # noqa: PTH113
     users = [os.getcwd(), *(os.path.dirname(os.path.abspath(script)) for script in scripts)]  # noqa: PTH100, PTH109, PTH120
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    sandbox = WriteSandbox(Overlay(folder, [plan.folder] if plan else [], users))
+    overlay = Overlay(folder, [plan.folder] if plan else [], users)
+    for path, other in plan.sources.items() if plan else ():
+        if not path.endswith(".py"):  # those are read by imports (`program.install`)
+            overlay.put(path, other)
+    sandbox = WriteSandbox(overlay)
     sandbox.install()
 
     def undo() -> list[str]:
@@ -171,8 +175,7 @@ class WriteSandbox:
 
     def _merged_folder(self, path: Any) -> str | None:
         """The whole path of a folder whose names differ from those on disk, else None.
-        Raises FileNotFoundError: the script sees no folder there.
-        """
+        Raises FileNotFoundError: the script sees no folder there."""
         whole = whole_path(path)
         if whole is None or isinstance(path, bytes) or not self.overlay.is_merged(whole):
             return None

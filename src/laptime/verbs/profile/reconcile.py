@@ -33,8 +33,7 @@ WAIT = Metric(
     lies_when="The data come from something that is not a torch DataLoader.",
 )
 BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for the device"
-FEW = 5
-UNEVEN = 1.25
+FEW, UNEVEN, LITTLE = 5, 1.25, 0.02
 SLOW = 1.5
 
 
@@ -55,8 +54,9 @@ def _beside_steps(observed: Observed) -> str:
     whole, usual = sum(walls) + observed.outside, len(walls) * median(walls or [0])
     if whole <= UNEVEN * usual:
         return ""
-    times, outside = f"{whole / usual:.1f} times", percent(observed.outside / whole)
-    return f"The loop takes {times} its median step, {outside} of it outside of steps. Of such a step: "
+    outside = observed.outside / whole
+    why = f", {percent(outside)} of it outside of steps" if outside > LITTLE else ": steps differ"
+    return f"The loop takes {whole / usual:.1f} times its median step{why}. Of such a step: "
 
 
 def _beside(profile: Profile, observed: Observed, others: float | None) -> Reconciled | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from laptime.tuning.optimization import Change
+from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch.sources import Sources
 from laptime.tuning.script import switches
 
 AMP, FUSED, WORKERS = Change("bf16_autocast"), Change("fused_optimizer"), Change("num_workers", {"value": 2})
@@ -94,6 +95,11 @@ def test_an_option_is_known_by_where_its_value_goes(tmp_path: Path) -> None:
     )
     assert words(tmp_path, source, WORKERS) == ["--threads", "2"]
 
+    source = argument("'--loader-threads', dest='threads', type=int, default=0") + (
+        "opt = parser.parse_args()\nloader = DataLoader(data, num_workers=opt.threads)\n"
+    )
+    assert words(tmp_path, source, WORKERS) == ["--loader-threads", "2"]
+
 
 def test_click_and_fire_are_read(tmp_path: Path) -> None:
     click = (
@@ -116,6 +122,63 @@ def test_dataclasses_and_the_arguments_of_transformers_are_read(tmp_path: Path) 
     assert words(tmp_path, source, WORKERS) == ["--dataloader_num_workers", "2"]
     assert words(tmp_path, source, FUSED) == ["--optim", "adamw_torch_fused"]
     assert words(tmp_path, "@dataclass\nclass Own:\n    amp: bool = False\n", AMP) == []
+
+
+def test_fields_that_a_loop_makes_options_of_are_read(tmp_path: Path) -> None:
+    source = (
+        "@dataclass\nclass Config:\n    amp: bool = False\n    workers: int = 0\n"
+        "for each in fields(Config):\n    parser.add_argument(f'--{each.name}', default=each.default)\n"
+    )
+    assert words(tmp_path, source, AMP) == ["--amp"]
+    assert words(tmp_path, source, WORKERS) == ["--workers", "2"]
+
+
+@pytest.fixture
+def in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Configuration files beside a script, in the current folder, by their names."""
+    monkeypatch.chdir(tmp_path)
+    texts = {
+        "usual.yaml": "data: {workers: 0}  # none\ntrain:\n  use_amp: false\n  dtype: 'float32'\n",
+        "other.json": '{\r\n  "trainer": {"use_amp": false, "num_workers": 4}\r\n}\r\n',
+    }
+    for name, text in texts.items():
+        Path(name).write_bytes(text.encode())
+    Path("train.py").write_text("import yaml\ncfg = yaml.safe_load(open('usual.yaml'))\n")
+    return texts
+
+
+def test_values_of_a_configuration_file_are_set_in_it(in_files: dict[str, str], tmp_path: Path) -> None:
+    usual = switches.read("train.py")
+    given = [word for change in (AMP, WORKERS) for word in switches.arguments_of(change, usual)]
+    assert given == ["usual.yaml:train.use_amp=True", "usual.yaml:data.workers=2"]
+    copies = switches.set_in_files([*given, "--amp", "usual.yaml:train.dtype=bfloat16"], tmp_path / "set")
+    ((path, copy),) = copies.items()
+    assert path == str(tmp_path / "usual.yaml")
+    expected = "data: {workers: 2}  # none\ntrain:\n  use_amp: true\n  dtype: 'bfloat16'\n"
+    assert Path(copy).read_text() == expected
+    assert Path("usual.yaml").read_text() == in_files["usual.yaml"]
+
+
+def test_the_file_that_the_script_is_given_is_the_one_that_counts(in_files: dict[str, str]) -> None:
+    known = switches.read("train.py", given=["train.py", "-c", "other.json"])
+    words = switches.arguments_of(WORKERS, known) + switches.arguments_of(AMP, known)
+    assert words == ["other.json:trainer.num_workers=2", "other.json:trainer.use_amp=True"]
+    sources = Sources((), "train.py")
+    assert switches.set_in(sources, Change("x", {"arguments": words}))
+    assert not switches.set_in(sources, Change("x", {"arguments": ["--amp"]}))
+    assert '"use_amp": true, "num_workers": 2}\r' in sources.file(Path("other.json")).text
+    assert "other.json" in sources.diff()
+    assert len(sources.patched(Path("patched"))) == 1
+    with pytest.raises(CannotEdit, match=r"no value trainer\.lr"):
+        switches.set_in(sources, Change("x", {"arguments": ["other.json:trainer.lr=1"]}))
+
+
+def test_files_that_are_none_have_no_switches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in ("{", "\x00", "- 1\n", "a: &a [*a]\n", "amp: false\n" * 100_000):
+        Path("conf.yaml").write_text(text)
+        Path("train.py").write_text("open('conf.yaml')\n")
+        assert switches.arguments_of(AMP, switches.read("train.py")) == []
 
 
 def test_a_configurator_and_files_of_hydra_are_read(tmp_path: Path) -> None:

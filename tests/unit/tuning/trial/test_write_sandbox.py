@@ -50,6 +50,26 @@ def user(tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_file_that_stands_in_for_another_is_read(user: Path, tmp_path: Path) -> None:
+    before = tree(user)
+    (tmp_path / "other.txt").write_text("other")
+    planned = """
+import os
+from laptime.tuning import wire_format
+from laptime.tuning.trial.messages import VARIABLE, TrialPlan
+sources = {os.path.abspath("old.txt"): os.path.abspath("../other.txt"), "x.py": "y.py"}
+os.environ[VARIABLE] = wire_format.encode(TrialPlan(folder="../trial", sources=sources))
+"""
+    script = user / "script.py"
+    text = "assert open('old.txt').read() == 'other'\nassert os.path.exists('log.txt')\n"
+    script.write_text(planned + HEAD + text)
+    command = [sys.executable, "script.py", str(tmp_path / "scratch")]
+    done = subprocess.run(command, cwd=user, capture_output=True, text=True, check=False)
+    script.unlink()
+    assert done.returncode == 0, done.stderr
+    assert tree(user) == before
+
+
 def test_what_is_written_is_read_again_and_the_users_file_stays(user: Path, tmp_path: Path) -> None:
     before = tree(user)
     written = run(

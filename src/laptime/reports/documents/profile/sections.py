@@ -222,10 +222,10 @@ def _files(run: Run, profile: Profile) -> doc.Section:
 
 def advice(finding: Finding, run: Run, profile: Profile) -> Advice:
     """One finding of a run; the gain is an upper bound per step."""
-    gain, whole = finding.gain or 0.0, reading.turn(profile)
+    gain, whole = finding.gain or 0.0, reading.turn(profile) / reading.slowdown(profile)
     # A row is on the page by its name, but the memory of a device is a group with a number.
     anchors = {f"memory/{each.device}": f"memory-of-{at}" for at, each in enumerate(profile.memory)}
-    of = "the loop" if whole * (1 - reading.WORTH) > reading.step(profile) else "a step"
+    of = "the loop" if reading.turn(profile) * (1 - reading.WORTH) > reading.step(profile) else "a step"
     return Advice(
         severity=finding.severity,
         sentence=finding.sentence,

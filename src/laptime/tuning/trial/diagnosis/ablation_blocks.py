@@ -21,20 +21,15 @@ from time import perf_counter
 
 from laptime.tuning.loop_profile import SHARES, UNKNOWN_NOISE
 
-SECONDS = 15.0
-"""Spent on steps at most."""
-BLOCK = 0.05
-"""Seconds that a block should take, with at most MOST steps."""
+SECONDS = 15.0  # spent on steps at most
+BLOCK = 0.05  # seconds that a block should take, with at most MOST steps
 MOST = 10
 ROUNDS = 8
 SLOW = 1.0
 """Seconds: from such a step on nothing is run that can be derived, and a switch of variants skips no step."""
-DRAINED = 8
-"""Steps at most that use up batches which workers fetched while the loop did not ask."""
-CONTRADICTS = 0.2
-"""Share of a step by which two measurements of the same part may differ."""
-MANY = 5
-"""Ratios from which on their median tells the noise."""
+DRAINED = 8  # steps at most that use up batches which workers fetched while the loop did not ask
+CONTRADICTS = 0.2  # share of a step by which two measurements of the same part may differ
+MANY = 5  # ratios from which on their median tells the noise
 NO_OPTIMIZER = frozenset({"no_optimizer", "forward_backward", "forward"})
 CACHED = frozenset({"cached", "on_device", "forward_backward", "forward", "half_batch", "double_batch"})
 CUTS = ("half_batch", "double_batch")
@@ -43,23 +38,16 @@ RISKY = frozenset({"forward", *CUTS})
 
 @dataclass(frozen=True)
 class LoopTraits:
-    """What decides which variants are run.
+    """What decides which variants are run."""
 
-    Attributes:
-        step: seconds of a step. queued: batches that workers keep ready.
-        can_cache: a batch of a loader was kept. accelerator: there is one. closure: its optimizer calls the
-            model. scaler: gradients are scaled. compiled: torch.compile is used. cuts: those of CUTS that the
-            batch allows.
-    """
-
-    step: float
-    queued: int = 0
-    can_cache: bool = True
-    accelerator: bool = False
-    closure: bool = False
-    scaler: bool = False
-    compiled: bool = False
-    cuts: tuple[str, ...] = ()
+    step: float  # seconds of a step
+    queued: int = 0  # batches that workers keep ready
+    can_cache: bool = True  # a batch of a loader was kept
+    accelerator: bool = False  # there is one
+    closure: bool = False  # its optimizer calls the model
+    scaler: bool = False  # gradients are scaled
+    compiled: bool = False  # torch.compile is used
+    cuts: tuple[str, ...] = ()  # those of CUTS that the batch allows
 
     @property
     def is_slow(self) -> bool:
@@ -135,24 +123,19 @@ class PartClock:
 
 @dataclass
 class TimedBlock:
-    """Steps of one variant, back to back.
-
-    Attributes:
-        seconds: of each step; with an accelerator the block's, divided evenly. parts: of each step.
-        host: seconds until the host has started all of the block's first step; with an accelerator only.
-        samples: in each step. faults: minor page faults in each.
-        skip: steps that do not count before them. steps: that it is to have.
-    """
+    """Steps of one variant, back to back."""
 
     variant: str
     round: int = 0
+    # of each step; with an accelerator the block's, divided evenly
     seconds: list[float] = field(default_factory=list)
-    parts: list[dict[str, float]] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
+    parts: list[dict[str, float]] = field(default_factory=list)  # of each step
+    samples: list[int] = field(default_factory=list)  # in each step
+    # seconds until the host has started all of the block's first step; with an accelerator only
     host: float | None = None
-    faults: list[int] = field(default_factory=list)
-    skip: int = 0
-    steps: int = 1
+    faults: list[int] = field(default_factory=list)  # minor page faults in each
+    skip: int = 0  # steps that do not count before them
+    steps: int = 1  # that it is to have
 
     def last(self) -> TimedBlock:
         """The last step alone."""

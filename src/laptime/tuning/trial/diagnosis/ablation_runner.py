@@ -21,12 +21,9 @@ from laptime.tuning.trial.hooks.loop_hooks import TrialMode
 from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.source_sites import library
 
-MOST_COMPILING = 20
-"""Steps to settle at most while torch.compile goes on."""
-SLOW_SETTLED = 2
-"""Steps to settle where a step takes seconds."""
-SHAPES = 16
-"""Batches whose shapes are compared and whose padding is counted."""
+MOST_COMPILING = 20  # steps to settle at most while torch.compile goes on
+SLOW_SETTLED = 2  # steps to settle where a step takes seconds
+SHAPES = 16  # batches whose shapes are compared and whose padding is counted
 
 
 class AblationRunner(TrialMode):
@@ -225,7 +222,9 @@ class AblationRunner(TrialMode):
             if block.host is None and self._stretch_steps == 1:
                 block.host = host_seconds
             if is_last or pauses:
-                self._spread()
+                seconds = (perf_counter() - self._stretch_began) / max(self._stretch_steps, 1)
+                self._block.seconds += [seconds] * self._stretch_steps
+                self._stretch_began, self._stretch_steps = perf_counter(), 0
         if self._state == "settling":
             observed.settled_steps += 1
             self._most_asked = max(self._most_asked, self._fetched + 2)
@@ -236,12 +235,6 @@ class AblationRunner(TrialMode):
         if self._left <= 0:
             observed.syncs.leave()
             self._next_block()
-
-    def _spread(self) -> None:
-        """The device was waited for: spread its time since the last wait evenly over the steps between."""
-        seconds = (perf_counter() - self._stretch_began) / max(self._stretch_steps, 1)
-        self._block.seconds += [seconds] * self._stretch_steps
-        self._stretch_began, self._stretch_steps = perf_counter(), 0
 
     def _settle(self) -> None:
         """Plan the blocks once enough steps have passed and nothing compiles any more."""

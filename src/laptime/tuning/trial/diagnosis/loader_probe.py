@@ -17,12 +17,9 @@ from typing import Any
 from laptime.tuning.trial.batches import nbytes
 from laptime.tuning.trial.state_snapshot import random_states
 
-BATCHES = 3
-"""Batches that are timed."""
-SECONDS = 4.0
-"""At most, for everything that is read from one loader."""
-REREADS = 8
-"""Samples that are read again: one that is flipped every other time stays unseen once in 256."""
+BATCHES = 3  # batches that are timed
+SECONDS = 4.0  # at most, for everything that is read from one loader
+REREADS = 8  # samples that are read again: one that is flipped every other time stays unseen once in 256
 
 
 @contextmanager

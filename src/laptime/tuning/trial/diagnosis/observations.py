@@ -71,7 +71,13 @@ def loop_profile(observed: Observations) -> LoopProfile:
         with _noted(notes, f"not diagnosed ({find.__name__.strip('_')}): "):
             find(observed, values, notes)
     values["facts"] = frozenset(_facts(observed, values, notes))
-    values["details"] |= {"operators": observed.syncs.operators()} | _looks(observed.hooks, notes)
+    details: dict[str, Any] = {}
+    for name in registry.names("optimizations"):
+        with _noted(notes, f"{name} could not look at the loop: "):
+            look = optimization.load(name).look
+            if look is not None:
+                details[name] = look(observed.hooks)
+    values["details"] |= {"operators": observed.syncs.operators()} | details
     return LoopProfile(**values, notes=tuple(notes))
 
 
@@ -200,14 +206,3 @@ def _facts(observed: Observations, values: dict[str, Any], notes: list[str]) -> 
         "syncs_every_step": any(site.count >= 0.9 for site in values.get("syncs", ())),
     }
     return names | {name for name, holds in conditions.items() if holds}
-
-
-def _looks(hooks: Any, notes: list[str]) -> dict[str, Any]:
-    """What optimizations find out by their own `look`, by name."""
-    details: dict[str, Any] = {}
-    for name in registry.names("optimizations"):
-        with _noted(notes, f"{name} could not look at the loop: "):
-            look = optimization.load(name).look
-            if look is not None:
-                details[name] = look(hooks)
-    return details

@@ -128,7 +128,12 @@ class SyncDetector:
             self._fusable += 0.0 if LIBRARY.search(name) else seconds
         self.attention = self.attention or ATTENTION in name
         if name in MATRICES:
-            self._matrix(result)
+            import torch
+
+            self.halves = self.halves or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
+            if not self.checkpointing:
+                files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
+                self.checkpointing = all(any(file.endswith(end) for file in files) for end in RECOMPUTED)
             return
         what = VALUES.get(name) or SIZES.get(name) or _indexed(name, arguments)
         what = what or _copied(name, arguments, result)
@@ -136,14 +141,6 @@ class SyncDetector:
             return
         if not self.accelerator or what == COPY or any(_kind(each) not in HOST for each in arguments):
             self._sites.note("sync", detail=what)
-
-    def _matrix(self, result: Any) -> None:
-        import torch
-
-        self.halves = self.halves or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
-        if not self.checkpointing:
-            files = [frame.f_code.co_filename for frame, _ in walk_stack(sys._getframe(1))]
-            self.checkpointing = all(any(file.endswith(end) for file in files) for end in RECOMPUTED)
 
 
 def _operators(listen: Any) -> Any:
@@ -209,11 +206,8 @@ def _is_torchs_own(frame: FrameType) -> bool:
 
 
 class DeviceTime:
-    """A record of a few steps.
-
-    Attributes:
-        steps: that it has seen. seconds: of them in which the device worked; None where nothing was recorded.
-    """
+    """A record of a few steps. steps: that it has seen. seconds: of them in which the device worked; None
+    where nothing was recorded."""
 
     def __init__(self) -> None:
         self.steps = 0

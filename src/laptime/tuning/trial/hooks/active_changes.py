@@ -189,12 +189,8 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class ConstructorCalls:
-    """Constructs the script's objects, with arguments that changes have rewritten.
-
-    Attributes:
-        calls: as the script gave them. shuffled: by id of a loader, whether its sampler is any but the
-            sequential one.
-    """
+    """Constructs the script's objects, with arguments that changes have rewritten. calls: as the script gave
+    them. shuffled: by id of a loader, whether its sampler is any but the sequential one."""
 
     def __init__(self, changes: ActiveChanges, *, finds_sites: bool) -> None:
         """`finds_sites`: find out where in the user's source each call is; it costs milliseconds."""

@@ -65,10 +65,8 @@ class TrialMode:
         """The script has ended, by us or by itself: write what is known. Called once, whatever happens."""
 
 
-UNDECIDED = 4
-"""Fetches without a backward pass after which a loader is none of training."""
-NARROWED = 2
-"""Whole steps after which the outermost modules are known."""
+UNDECIDED = 4  # fetches without a backward pass after which a loader is none of training
+NARROWED = 2  # whole steps after which the outermost modules are known
 
 
 class LoopHooks(StepFinder):
@@ -137,20 +135,16 @@ class LoopHooks(StepFinder):
         self._torch_hooks.undo()
         if not self._is_over:
             self._is_over = True
-            self.result.left += self._torch_hooks.left() + self._end_workers()
+            left = []
+            for iterator in list(self._torch_hooks.iterators):
+                workers = list(getattr(iterator, "_workers", ()))
+                iterator._shutdown_workers()
+                left += [f"loader worker {worker.pid}" for worker in workers if worker.is_alive()]
+            self.result.left += self._torch_hooks.left() + left
 
     def _keep_still(self) -> None:
         """Ignore what happens in forked children of the script, and after the end."""
         self.phases.is_closed = True
-
-    def _end_workers(self) -> list[str]:
-        """Loader workers that wait for an epoch that will not come."""
-        left = []
-        for iterator in list(self._torch_hooks.iterators):
-            workers = list(getattr(iterator, "_workers", ()))
-            iterator._shutdown_workers()
-            left += [f"loader worker {worker.pid}" for worker in workers if worker.is_alive()]
-        return left
 
     # Changes.
 
@@ -247,7 +241,9 @@ class LoopHooks(StepFinder):
         """An outermost module is about to be called with these inputs."""
         is_graded = self._is_grad_enabled()
         if self._can_train(module):
-            self.forward(id(module), graded=is_graded)
+            self.forward(id(module), graded=is_graded, trains=module.training)
+        elif not is_graded:
+            self.steps.apart()
         self.mode.forward(module, inputs)
         if not is_graded:
             return

@@ -27,8 +27,7 @@ from laptime.instrument.hooks import SPAWN, Hooks
 from laptime.instrument.steps import OPTIMIZER
 from laptime.tuning.trial.hooks.active_changes import bind
 
-LOADER = "_laptime_loader"
-"""What gives an iterator's loader is kept in it."""
+LOADER = "_laptime_loader"  # what gives an iterator's loader is kept in it
 SPAWNS = "the script starts processes of its own by torch.multiprocessing.spawn: they were not observed"
 
 

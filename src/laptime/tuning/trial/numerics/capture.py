@@ -92,7 +92,11 @@ class NumericsCapture(TrialMode):
         """Keeps the loss, and the norm of the gradients before anything is done to them."""
         result = run()
         if self._state == "capturing":
-            self._step["losses"] += _loss(root)
+            import torch
+
+            roots = root if isinstance(root, (list, tuple)) else [root]
+            values = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
+            self._step["losses"] += [sum(values)] if values else []
             self._norms_before = {
                 id(optimizer): tensor_summary.norm_of_gradients(_parameters_of(optimizer))
                 for optimizer in self._hooks.optimizers
@@ -304,12 +308,3 @@ def _without_tensors(captured: dict[str, Any] | None) -> dict[str, Any]:
 
 def _parameters_of(optimizer: Any) -> list[Any]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _loss(root: Any) -> list[float]:
-    """The loss of a backward pass: the sum of the tensors that it began from."""
-    import torch
-
-    roots = root if isinstance(root, (list, tuple)) else [root]
-    values = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
-    return [sum(values)] if values else []

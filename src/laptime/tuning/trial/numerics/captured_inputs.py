@@ -58,8 +58,7 @@ def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
 
 def filled(batch: Any, stored: list[Any]) -> Any:
     """The batch with captured tensors in it: on its devices, in its memory formats, pinned where it is.
-    Raises DoesNotFit: there are more or fewer tensors, or other types.
-    """
+    Raises DoesNotFit: there are more or fewer tensors, or other types."""
     import torch
 
     if [tensor.dtype for _, tensor in batches.tensors(batch)] != [tensor.dtype for tensor in stored]:
@@ -87,10 +86,7 @@ def write(path: str, content: dict[str, Any]) -> None:
 
 def read(path: str) -> dict[str, Any]:
     """The content of a file of `write`: plain values and tensors only, mapped into memory and not copied.
-
-    Raises:
-        OSError, RuntimeError, pickle.UnpicklingError: it is no such file.
-    """
+    Raises OSError, RuntimeError, pickle.UnpicklingError: it is no such file."""
     import torch
 
     content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -140,12 +136,9 @@ def put_back(
 # Samples of loaders.
 
 
-BATCHES = 256
-"""Read of an epoch, at most."""
-SECONDS = 30.0
-"""For an epoch, at most."""
-MOST = 10_000
-"""Samples that are kept."""
+BATCHES = 256  # read of an epoch, at most
+SECONDS = 30.0  # for an epoch, at most
+MOST = 10_000  # samples that are kept
 COPIES = 8
 """Times that a worker reads the same sample in a pass, at least: a coin gives the same row once in 256."""
 PASSES = 2
@@ -154,14 +147,9 @@ PASSES = 2
 def epoch(
     loader: Any, *, seed: int, most: int = BATCHES, converted: Callable[[Any], Any] = lambda tensor: tensor
 ) -> dict[str, Any]:
-    """Run a loader for an epoch, or as far as these limits go, and then read one sample many times.
-
-    Args:
-        converted: what a model makes of a tensor of a batch before it computes: bytes become numbers, say.
-
-    Returns:
-        fields of `messages.LoaderSamples`.
-    """
+    """Run a loader for an epoch, or as far as these limits go, and then read one sample many times. Returns
+    fields of `messages.LoaderSamples`. converted: what a model makes of a tensor of a batch before it
+    computes: bytes become numbers, say."""
     from torch.utils.data import IterableDataset
 
     _dismiss(loader)
@@ -218,7 +206,11 @@ def _epoch(
             keys += keys_by_batch[len(sizes) - 1] if len(keys_by_batch) >= len(sizes) else []
             for sample in samples[: max(0, MOST - len(hashes))]:
                 hashes.append(_hash(sample))
-                values.append(_value(sample))
+                import torch
+
+                largest = max(sample, key=lambda tensor: tensor.numel())
+                is_sequence = largest.dim() == 1 and largest.dtype in (torch.int32, torch.int64)
+                values.append(float(largest.double().sum() if is_sequence else largest.double().mean()))
             if len(sizes) >= most or perf_counter() - begun > SECONDS:
                 complete = len(sizes) == _length(loader)
                 break
@@ -292,13 +284,3 @@ def _hash(sample: list[Any]) -> str:
     for tensor in sample:
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _value(sample: list[Any]) -> float:
-    """Mean of the largest tensor, an image, say; of a sequence of whole numbers the sum: zeros that pad
-    it do not count."""
-    import torch
-
-    largest = max(sample, key=lambda tensor: tensor.numel())
-    is_sequence = largest.dim() == 1 and largest.dtype in (torch.int32, torch.int64)
-    return float(largest.double().sum() if is_sequence else largest.double().mean())

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-WORST = 20
-"""Rows that are kept by each measure."""
+WORST = 20  # rows that are kept by each measure
 ALL = 20_000
 """Rows up to which all are kept, some megabytes: a tensor is judged by what simulated rounding does to it, so
 the worst ones are those that are farthest beyond that, which nobody knows here."""
 _CHUNK = 1 << 20
 GROUPS = ("gradients", "parameters", "buffers", "optimizer")
-RUNNING = ("running_mean", "running_var")
-"""Ends of the names of BatchNorm's running statistics."""
+RUNNING = ("running_mean", "running_var")  # ends of the names of BatchNorm's running statistics
 
 
 class _Sums:
@@ -114,8 +112,7 @@ def _of_update(after: list[Any], before: list[Any]) -> _Sums | None:
 def compared(
     candidate: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The rows of two captures: totals, tensors, unmatched, dtypes of
-    `messages.NumericsComparison`."""
+    """The rows of two captures: totals, tensors, unmatched, dtypes of `messages.NumericsComparison`."""
     totals: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     unmatched: set[str] = set()

@@ -28,7 +28,6 @@ DROPPED, DROPPED_LATER = 4, 8
 convolution in another order makes, or somewhat more. A model in which such errors turn a sign once in twenty
 steps shows none in a few draws of that size, so later draws have sixteen times the error: what one sign
 does is then seen, and values that no sign moves are still as good as untouched."""
-
 _HIDDEN = ("params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 
 

@@ -13,10 +13,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-LIMIT = 20_000_000
-"""Elements that one capture keeps in all: 80 MB in single precision."""
-SMALL = 4096
-"""Tensors up to this size are always whole."""
+LIMIT = 20_000_000  # elements that one capture keeps in all: 80 MB in single precision
+SMALL = 4096  # tensors up to this size are always whole
 _CHUNK = 1 << 20
 _WRAPPERS = ("OptimizedModule", "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 _MIX = 0x1E3779B97F4A7C15
@@ -107,12 +105,9 @@ def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> i
 
 
 def summary(tensor: Any, every: int) -> dict[str, Any]:
-    """What is kept of a tensor, in plain values and one tensor: safe to load with weights_only.
-
-    Returns:
-        values (on the CPU, strided), elements, dtype, norm (of the whole, in double precision), bad
-        (non-finite elements), bits (checksum of the whole; -0.0 counts as 0.0), point (floating).
-    """
+    """What is kept of a tensor, in plain values and one tensor: safe to load with weights_only. Returns
+    values (on the CPU, strided), elements, dtype, norm (of the whole, in double precision), bad (non-finite
+    elements), bits (checksum of the whole; -0.0 counts as 0.0), point (floating)."""
     import torch
 
     flat = _flat(tensor)
