@@ -498,7 +498,7 @@ STRANGERS = {
         "ashleve/lightning-hydra-template",
         "bddbc24b82ab6ccfa6243e815a49dc5bfe8d4144",
         "",
-        "src/train.py trainer=cpu trainer.max_epochs=50 test=False",
+        "src/train.py trainer=cpu trainer.max_epochs=50 test=False data.train_val_test_split=[6000,500,500]",
         lambda folder: mnist(folder / "data"),
         later=True,
     ),

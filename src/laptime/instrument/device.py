@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -107,3 +108,22 @@ def knobs() -> dict[str, Any]:
         settings["cudnn.benchmark"] = backends.cudnn.benchmark
         settings["cudnn.deterministic"] = backends.cudnn.deterministic
     return settings
+
+
+SMALLEST_NORMAL = 2.0**-126  # of float32 and bfloat16
+
+
+def denormal_share(parameters: Iterable[Any], optimizers: Iterable[Any]) -> float:
+    """Share of the numbers below the normal range among parameters, gradients and optimizers' state."""
+    import torch
+
+    kept = list(parameters)
+    values = [value for each in optimizers for state in each.state.values() for value in state.values()]
+    tensors = [*kept, *(parameter.grad for parameter in kept), *filter(torch.is_tensor, values)]
+    denormal, elements = 0, 0
+    for tensor in tensors:
+        if tensor is not None and tensor.is_floating_point() and not tensor.is_sparse:
+            tiny = tensor.detach().abs()
+            denormal += int(((tiny > 0) & (tiny < SMALLEST_NORMAL)).sum())
+            elements += tensor.numel()
+    return denormal / elements if elements else 0.0

@@ -254,11 +254,12 @@ class Hooks:
             self._replace(place, function, wrap)
 
     def _created(self, original: Any) -> Any:
-        steps = self._listener.steps
+        steps, made = self._listener.steps, self._listener.optimizers
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             steps.optimizer_made()
             original(self, *args, **kwargs)
+            made.add(self)
 
         return __init__
 

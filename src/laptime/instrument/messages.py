@@ -108,6 +108,7 @@ class Observed:
     torch: bool = False
     tensorflow: bool = False
     complete: bool = False  # all that was asked for was observed
+    denormal: float = 0.0  # share of denormal numbers in parameters, gradients and optimizers on a CPU
     notes: list[str] = field(default_factory=list)
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)

@@ -284,11 +284,12 @@ class StepObserver(StepFinder):
         if "torch" in sys.modules:
             record.torch = True
             with suppress(RuntimeError):
-                record.libraries, record.devices, record.knobs = (
-                    facts.libraries(),
-                    facts.devices(),
-                    facts.knobs(),
-                )
+                libraries, devices, knobs = facts.libraries(), facts.devices(), facts.knobs()
+                record.libraries, record.devices, record.knobs = libraries, devices, knobs
+                if self._device.name == "cpu":
+                    groups = [group for each in self.optimizers for group in each.param_groups]
+                    parameters = [parameter for group in groups for parameter in group["params"]]
+                    record.denormal = facts.denormal_share(parameters, self.optimizers)
         elif "tensorflow" in sys.modules:
             record.tensorflow = True
             record.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}

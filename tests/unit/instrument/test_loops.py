@@ -239,6 +239,19 @@ def test_both_networks_of_a_gan_are_in_one_step(observe: Observe, tmp_path: Path
     assert found.count("laptime::data") == 2
 
 
+def test_denormal_numbers_are_counted(observe: Observe) -> None:
+    def loop() -> None:
+        model = net()
+        with torch.no_grad():
+            model[0].weight.mul_(0).add_(1e-39)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        for x, y in loader(200):
+            step(model, optimizer, x, y)
+
+    assert 0.2 < observe(loop).denormal < 0.9
+    assert observe(lambda: train(3)).denormal < 0.1
+
+
 def test_an_iterable_dataset_is_a_loader_like_others(observe: Observe) -> None:
     class Stream(IterableDataset[Any]):
         def __iter__(self) -> Iterator[Any]:

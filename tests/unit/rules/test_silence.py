@@ -204,6 +204,8 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         ),
     ),
     ("crowded_cpu", "one thread, all the time", FIRING["idle_threads"]),
+    ("denormals", "one number of 100,000", with_(cpu(), facts={"denormal": 1e-5})),
+    ("denormals", "an accelerator", with_(gpu(), facts={"denormal": 0.5})),
     ("idle_threads", "kept from running by others", FIRING["crowded_cpu"]),
     (
         "num_workers",

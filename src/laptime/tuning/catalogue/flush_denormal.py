@@ -6,27 +6,17 @@ Lies when: denormals appear late in training, as weights decay: a few steps at t
 
 from typing import Any
 
+from laptime.instrument.device import SMALLEST_NORMAL as SMALLEST_NORMAL
+from laptime.instrument.device import denormal_share
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 
 MATTERS = 1e-4  # share of elements from which on it is worth a try
-SMALLEST_NORMAL = 2.0**-126  # of float32 and bfloat16
 
 
 def look(hooks: Any) -> dict[str, float]:
     """The share of denormal elements among parameters, gradients and optimizer state."""
-    import torch
-
     parameters = [parameter for model in hooks.models for parameter in model.parameters()]
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    states = [each for optimizer in hooks.optimizers for each in optimizer.state.values()]
-    values = [value for state in states for value in state.values() if torch.is_tensor(value)]
-    floats = [each for each in values if each.is_floating_point() and not each.is_sparse]
-    denormal, elements = 0, 0
-    for tensor in (*parameters, *gradients, *floats):
-        tiny = tensor.detach().abs()
-        denormal += int(((tiny > 0) & (tiny < SMALLEST_NORMAL)).sum())
-        elements += tensor.numel()
-    return {"share": denormal / elements if elements else 0.0}
+    return {"share": denormal_share(parameters, hooks.optimizers)}
 
 
 def why_not(loop_profile: LoopProfile) -> str:

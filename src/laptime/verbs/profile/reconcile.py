@@ -41,7 +41,9 @@ def reconciled(profile: Profile, observed: Observed, others: float | None = None
     """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives.
     others: CPUs that other programs used meanwhile, on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
-    profile = structs.replace(profile, reconciled=_beside(profile, observed, others), primitives=primitives)
+    seen = profile.facts | ({"denormal": observed.denormal} if observed.denormal else {})
+    beside = _beside(profile, observed, others)
+    profile = structs.replace(profile, reconciled=beside, primitives=primitives, facts=seen)
     verdict = rules.verdict(profile)
     if not rules.renews_workers(profile):
         verdict = structs.replace(verdict, sentence=_beside_steps(observed) + verdict.sentence)
