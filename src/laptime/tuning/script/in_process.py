@@ -316,7 +316,7 @@ class AppliedChanges:
         self._import_hook = WhenImported("torch", self._hooks.install)
         self.refused, self.left = self._hooks.refused, self._hooks.result.left
         for name, words in by_script.items():
-            self.refused.append({"name": name, "why": f"the script has it: run it with {' '.join(words)}"})
+            self.refused.append({"name": name, "why": f"the script does it itself, by {' '.join(words)}"})
 
     def open(self) -> None:
         """Apply now, or as soon as torch is imported."""

@@ -18,6 +18,7 @@ from typing import Any
 from laptime.tuning import optimization
 from laptime.tuning.optimization import IN_FILE, CannotEdit, Change, Optimization
 from laptime.tuning.patch.sources import Sources
+from laptime.tuning.search.evaluator import TrialFailed
 
 LONGEST_FILE = 100_000  # bytes of a configuration file that is read
 MOST_FILES = 60  # files of the user that are read: the script and what it imports, breadth first
@@ -301,14 +302,18 @@ def set_in(sources: Sources, change: Change) -> bool:
 
 
 def set_in_files(words: Iterable[str], folder: Path) -> dict[str, str]:
-    """Copies of files with values that words set, by the path that each stands in for."""
+    """Copies of files with values that words set, by the path that each stands in for.
+    Raises TrialFailed: a file has no such value any more."""
     copies: dict[str, str] = {}
     for path, key, value in (found.groups() for word in words if (found := IN_FILE.fullmatch(word))):
         whole = str(Path(path).resolve())
         copy = Path(copies.setdefault(whole, str(folder / f"{len(copies)}{Path(path).suffix}")))
         folder.mkdir(parents=True, exist_ok=True)
         before = _text(copy) or _text(Path(path))
-        start, end, text = _as_set(before, key, value)
+        try:
+            start, end, text = _as_set(before, key, value)
+        except CannotEdit as error:
+            raise TrialFailed("refused", f"{path}: {error}") from error
         copy.write_bytes((before[:start] + text + before[end:]).encode())
     return copies
 

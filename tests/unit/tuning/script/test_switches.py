@@ -9,6 +9,7 @@ import pytest
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.script import switches
+from laptime.tuning.search.evaluator import TrialFailed
 
 AMP, FUSED, WORKERS = Change("bf16_autocast"), Change("fused_optimizer"), Change("num_workers", {"value": 2})
 COMPILE, CHANNELS, PINNED = Change("compile"), Change("channels_last"), Change("pin_memory")
@@ -169,8 +170,11 @@ def test_the_file_that_the_script_is_given_is_the_one_that_counts(in_files: dict
     assert '"use_amp": true, "num_workers": 2}\r' in sources.file(Path("other.json")).text
     assert "other.json" in sources.diff()
     assert len(sources.patched(Path("patched"))) == 1
+    gone = ["other.json:trainer.lr=1"]
     with pytest.raises(CannotEdit, match=r"no value trainer\.lr"):
-        switches.set_in(sources, Change("x", {"arguments": ["other.json:trainer.lr=1"]}))
+        switches.set_in(sources, Change("x", {"arguments": gone}))
+    with pytest.raises(TrialFailed, match=r"other\.json: there is no value trainer\.lr"):
+        switches.set_in_files(gone, Path("set"))
 
 
 def test_files_that_are_none_have_no_switches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
