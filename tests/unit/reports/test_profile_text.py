@@ -71,7 +71,7 @@ def test_untraced_step_stands_beside_the_traced_one():
 
 def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
     shown = text.render(profiles.example())
-    assert "up to 51.9 ms (29 % of a step)" in shown
+    assert "up to 51.9 ms (31 % of a step)" in shown
     assert "next: laptime tune train.py --only loader_workers" in shown
     finding = Finding(kind="x", sentence="y", optimization="amp_bf16", next="look at z")
     assert words.commands(finding, profiles.example()) == [
