@@ -6,6 +6,9 @@ from laptime.kit.errors import Unavailable as Unavailable
 from laptime.kit.errors import UsageError as UsageError
 from laptime.kit.errors import UserCodeError as UserCodeError
 from laptime.records.event import Event as Event
+from laptime.tuning.api import tune_model as tune_model
+from laptime.tuning.api import tune_server as tune_server
+from laptime.tuning.api import verify as verify
 from laptime.tuning.script.in_process import Problem as Problem
 from laptime.tuning.script.in_process import apply as apply
 from laptime.tuning.script.in_process import tune as tune
@@ -13,9 +16,11 @@ from laptime.verbs.api import bench as bench
 from laptime.verbs.api import compare as compare
 from laptime.verbs.api import load as load
 from laptime.verbs.api import open_run as open_run
+from laptime.verbs.check import check as check
 from laptime.verbs.cost.request import CostRequest as CostRequest
 from laptime.verbs.cost.run import cost as cost
 from laptime.verbs.history import history as history
 from laptime.verbs.profile.block import profile as profile
 from laptime.verbs.public_run import Run as Run
+from laptime.verbs.suite import suite as suite
 from laptime.verbs.trace import trace as trace

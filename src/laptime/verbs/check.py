@@ -22,6 +22,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import REPORTED, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
+from laptime.kit.units import share
 from laptime.launch import interpreter
 from laptime.launch.git_worktree import Revision, checked_out
 from laptime.launch.worker import Worker, WorkerProcess
@@ -32,10 +33,12 @@ from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.quantity import BROKEN, UNDECIDED
 from laptime.records.run import Run
+from laptime.store import lookup
 from laptime.suites.loading import refuse_unknown_keys
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.compare import DF_APART, compare_runs, shared_cases, spread_between
 from laptime.verbs.history import recent
+from laptime.verbs.public_run import Run as PublicRun
 
 FILE = Path("laptime.toml")
 UNMEASURED = ("failed", "skipped")
@@ -93,6 +96,68 @@ def read_rules(path: Path) -> Rules:
         raise UsageError(
             f"{path} has an impossible value", why=str(error), next="[[budget]]  max = '30 ms'"
         ) from error
+
+
+def rules_of(budgets: str | Path | None, tolerance: str | None) -> Rules:
+    """The rules of a file (laptime.toml, if it exists), with the tolerance given instead of the file's.
+    Raises UsageError: either cannot be read.
+    """
+    file = Path(budgets) if budgets else FILE
+    rules = read_rules(file) if budgets or file.exists() else Rules()
+    if tolerance is None:
+        return rules
+    share(tolerance)  # raises if it is not a share
+    return msgspec.structs.replace(rules, tolerance=tolerance)
+
+
+def refuse_nothing(reference: str | None, rules: Rules) -> None:
+    """Raises UsageError: neither a baseline nor a budget says what to check."""
+    if reference:
+        return
+    unheld = next((budget for budget in rules.budget if budget.regression), None)
+    if unheld is not None:
+        raise UsageError(
+            f"the budget of {unheld.case!r} allows a regression of {unheld.regression}, but has no baseline",
+            why="neither --against, --against-rev, nor against = in [check] names a baseline",
+            next="laptime check last --against last~1",
+        )
+    if not rules.budget:
+        raise UsageError(
+            "there is nothing to check against",
+            why="neither --against, --against-rev, nor a [[budget]] in laptime.toml",
+            next="laptime check last --against last~1",
+        )
+
+
+def check(
+    run: Run | str = "last",
+    *,
+    against: Run | str | None = None,
+    budgets: str | Path | None = None,
+    tolerance: str | None = None,
+    force: bool = False,
+) -> PublicRun:
+    """Check a run against budgets or a baseline, as `laptime check` does; `verdicts` of the run returned say
+    kept, broken or undecided.
+
+    Args:
+        run, against: runs, or what names them: id, file, `--name`, "last".
+        budgets: a file with budgets, else laptime.toml, if it exists.
+        tolerance: allow this much slower, "5%".
+        force: check runs that were made under different conditions.
+
+    Raises:
+        UsageError: there is nothing to check against, or no such run.
+    """
+    rules = rules_of(budgets, tolerance)
+    reference = against or rules.against
+    refuse_nothing("given" if reference else "", rules)
+    now = lookup.load(run) if isinstance(run, str) else run
+    verdicts = against_budgets(now, rules)
+    if reference:
+        baseline = lookup.load(reference) if isinstance(reference, str) else reference
+        verdicts += against_run(now, baseline, rules, force=force)
+    return PublicRun.of(with_verdicts(now, verdicts))
 
 
 def against_budgets(run: Run, rules: Rules) -> list[Verdict]:

@@ -7,9 +7,11 @@ One that fails, hangs or is killed is marked, and the rest goes on.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from threading import Event as Stop
 from typing import Any, NamedTuple
 
@@ -33,13 +35,14 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Membership, Run, Subject
 from laptime.store.folder import new_id
 from laptime.store.live_run import LiveRun, recorded
-from laptime.suites import Benchmark, Suite, digest, judged, regressions, request
-from laptime.suites.loading import StoredSuites
+from laptime.suites import Benchmark, Suite, chosen, digest, judged, regressions, request
+from laptime.suites.loading import StoredSuites, load
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
+from laptime.verbs.public_run import Run as PublicRun
 
 OVERHEAD = 6.0  # seconds to start, load and count one variant in one process: a guess until it was measured
 FIRST_RUN = "suite/first_run"  # kind of the finding that a benchmark had no baseline yet
@@ -175,6 +178,41 @@ def measure(
             status = "interrupted"
             break
     return combined(done, suite_id, status=status)
+
+
+def suite(
+    where: str | Path,
+    *,
+    match: Sequence[str] = (),
+    quick: bool = False,
+    trials: int | None = None,
+    timeout: float | None = None,
+    resume: bool = False,
+    baseline: str = "",
+    save: bool = False,
+) -> PublicRun:
+    """Run the benchmarks of a suite, as `laptime suite run` does: one run, whose `verdicts` are the budgets.
+
+    Args:
+        where: a file, a folder, or the name of a suite that ships.
+        match: names (regular expressions) or tags; all benchmarks without any.
+        quick: the smallest batch size with preset quick, none tagged large.
+        trials: new processes for each variant. timeout: seconds that a step may take.
+        resume: skip benchmarks that the last run of this suite finished.
+        baseline: suite whose stored runs regressions are judged against.
+
+    Raises:
+        UsageError: there is no such suite, or nothing in it matches.
+    """
+    suites = [chosen(each, match, quick=quick) for each in load(str(where))]
+    items = prepare(suites, trials=trials, timeout=timeout, baseline=baseline, resume=resume)
+    if not items:
+        raise UsageError(
+            f"no benchmark of {where} matches", why=", ".join(match), next=f"laptime suite list {where}"
+        )
+    return PublicRun.of(
+        measure(items, complain=lambda error: warnings.warn(str(error), stacklevel=2), save=save)
+    )
 
 
 def _measured_on(

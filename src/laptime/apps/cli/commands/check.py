@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,13 +12,12 @@ from laptime.apps.cli.commands.bench import requested, run_of
 from laptime.apps.cli.commands.compare import again_option, as_measured, is_foreign, stored
 from laptime.apps.cli.options import complete_runs
 from laptime.kit.errors import UsageError
-from laptime.kit.units import share
 from laptime.records.check import Verdict, conclusion, exit_code
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import lookup
 from laptime.verbs import check as verb
-from laptime.verbs.check import Rules, with_verdicts
+from laptime.verbs.check import with_verdicts
 
 
 @click.command("check", cls=options.Command)
@@ -59,9 +57,9 @@ def command(
     laptime check model.py:build --against-rev main -o comment.md
     laptime check                  # the budgets in laptime.toml
     """
-    rules = _rules(budgets, tolerance)
+    rules = verb.rules_of(budgets, tolerance)
     reference = against or ("" if against_rev else rules.against)
-    _refuse_nothing(reference or against_rev, rules)
+    verb.refuse_nothing(reference or against_rev, rules)
     baseline = lookup.load(reference) if reference else None
     run = stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
@@ -90,39 +88,11 @@ def command(
     return delivery.write(judged) or exit_code(verdicts)
 
 
-def _refuse_nothing(reference: str | None, rules: Rules) -> None:
-    if reference:
-        return
-    unheld = next((budget for budget in rules.budget if budget.regression), None)
-    if unheld is not None:
-        raise UsageError(
-            f"the budget of {unheld.case!r} allows a regression of {unheld.regression}, but has no baseline",
-            why="neither --against, --against-rev, nor against = in [check] names a baseline",
-            next="laptime check last --against last~1",
-        )
-    if rules.budget:
-        return
-    raise UsageError(
-        "there is nothing to check against",
-        why="neither --against, --against-rev, nor a [[budget]] in laptime.toml",
-        next="laptime check last --against last~1",
-    )
-
-
 def _measured(request: BenchRequest, revision: str | None, delivery: output.Delivery) -> Run:
     """The request carried out: now, or now and at a revision."""
     if revision is None:
         return run_of(request, delivery)
     return verb.against_revision(request, revision, lambda wanted, start: run_of(wanted, delivery, start))
-
-
-def _rules(path: str | None, tolerance: str | None) -> Rules:
-    file = Path(path) if path else verb.FILE
-    rules = verb.read_rules(file) if path or file.exists() else Rules()
-    if tolerance is None:
-        return rules
-    share(tolerance)  # raises when it is none
-    return msgspec.structs.replace(rules, tolerance=tolerance)
 
 
 def _document(run: Run, verdicts: list[Verdict]) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,10 +12,6 @@ from laptime.apps.cli.output import Delivery, session_code
 from laptime.apps.cli.progress import Lines
 from laptime.kit.errors import ExitCode
 from laptime.tuning.session.verify import VerifyRequest, holds
-
-if TYPE_CHECKING:
-    from laptime.records.event import Listener
-    from laptime.records.run import Run
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
@@ -44,7 +38,9 @@ def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
     laptime verify FOLDER/recipe.json
     laptime verify last
     """
-    check, request, items = _check_of(requested(VerifyRequest, given, recipe=recipe))
+    from laptime.tuning.api import verification  # not for `laptime verify --help`
+
+    check, request, items = verification(requested(VerifyRequest, given, recipe=recipe))
     ended = delivery.watched(check, request, save=request.save, describe=Lines(items))
     code = session_code(ended[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
@@ -52,23 +48,3 @@ def command(*, delivery: Delivery, recipe: Path, **given: Any) -> int:
     code = delivery.finish(ended, code)
     delivery.say_failures(ended[0])
     return code
-
-
-def _check_of(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
-    """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
-    Raises UsageError: there is no such file, and no run matches the word."""
-    from laptime.store import lookup
-    from laptime.tuning.inference import folder_file
-    from laptime.tuning.inference.subject import verify_model
-    from laptime.tuning.script.subject import verify
-    from laptime.tuning.server.subject import verify_server
-
-    word = str(request.recipe)
-    if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:
-        run = lookup.load(word)
-        if run.tuning is None or run.tuning.server is not None or not run.tuning.recipe_path:
-            unit = run.tuning.server.unit if run.tuning and run.tuning.server else ""
-            return (lambda asked, emit: verify_server(run, asked, emit)), request, unit
-        request = replace(request, recipe=Path(run.tuning.recipe_path))
-    is_model = folder_file.is_one(request.recipe)
-    return (verify_model, request, "items") if is_model else (verify, request, "")

@@ -1,0 +1,68 @@
+"""The Python API of sessions on models and servers, and of verify; that of scripts is `script/in_process`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from laptime.kit.options import requested, takes
+from laptime.records.event import Listener
+from laptime.records.run import Run
+from laptime.store import lookup
+from laptime.tuning.inference import folder_file
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.subject import tune_model as model_session
+from laptime.tuning.inference.subject import verify_model
+from laptime.tuning.script.subject import verify as verify_script
+from laptime.tuning.server.request import ServerRequest
+from laptime.tuning.server.subject import tune_server as server_session
+from laptime.tuning.server.subject import verify_server
+from laptime.tuning.session.verify import VerifyRequest
+from laptime.verbs.public_run import TunedRun, kept
+
+
+@takes(ModelRequest, save=False)
+def tune_model(target: str, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
+    """Make a model run faster, as `laptime tune model` does: `tune_model("model.onnx", export="fast")`.
+    Raises UsageError: there is no such model, or the request is impossible. UserCodeError: it fails as it is.
+    """
+    request = requested(ModelRequest, options, "laptime.tune_model", target=target, save=False).completed()
+    return TunedRun.of(kept(lambda emit: model_session(request, emit), on_event, save=request.save))
+
+
+@takes(ServerRequest, save=False)
+def tune_server(command: str, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
+    """Choose the flags of a server, as `laptime tune server` does. command: with {port}, choices in braces.
+    Raises UsageError: the request is impossible. UserCodeError: the server fails as it is.
+    """
+    request = requested(ServerRequest, options, "laptime.tune_server", command=command, save=False)
+    done = request.completed()
+    return TunedRun.of(kept(lambda emit: server_session(done, emit), on_event, save=done.save))
+
+
+@takes(VerifyRequest, save=False)
+def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
+    """Check that an earlier result of `tune` still holds, as `laptime verify` does; `tuning.gate` and
+    `tuning.speedup` are the answer. recipe: the file that `tune` wrote, or what names a stored session.
+    Raises UsageError: there is neither.
+    """
+    request = requested(VerifyRequest, options, "laptime.verify", recipe=Path(recipe), save=False)
+    check, request, _ = verification(request)
+    return TunedRun.of(kept(lambda emit: check(request, emit), on_event, save=request.save))
+
+
+def verification(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
+    """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
+    Raises UsageError: there is no such file, and no run matches the word.
+    """
+    word = str(request.recipe)
+    if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:
+        run = lookup.load(word)
+        if run.tuning is None or run.tuning.server is not None or not run.tuning.recipe_path:
+            unit = run.tuning.server.unit if run.tuning and run.tuning.server else ""
+            return (lambda asked, emit: verify_server(run, asked, emit)), request, unit
+        request = replace(request, recipe=Path(run.tuning.recipe_path))
+    is_model = folder_file.is_one(request.recipe)
+    return (verify_model, request, "items") if is_model else (verify_script, request, "")

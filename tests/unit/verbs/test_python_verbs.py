@@ -1,0 +1,60 @@
+"""Verbs of the shell that Python has with the same requests: check, suite, verify, tune_model, tune_server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import laptime
+
+FAST = {"budget": 0.3, "processes": 1, "backends": ["null"], "save": True}
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_is_checked_against_another_and_against_a_file() -> None:
+    laptime.bench("null:spin=1ms", name="quick", **FAST)
+    slow = laptime.bench("null:spin=4ms", **FAST)
+    Path("limits.toml").write_text('[[budget]]\nmax = "2 ms"\n', encoding="utf-8")
+
+    assert [each.word for each in laptime.check("quick", budgets="limits.toml").verdicts] != ["broken"]
+    assert [each.word for each in laptime.check(slow, budgets="limits.toml").verdicts] == ["broken"]
+    assert laptime.check("quick", against=slow, tolerance="50%").verdicts[0].word == "kept"
+
+
+def test_a_check_against_nothing_is_refused() -> None:
+    laptime.bench("null:spin=1ms", **FAST)
+    with pytest.raises(laptime.UsageError, match="nothing to check against"):
+        laptime.check("last")
+
+
+def test_a_suite_is_one_run_with_its_verdicts() -> None:
+    Path("mine.toml").write_text(
+        '[[benchmark]]\nname = "a"\ntarget = "null:spin=1ms"\nbudget = 0.3\nmax = { latency = "1 us" }\n'
+        '[[benchmark]]\nname = "b"\ntarget = "null:spin=1ms"\n',
+        encoding="utf-8",
+    )
+    run = laptime.suite("mine.toml", match=["a"], trials=1)
+    assert [case.target for case in run.cases] == ["null:spin=1ms"]
+    assert [verdict.word for verdict in run.verdicts] == ["broken"]
+    with pytest.raises(laptime.UsageError, match="no benchmark of mine.toml matches"):
+        laptime.suite("mine.toml", match=["c"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "word"), [("verify", "nowhere.json"), ("tune_model", "nowhere.py:build"), ("tune_server", "ls")]
+)
+def test_what_does_not_exist_is_refused(verb: str, word: str) -> None:
+    with pytest.raises(laptime.UsageError):
+        getattr(laptime, verb)(word)
+
+
+def test_an_option_of_another_verb_is_refused_by_name() -> None:
+    with pytest.raises(laptime.UsageError, match=r"laptime.tune_model has no option 'exprt'"):
+        laptime.tune_model("torchvision:resnet18", exprt="fast")
+    assert "--header" not in (laptime.verify.__doc__ or "")
+    assert "budget: Time limit of the whole check" in (laptime.verify.__doc__ or "")
