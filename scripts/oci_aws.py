@@ -48,7 +48,7 @@ An article compared the monthly bill of "16 cores, 32 GB" at both: 588 USD again
 does it again from list prices whose day and source stand in
 [machines.csv](../src/laptime/data/machines.csv) and
 [flex_shapes.csv](../src/laptime/data/flex_shapes.csv), and says what the two numbers were. `make docs`
-writes it; `python scripts/oci_aws.py --check` tells whether it still says what the tables say.
+writes it; `python scripts/oci_aws.py --check` fails if it no longer agrees with the tables.
 
 ## What 588 and 1,153 were
 """
