@@ -1,4 +1,4 @@
-"""Verbs of the shell that Python has with the same requests: check, suite, verify, tune_model, tune_server."""
+"""Verbs of the shell that Python has, too: check, suite, verify, tune_model, tune_server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_suite_is_one_run_with_its_verdicts() -> None:
     run = laptime.suite("mine.toml", match=["a"], trials=1)
     assert [case.target for case in run.cases] == ["null:spin=1ms"]
     assert [verdict.word for verdict in run.verdicts] == ["broken"]
-    with pytest.raises(laptime.UsageError, match="no benchmark of mine.toml matches"):
+    with pytest.raises(laptime.UsageError, match=r"no benchmark of mine\.toml matches"):
         laptime.suite("mine.toml", match=["c"])
 
 
