@@ -3,7 +3,8 @@
 NAME is an HTML file or one of `tests/fixtures/pages.py`; all of those are made where none is named. Each is
 shown at 1280 and at 400 pixels, light and dark, and as it is printed; pictures go to FOLDER. A fault is a
 line: what axe calls serious or critical, a page that scrolls sideways, a print that cuts a table, text in a
-column of letters, texts of a drawing that cover each other, are cut or too small. 1 if there is one.
+column of letters, a section name that is cut, texts of a drawing that cover each other, are cut or too small.
+1 if there is one.
 
 Needs chromium or google-chrome, and in the environment: pip install playwright axe-playwright-python.
 """
@@ -29,6 +30,11 @@ FAULTS = """() => {
   const faults = [], root = document.documentElement;
   if (root.scrollWidth > root.clientWidth + 1)
     faults.push(`scrolls sideways: ${root.scrollWidth} of ${root.clientWidth} px`);
+  for (const link of document.querySelectorAll("nav a, nav summary")) {
+    const { right, width, height } = link.getBoundingClientRect();
+    if (right > root.clientWidth + 1 || link.scrollWidth > width + 1 || height > 60)
+      if (link.checkVisibility() && width) faults.push(`section name is cut: ${link.textContent}`);
+  }
   if (matchMedia("print").matches)
     for (const table of document.querySelectorAll("table"))
       if (table.getBoundingClientRect().right > root.clientWidth + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from laptime.records.tables import Lane, Timeline
 from laptime.trace.reading import reader
 from laptime.trace.tables.timeline import device_type, timeline, typical
 from laptime.trace.view import Steps, View, find_steps, link
+from laptime.verbs.trace import trace
 
 
 def view(events: list[dict[str, Any]]) -> View:
@@ -146,3 +148,20 @@ def test_every_real_trace_has_a_timeline_inside_its_step(name: str) -> None:
         assert (found.lanes[source].kind, found.lanes[target].kind) == ("host", "device")
         assert found.categories[found.lanes[source].category[row]] == "runtime"
         assert work < len(found.lanes[target].start_ns)
+
+
+def test_gaps_of_the_device_fill_what_its_kernels_leave_free_and_name_their_cause() -> None:
+    profile = trace([Path(__file__).parents[2] / "data/traces/h100_bert_small.json.gz"]).profile
+    assert profile is not None and profile.overview.idle is not None and profile.timeline is not None
+    found = profile.timeline
+    (gaps,) = [lane for lane in found.lanes if lane.kind == "idle"]
+    assert gaps.name == "cuda:0 idle"
+    assert sum(gaps.dur_ns) == profile.overview.idle.total_ns  # one step: every gap of it is drawn
+    by_cause = {each.cause: each.total_ns for each in profile.overview.idle.causes if each.total_ns}
+    drawn: dict[str, int] = {}
+    for _, _, ns, _, category in rows(found, gaps):
+        drawn[category.removeprefix("idle-")] = drawn.get(category.removeprefix("idle-"), 0) + ns
+    assert drawn == by_cause
+    for lane in (lane for lane in found.lanes if lane.kind == "device"):
+        for start, ns in zip(lane.start_ns, lane.dur_ns, strict=True):
+            assert not any(a < start + ns and start < a + b for _, a, b, _, _ in rows(found, gaps))
