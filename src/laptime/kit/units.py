@@ -81,10 +81,7 @@ def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None
             rounded = round(10 * number / step) * step / 10  # no number lies outside of its own interval
         text = f"{rounded:,.0f}"
     else:
-        text = f"{number:,.{decimals(number, half)}f}"
-        if number and not float(text.replace(",", "")):
-            # However wide its interval is, what is no zero is not shown as one.
-            text = f"{number:,.{decimals(number, None, figures=1)}f}"
+        text = _nonzero(number, decimals(number, half))
     return f"{text} {name}".rstrip() if name != "/s" else f"{text}/s"
 
 
@@ -96,8 +93,16 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
     low, high = ci95[0] / factor, ci95[1] / factor
     digits = decimals(value / factor, (high - low) / 2)
     space = "" if name in ("", "/s") else " "
-    end = "inf)" if math.isinf(high) else f"{high:,.{digits}f}]"
-    return f"[{low:,.{digits}f}, {end}{space}{name}"
+    start, end = (_nonzero(each, digits) for each in (low, high))
+    return f"[{start}, {'inf)' if math.isinf(high) else f'{end}]'}{space}{name}"
+
+
+def _nonzero(number: float, digits: int) -> str:
+    """The number with these decimals; however wide its interval is, what is not zero is not shown as zero."""
+    text = f"{number:,.{digits}f}"
+    if number and not float(text.replace(",", "")):
+        return f"{number:,.{decimals(number, None, figures=1)}f}"
+    return text
 
 
 def estimate(text: str, interval: str) -> str:

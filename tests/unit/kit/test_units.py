@@ -68,6 +68,7 @@ def test_whole_digits_are_rounded_too_when_the_interval_covers_them() -> None:
 def test_an_interval_is_shown_in_the_unit_of_its_value() -> None:
     assert show_interval((0.95, 1.05), 0.99, "s") == "[950, 1,050] ms"
     assert show_interval((0.0259, 0.0268), 0.0263, "s") == "[25.9, 26.8] ms"
+    assert show_interval((0.0004, 0.0036), 0.0019, "s") == "[0.4, 4] ms"  # not [0, 4]: a call takes time
 
 
 def test_an_open_interval_says_so() -> None:
