@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laptime.analysis.bounds import HALF, Recorded, bounds
-from laptime.records.bounds import CallBounds, ClassBound
-from laptime.records.overview import Ceilings, OperatorClass, Work
+from laptime.records.overview import CallBounds, Ceilings, ClassBound, OperatorClass, Work
 
 AMOUNTS = st.one_of(st.just(0.0), st.floats(1.0, 1e13))
 

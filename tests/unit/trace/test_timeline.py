@@ -152,7 +152,9 @@ def test_every_real_trace_has_a_timeline_inside_its_step(name: str) -> None:
 
 def test_gaps_of_the_device_fill_what_its_kernels_leave_free_and_name_their_cause() -> None:
     profile = trace([Path(__file__).parents[2] / "data/traces/h100_bert_small.json.gz"]).profile
-    assert profile is not None and profile.overview.idle is not None and profile.timeline is not None
+    assert profile is not None
+    assert profile.overview.idle is not None
+    assert profile.timeline is not None
     found = profile.timeline
     (gaps,) = [lane for lane in found.lanes if lane.kind == "idle"]
     assert gaps.name == "cuda:0 idle"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import laptime
 
-FAST = {"budget": 0.3, "processes": 1, "backends": ["null"], "save": True}
+FAST: dict[str, Any] = {"budget": 0.3, "processes": 1, "backends": ["null"], "save": True}
 
 
 @pytest.fixture(autouse=True)

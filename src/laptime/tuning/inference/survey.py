@@ -264,13 +264,8 @@ def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu"
 
     told = model.inputs_of(batch)
     classes = {each.__name__ for part in module.modules() for each in type(part).__mro__}
-    facts = facts_of_cuda(where) if where.type == "cuda" else facts_of_machine()
+    facts = facts_of_cuda(where) if where.type == "cuda" else facts_of_machine() | _of_weights(module)
     sizes: set[Any] = {getattr(part, "num_embeddings", 0) for part in module.modules()} - {0}
-    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
-    elements = sum(each.numel() for each in floats)
-    denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
-    if where.type == "cpu" and denormal > MATTERS * elements:  # so many that a call is slow on them
-        facts |= {"denormals"}
     return Reference(
         run=run,
         inputs_of=lambda size: arrays(by_position(model, size)[1]),
@@ -338,3 +333,11 @@ def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu")
         origin="random: floats from N(0, 1), whole numbers 0 and 1",
         libraries=model.libraries(),
     )
+
+
+def _of_weights(module: Any) -> set[str]:
+    """`denormals` where so many weights are below float32's normal range that a call is slow on them."""
+    floats = [each for each in tensors(module.state_dict()) if each.is_floating_point()]
+    elements = sum(each.numel() for each in floats)
+    denormal = sum(int(((each != 0) & (each.abs() < SMALLEST_NORMAL)).sum()) for each in floats)
+    return {"denormals"} if denormal > MATTERS * elements else set()

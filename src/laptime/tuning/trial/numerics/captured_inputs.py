@@ -206,11 +206,7 @@ def _epoch(
             keys += keys_by_batch[len(sizes) - 1] if len(keys_by_batch) >= len(sizes) else []
             for sample in samples[: max(0, MOST - len(hashes))]:
                 hashes.append(_hash(sample))
-                import torch
-
-                largest = max(sample, key=lambda tensor: tensor.numel())
-                is_sequence = largest.dim() == 1 and largest.dtype in (torch.int32, torch.int64)
-                values.append(float(largest.double().sum() if is_sequence else largest.double().mean()))
+                values.append(_value(sample))
             if len(sizes) >= most or perf_counter() - begun > SECONDS:
                 complete = len(sizes) == _length(loader)
                 break
@@ -284,3 +280,13 @@ def _hash(sample: list[Any]) -> str:
     for tensor in sample:
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _value(sample: list[Any]) -> float:
+    """Mean of the largest tensor, an image, say; of a sequence of whole numbers the sum: zeros that pad
+    it do not count."""
+    import torch
+
+    largest = max(sample, key=lambda tensor: tensor.numel())
+    is_sequence = largest.dim() == 1 and largest.dtype in (torch.int32, torch.int64)
+    return float(largest.double().sum() if is_sequence else largest.double().mean())
