@@ -10,6 +10,7 @@ import pytest
 
 from advice import scoring
 from advice.scoring import Answer
+from laptime import rules
 
 EXPERTS = {expert.name: expert for expert in scoring.experts()}
 
@@ -91,7 +92,7 @@ differ by what neighbours do: `tiny_ops` seemed to gain a tenth by them, and gai
 def promised_and_taken(name: str) -> tuple[float, float]:
     """Shares of the step: the gain that the finding promises, and the one that the fix by hand takes."""
     slow, machine = scoring.recorded(scoring.HERE / "profiles" / f"{name}.json.gz")
-    findings = {scoring.kind(finding): finding for finding in scoring.rules.diagnose(slow, machine)}
+    findings = {scoring.kind(finding): finding for finding in rules.diagnose(slow, machine)}
     assert slow.reconciled is not None
     promised = (findings[FIXED_BY[name]].gain or 0.0) / (slow.reconciled.untraced_ns * 1e-9)
     return promised, median(1 - fixed / before for before, fixed in TAKEN[name])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import numpy as np
 from hypothesis import given, settings
@@ -49,7 +50,9 @@ def test_interval_scales_with_its_unit(values: list[float], factor: float) -> No
 
 
 @given(many, st.randoms(use_true_random=False))
-def test_interval_of_independent_samples_does_not_depend_on_their_order(values: list[float], dice) -> None:
+def test_interval_of_independent_samples_does_not_depend_on_their_order(
+    values: list[float], dice: Random
+) -> None:
     shuffled = list(values)
     dice.shuffle(shuffled)
     n = len(values)

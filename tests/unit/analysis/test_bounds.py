@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from laptime.analysis.bounds import Recorded, bounds
+from laptime.records.bounds import CallBounds
 from laptime.records.overview import Ceilings, OperatorClass, Work
 
 CEILINGS = Ceilings(device="cores", flops={"float32": 1e11}, bandwidth=1e10, source="by hand")
@@ -38,7 +39,7 @@ def recorded(*rows: Work, calls: int = 1, ms: float | None = None, **more: Any) 
     return Recorded(rows, calls, whole / 1e3, **more)
 
 
-def found(*rows: Work, ms: float = 10.0, ceilings: Ceilings | None = CEILINGS, **more: Any):
+def found(*rows: Work, ms: float = 10.0, ceilings: Ceilings | None = CEILINGS, **more: Any) -> CallBounds:
     return bounds(recorded(*rows, ms=ms, **more), ms / 1e3, 2.0, ceilings)
 
 

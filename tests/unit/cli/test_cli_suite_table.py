@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from fixtures import runs
+from laptime.records.case import Failure
 from laptime.records.check import Finding, Verdict
 from laptime.records.quantity import Judgement
 from laptime.records.run import Run
@@ -50,7 +51,7 @@ def test_the_answer_is_that_of_its_limits() -> None:
 
 def test_a_benchmark_that_failed_did_not_pass() -> None:
     run = suite()
-    died = runs.failing(runs.Failure(kind="died", what="it died"), axes={"benchmark": "third"})
+    died = runs.failing(Failure(kind="died", what="it died"), axes={"benchmark": "third"})
     answer, *rest = shown(structs.replace(run, cases=[*run.cases, died]))
     assert answer == "not passed  1 of 3 cases failed"
     assert any(line.strip() == "it died" for line in rest)

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import tunings
+from fixtures.tuning_parts import passed
 from laptime.kit.errors import UserCodeError
 from laptime.records.event import (
     Diagnosed,
@@ -191,7 +192,7 @@ def test_hostile_names_do_not_reach_the_terminal(laptime: Laptime, fake: Any) ->
         (tunings.gate_failed, 1),
         (tunings.nothing, 5),
         (tunings.interrupted, 130),
-        (lambda: changed(gate=structs.replace(tunings.passed(), word="undecided")), 3),
+        (lambda: changed(gate=structs.replace(passed(), word="undecided")), 3),
         (lambda: changed(speedup=None), 3),
         (lambda: changed(recipe=[], ladder=[], ended="budget"), 3),
         (lambda: changed(recipe=[], ended="budget"), 5),

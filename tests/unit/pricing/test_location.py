@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,11 +117,11 @@ def serve() -> Iterator[object]:
         ("gcp", "gcp:g2-standard-4@us-east4"),
     ],
 )
-def test_each_metadata_service_tells_the_shape(serve, provider: str, shape: str) -> None:
+def test_each_metadata_service_tells_the_shape(serve: Any, provider: str, shape: str) -> None:
     assert detect(serve(provider), limit=5.0) == shape
 
 
-def test_a_slow_service_is_not_waited_for(serve) -> None:
+def test_a_slow_service_is_not_waited_for(serve: Any) -> None:
     address = serve("oci", delay=2.0)
     began = time.monotonic()
     assert detect(address, limit=0.3) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_the_step_of_a_coarse_clock_is_found_although_most_readings_repeat() -> 
     assert wall.step_of(lambda: (next(ticks) // 5000) * 0.015) == pytest.approx(0.015)
 
 
-def test_the_clock_source_is_read_where_there_is_one(tmp_path) -> None:
+def test_the_clock_source_is_read_where_there_is_one(tmp_path: Path) -> None:
     tree = FakeRoot(tmp_path)
     assert wall.clock_source(tree.root) is None
     tree.put("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from itertools import combinations, pairwise
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -34,7 +35,7 @@ WIDTHS = (BROAD, HALF, NARROW)
 X, Y = Axis(0.0, 10.0), Axis(0.0, 4.0)
 
 
-def plot(*marks, x=X, y=Y) -> Plot:
+def plot(*marks: Any, x: Axis = X, y: Axis = Y) -> Plot:
     return Plot("a chart", x, y, marks)
 
 

@@ -300,7 +300,7 @@ def test_none_made_it_faster_is_said_of_what_was_shown_only():
     control, *_ = tunings.nothing().tuning.ladder
     won = Rung(name="a", label="a", verdict="faster", rounds=6, speedup=1.08, ci95=(1.04, 1.12))
 
-    def of(*rungs: Rung):
+    def of(*rungs: Rung) -> Run:
         return changed(tunings.nothing(), ladder=[control, *rungs])
 
     undecided = of(structs.replace(won, gate=Gate(word="undecided", reason="no step was captured")))

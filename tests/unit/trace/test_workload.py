@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def traced(recording: Recording) -> Workload:
         (inference.server_copy_waits, "inference", "SGLang", "decode"),
     ],
 )
-def test_the_program_is(recording, kind: str, server: str, stage: str) -> None:
+def test_the_program_is(recording: Any, kind: str, server: str, stage: str) -> None:
     found = traced(recording())
     assert (found.kind, found.server, found.stage) == (kind, server, stage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
     assert numerics_of(both, CONVOLUTIONS) == "precision"
 
 
-def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimization_of_ones_own_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "mine.py"
     own.write_text(
         "from laptime.tuning.optimization import Optimization\n"

@@ -10,12 +10,14 @@ from fixtures import runs
 from laptime.analysis.compare import described
 from laptime.analysis.paired import Effect
 from laptime.kit.errors import UsageError
+from laptime.records.case import Failure
+from laptime.records.run import Run
 from laptime.verbs.compare import compare_runs
 
 BARE = structs.replace(runs.environment(), virtual="")
 
 
-def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: Any):
+def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: Any) -> Run:
     cases = [
         runs.case(runs.timings(level, seed=seed + i, spread=0.003), target=target, axes={"batch": 2**i})
         for i, level in enumerate(levels)
@@ -73,7 +75,7 @@ def test_other_targets_of_the_same_batch_are_compared() -> None:
 
 
 def test_runs_without_a_common_case_are_refused() -> None:
-    failed = runs.run(runs.failing(runs.Failure(kind="died", what="x")), id="f", environment=BARE)
+    failed = runs.run(runs.failing(Failure(kind="died", what="x")), id="f", environment=BARE)
     with pytest.raises(UsageError, match="share no case"):
         compare_runs(run_of(0.01, name="a"), failed)
 
@@ -84,7 +86,7 @@ def test_a_run_of_five_samples_is_compared_with_doubt() -> None:
     assert found.word == "unclear"
 
 
-def _repeated(deviation: float, *, number: int = 8) -> list[runs.Run]:
+def _repeated(deviation: float, *, number: int = 8) -> list[Run]:
     """Runs of another program on the virtual machine, an hour apart, that scatter by this share."""
     guest, dice = runs.environment(), np.random.default_rng(2)
     levels = 0.02 * np.exp(dice.normal(0, deviation, number))
@@ -94,7 +96,7 @@ def _repeated(deviation: float, *, number: int = 8) -> list[runs.Run]:
     ]
 
 
-def _on_guest(earlier: list[runs.Run], level: float) -> str:
+def _on_guest(earlier: list[Run], level: float) -> str:
     guest: dict[str, Any] = {"environment": runs.environment(), "started": "2026-11-09T10:00:00Z"}
     a, b = run_of(0.01, name="a", **guest), run_of(level, seed=5, **guest)
     (found,) = compare_runs(a, b, earlier=earlier)

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.measure import metrics
-from laptime.records.case import Case
+from laptime.records.case import Case, Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
@@ -153,7 +153,7 @@ def test_judging_twice_changes_nothing() -> None:
 
 
 def test_a_failed_case_is_not_checked() -> None:
-    failed = runs.failing(runs.Failure(kind="died", what="x"))
+    failed = runs.failing(Failure(kind="died", what="x"))
     assert completed(failed, runs.environment(), PLAN).checks == []
 
 
@@ -183,7 +183,7 @@ def test_batches_of_one_target_are_compared_by_item() -> None:
 
 
 def test_a_failed_baseline_leaves_its_place_to_the_next() -> None:
-    failed = runs.failing(runs.Failure(kind="died", what="x"), target="a")
+    failed = runs.failing(Failure(kind="died", what="x"), target="a")
     cases = [failed, measured(1, 0.01, target="b"), measured(1, 0.02, target="c")]
     (found,) = comparisons(cases)
     assert found.baseline == cases[1].key

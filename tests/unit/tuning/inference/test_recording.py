@@ -19,6 +19,7 @@ from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
 from laptime.experiment.pairs import Pair, Visited
 from laptime.kit import registry
+from laptime.records.bounds import ModelBounds
 from laptime.records.event import ignore
 from laptime.records.overview import Ceilings, Work
 from laptime.records.tuning import Measured
@@ -153,7 +154,7 @@ def recorded_as(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> None:
     monkeypatch.setattr(recordings, "recorded", recorded)
 
 
-def made(model: ScriptedModel, recipe: Recipe = FINAL):
+def made(model: ScriptedModel, recipe: Recipe = FINAL) -> ModelBounds:
     sides = measured(0.010), measured(0.009)
     return recordings.model_bounds(model, recipe, Setup(batch=model.batch), sides)
 
