@@ -30,7 +30,7 @@ def shared(name: str) -> View:
     return seen(reader.read(traces.path(name)))
 
 
-def on(name: str, start: float, end: float, cat: str = "cpu_op", tid: int = 1, /, **args: Any) -> Event:
+def on(name: str, start: float, end: float, cat: str = "cpu_op", /, tid: Any = 1, **args: Any) -> Event:
     dur = end - start
     return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": dur, "args": args}
 
