@@ -11,7 +11,7 @@ drift and speed changes of the machine cancel. Three things make the few, heavy-
 
 `from_many_rounds` is for `bench`: a few processes with many rounds each. `from_few_rounds` is for the races
 of `tune`: 3 to 48 rounds, and an A/A noise that was measured before. `from_pairs` is for a gain that is
-measured afresh: a pair of processes is one value, its scatter is taken as it was, and nothing is trimmed.
+measured again: a pair of processes is one value, its scatter is taken as it was, and nothing is trimmed.
 
 Wrong when one side's noise leans to one direction, or when every process of one side differs from its twin
 in the same way for another reason (another file cached, another core, a neighbour that reacts to one side).

@@ -17,7 +17,7 @@ Outcome = Literal[
     "faster", "smaller", "same", "slower", "unclear", "nothing", "gate failed", "gate undecided",
     "patch fails", "limit broken", "limit undecided", "not measured", "interrupted", "dry run", "failed",
 ]  # fmt: skip
-"""faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
+"""faster, same, slower, unclear: the whole, measured again. smaller: goal memory. nothing: none was kept.
 limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
 or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
 before the whole was measured."""
@@ -104,7 +104,7 @@ def open_races(tuning: Tuning) -> list[Rung]:
 
 
 def peaks(tuning: Tuning) -> tuple[int | None, int | None]:
-    """Peak bytes of the baseline and with the final set, measured afresh."""
+    """Peak bytes of the baseline and with the final set, measured again."""
     first, last = tuning.baseline, tuning.final
     return (first.peak if first else None), (last.peak if last else None)
 
@@ -149,7 +149,7 @@ def detectable(run: Run) -> float | None:
 
 
 def in_measured_steps(tuning: Tuning) -> Tuning:
-    """The session with every time of a step on the scale of the steps that were measured afresh.
+    """The session with every time of a step on the scale of the steps that were measured again.
 
     A diagnosis leaves parts out: seconds of its own would be another answer to how long a step takes.
     """

@@ -3,7 +3,7 @@
 bench, suite   a case each: its throughput, or the highest that keeps a promise about latency
 load           a level each: what was answered; the levels that keep a promise
 others         that tell it: the highest rate that held a promise of their own (`records.load.AT_SLO`)
-tune           the script as it is, and as it was tuned; both measured afresh
+tune           the script as it is, and as it was tuned; both measured again
 profile        the untraced step, where the run knows it, else the traced one
 
 Of a language model whose answers were all counted the rate of a level is that of output tokens: reading
@@ -226,7 +226,7 @@ def _of_tuning(run: Run, tuning: Tuning, target: str, word: Trust, samples_per_s
     made, excluded = [], []
     for label, measured in (("as it is", tuning.baseline), ("tuned", tuning.final)):
         if measured is None or measured.step <= 0:
-            excluded.append(Excluded(case=label, reason=f"it was not measured afresh ({outcome})"))
+            excluded.append(Excluded(case=label, reason=f"it was not measured again ({outcome})"))
         elif label == "tuned" and outcome in ("gate failed", "patch fails"):
             excluded.append(Excluded(case=label, reason=f"invalid: {outcome}, it is not the same training"))
         else:

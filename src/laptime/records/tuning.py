@@ -273,7 +273,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: Diagnosis | None = None
     ladder: list[Rung] = []  # in the order of trying
     ruled_out: dict[str, str] = {}  # why names of the catalogue were not even candidates
-    # baseline, final, speedup: measured afresh, in new processes, interleaved: only that is "the gain"
+    # baseline, final, speedup: measured again, in new processes, interleaved: only that is "the gain"
     baseline: Measured | None = None
     final: Measured | None = None
     speedup: Speedup | None = None
@@ -302,7 +302,7 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a session left out because its budget was too short for it."""
 
-    # race (nothing could be tried), measurement (the gain was not measured afresh)
+    # race (nothing could be tried), measurement (the gain was not measured again)
     what: Literal["race", "measurement"]
     needs: float  # seconds that it takes, about
     left: float  # seconds that were left for it

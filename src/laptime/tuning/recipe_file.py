@@ -33,7 +33,7 @@ class RecipeFile(Struct, frozen=True, kw_only=True):
     module: bool = False
     sha256: str = ""  # of the script then
     recipe: list[Applied] = []  # the kept changes
-    speedup: Speedup | None = None  # measured afresh; None if the file was written by hand
+    speedup: Speedup | None = None  # measured again; None if the file was written by hand
     environment: dict[str, Any] = {}  # libraries and devices then
     run: str = ""  # id of the session
 

@@ -157,7 +157,7 @@ def test_each_decision_is_one_line_on_stderr(laptime: Laptime, fake: Any) -> Non
     assert lines[0].startswith("diagnosed: a step takes 3.40 s, bound by compute: forward and backward")
     assert "autocast_bf16: 1.74x [1.70, 1.78] faster, gate passed, kept" in lines
     assert "compile mode=default: 0.93x [0.90, 0.96] slower, gate passed: slower, and 48.2 s of" in ended.err
-    assert lines[-1] == "measured afresh: 9.4 -> 21.7 samples/s"
+    assert lines[-1] == "measured again: 9.4 -> 21.7 samples/s"
     assert "2.31x [2.24, 2.38] faster" in ended.out
     assert "diagnosed" not in ended.out
 

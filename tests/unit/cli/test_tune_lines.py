@@ -37,8 +37,8 @@ def test_a_smaller_one_tells_its_memory_and_its_speed() -> None:
 
 def test_a_model_counts_items() -> None:
     before, after = (Measured(step=step, throughput=1 / step) for step in (0.1, 0.05))
-    assert Lines("items")(GainMeasured(before, after)) == ["measured afresh: 10.0 -> 20.0 items/s"]
-    assert Lines()(GainMeasured(before, after)) == ["measured afresh: 10.0 -> 20.0 steps/s"]
+    assert Lines("items")(GainMeasured(before, after)) == ["measured again: 10.0 -> 20.0 items/s"]
+    assert Lines()(GainMeasured(before, after)) == ["measured again: 10.0 -> 20.0 steps/s"]
 
 
 def test_a_kept_rung_is_printed_once_and_again_only_when_it_goes() -> None:

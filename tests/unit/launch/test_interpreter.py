@@ -19,7 +19,7 @@ from laptime.records.plan import Variant
 
 
 @pytest.fixture(autouse=True)
-def _asked_afresh() -> None:
+def _asked_again() -> None:
     interpreter.environment.cache_clear()
 
 

@@ -46,7 +46,7 @@ def said(run: Run) -> tuple[str, str]:
 
 def test_the_gain_is_the_first_thing_said():
     second = text.render(tunings.full()).splitlines()[1]
-    assert second.startswith("2.31x [2.24, 2.38] faster: 9.4 -> 21.7 samples/s, measured afresh in 3+3 new")
+    assert second.startswith("2.31x [2.24, 2.38] faster: 9.4 -> 21.7 samples/s, measured again in 3+3 new")
 
 
 @pytest.mark.parametrize("name", sorted(tunings.samples()))
@@ -89,7 +89,7 @@ def test_a_patch_that_does_not_apply_is_said_first():
     run = changed(run, patch=structs.replace(run.tuning.patch, applies=False))
     assert said(run) == (
         "patch fails",
-        "git apply refuses the patch; measured afresh: 2.31x [2.24, 2.38] faster",
+        "git apply refuses the patch; measured again: 2.31x [2.24, 2.38] faster",
     )
 
 
@@ -481,7 +481,7 @@ def session(request: pytest.FixtureRequest) -> Run:
 
 
 def test_why_a_session_ended_is_said_of_every_kind(session: Run) -> None:
-    why = "the reserve for measuring afresh had begun"
+    why = "the reserve for measuring again had begun"
     lacked = Shortfall(what="race", needs=900.0, left=600.0, budget=1800.0, sentence="a start takes 70 s")
     tuning = structs.replace(session.tuning, why_ended=why, shortfall=lacked)
     quiet = Check(name="quiet", outcome="warn", sentence="other programs used 1.4 of 2 CPUs")

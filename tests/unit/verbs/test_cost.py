@@ -471,7 +471,7 @@ def test_every_tuning_session_has_a_cost_or_a_reason(name: str) -> None:
     if session.tuning.baseline is None:
         with pytest.raises(UsageError, match="has no throughput") as caught:
             ask(session, machines=[], usd_per_hour=1.0)
-        assert "not measured afresh" in caught.value.why
+        assert "not measured again" in caught.value.why
     else:
         assert ask(session, machines=[], usd_per_hour=1.0).lines
 

@@ -89,7 +89,7 @@ class Lines:
                 return [_decided(rung)] if is_news else []
             case events.GainMeasured(baseline, final):
                 rates = f"{words.rate(baseline)} -> {words.rate(final)}"
-                return [f"measured afresh: {rates} {self._items or words.counted(final)}/s"]
+                return [f"measured again: {rates} {self._items or words.counted(final)}/s"]
         return []
 
 

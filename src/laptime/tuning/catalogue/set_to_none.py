@@ -1,4 +1,4 @@
-"""Gradients are dropped instead of being filled with zeros: the next backward pass writes them afresh.
+"""Gradients are dropped instead of being filled with zeros: the next backward pass writes them again.
 
 Source: torch.optim.Optimizer.zero_grad; the default since PyTorch 2.0.
 Lies when: a parameter gets no gradient in some steps: with zeros its momentum still moves it, with None it

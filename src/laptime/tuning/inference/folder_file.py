@@ -71,7 +71,7 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     goal: Literal["latency", "throughput", "memory", "cost"] = "throughput"
     batch: int = 1
     serve: Serve = Serve()  # instances, threads and batch of the final set
-    speedup: Speedup | None = None  # measured afresh
+    speedup: Speedup | None = None  # measured again
     environment: dict[str, Any] = {}  # libraries and devices then
     run: str = ""  # its id
     needs: list[str] = []  # packages that tuned.py imports, at the versions that were compared

@@ -44,7 +44,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied, recipe_of
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session.afresh import FinalCost
+from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject
@@ -327,7 +327,7 @@ class ModelSubject(Subject):
         )
 
     def finish(self, record: Record, search: SearchResult) -> None:
-        """Limits of the search, if nothing was measured afresh; what bounds a call, before and after."""
+        """Limits of the search, if nothing was measured again; what bounds a call, before and after."""
         evaluator, model, tuning = self.evaluator, record.tuning.model, record.tuning
         assert model is not None
         if evaluator.limits and not model.limits:

@@ -36,7 +36,7 @@ from laptime.tuning.script.trial_runner import START, TimedTrial, TrialPair, few
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import untried_rung
-from laptime.tuning.session.afresh import FinalCost
+from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.subject import Record
 from laptime.tuning.time_accounting import TrialAccounting
 from laptime.verbs.profile.run import environment

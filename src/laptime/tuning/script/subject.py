@@ -1,7 +1,7 @@
 """`tune SCRIPT`: from the diagnosis of an unmodified script to a verified patch, in one session.
 
 The search changes the loop under hooks. What a patch can hold of the final set is gated, and the patched
-script measured afresh, in new processes and without hooks.
+script measured again, in new processes and without hooks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from laptime.tuning.script.trial_runner import TimedTrial, TrialPair, TrialRunne
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import effects
-from laptime.tuning.session.afresh import FinalCost
+from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject

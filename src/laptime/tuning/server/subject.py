@@ -34,7 +34,7 @@ from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.server.evaluator import GENERATOR, ServerEvaluator, built, values_of
 from laptime.tuning.server.outputs import TITLES, limits, rate
 from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.session.afresh import FinalCost
+from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.session import run_session, run_verification
 from laptime.tuning.session.subject import Record, Subject

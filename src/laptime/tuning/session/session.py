@@ -2,7 +2,7 @@
 
     as it is ── candidates ── ladder (race, gate, keep or drop, diagnose again) ── leave one out
                                                                                        │
-        Run <── handed back <── as it is and the final set measured afresh, in turns <─┘
+        Run <── handed back <── as it is and the final set measured again, in turns <─┘
 
 After Ctrl-C at any moment what is known so far is the result. Each decision is in the journal when it is
 made, and `--resume` goes on from there.
@@ -52,8 +52,8 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult
 from laptime.tuning.search.race import untried_rung
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session import afresh
-from laptime.tuning.session.afresh import CAUTION
+from laptime.tuning.session import final_gain
+from laptime.tuning.session.final_gain import CAUTION
 from laptime.tuning.session.journal import SessionJournal, is_over, work_folder
 from laptime.tuning.session.subject import Record, Subject, checks_of, quiet_check
 
@@ -241,7 +241,7 @@ class Session(Record):
         try:
             self._measure(recipe, search.after.step)
         except TrialFailed as failed:
-            self.set(gate=Gate(word="undecided", reason=f"it failed when measured afresh: {failed.why}"))
+            self.set(gate=Gate(word="undecided", reason=f"it failed when measured again: {failed.why}"))
         subject.hand_back(self, search)
 
     def verify(self, recipe: Recipe, **fields: Any) -> None:
@@ -272,7 +272,7 @@ class Session(Record):
             return Gate(word=broken, reason=lead + failed.why)
 
     def _measure(self, recipe: Recipe, step: float) -> None:
-        """Measure the gain afresh; the record is whole after every pair.
+        """Measure the gain again; the record is whole after every pair.
         Raises TrialFailed: one of the sides does not run."""
         subject, budget = self.subject, self.request.budget
         self.say(subject.AFRESH)
@@ -289,7 +289,7 @@ class Session(Record):
                 is_decided=subject.is_decided,
             ):
                 sides = zip(*(each[:2] for each in pairs), strict=True)
-                baseline, final = map(afresh.speed, sides)
+                baseline, final = map(final_gain.speed, sides)
                 speedup = gain(ratios(pairs), subject.apart, subject.forked)
                 average = (self.elapsed() - began) / len(pairs)
                 cost = replace(cost, pair=max(cost.pair, average), hurried=max(cost.hurried, average))
@@ -309,7 +309,7 @@ class Session(Record):
             return None
         cost, began = self.subject.cost(search.recipe, search.after.step), self.elapsed()
         needs, budget = search.shortest + cost.bare, self.request.budget
-        return afresh.shortfall(
+        return final_gain.shortfall(
             "race", "no change could be tried", needs, began, budget - began, LEAST * cost.pair
         )
 

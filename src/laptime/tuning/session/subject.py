@@ -30,7 +30,7 @@ from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.settings import EarlierEffect
-from laptime.tuning.session.afresh import FinalCost
+from laptime.tuning.session.final_gain import FinalCost
 from laptime.tuning.session.journal import SessionJournal
 
 _T = TypeVar("_T")
@@ -101,7 +101,7 @@ def _measured_check(tuning: Tuning) -> Check:
     how = f", one after the other: {speedup.apart}" if speedup.apart else ""
     if speedup.forked:
         how += f"; {speedup.forked} of them were forked from an interpreter that had imported the libraries"
-    sentence = f"measured afresh in {speedup.pairs} pairs of processes{how}"
+    sentence = f"measured again in {speedup.pairs} pairs of processes{how}"
     return Check(name="measured", outcome="ok", sentence=sentence)
 
 

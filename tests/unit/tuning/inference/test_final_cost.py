@@ -20,7 +20,7 @@ from laptime.tuning.inference.setups import Setup, Visit
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.session import session
-from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost
+from laptime.tuning.session.final_gain import CAUTION, MOST_RESERVED, FinalCost
 from laptime.tuning.session.session import Session
 
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from laptime.records.bounds import ModelBounds
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.analysis import node_work
@@ -19,7 +20,6 @@ from laptime.analysis.bounds import Recorded
 from laptime.analysis.operator_formulas import Tensor
 from laptime.experiment.pairs import Pair, Visited
 from laptime.kit import registry
-from laptime.records.bounds import ModelBounds
 from laptime.records.event import ignore
 from laptime.records.overview import Ceilings, Work
 from laptime.records.tuning import Measured

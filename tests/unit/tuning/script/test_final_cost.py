@@ -11,7 +11,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.script import final_set as of_scripts
 from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.trial_runner import START
-from laptime.tuning.session.afresh import CAUTION, MOST_RESERVED, FinalCost, shortfall
+from laptime.tuning.session.final_gain import CAUTION, MOST_RESERVED, FinalCost, shortfall
 from laptime.tuning.time_accounting import TrialAccounting
 from laptime.tuning.trial.messages import TrialResult
 
@@ -93,7 +93,7 @@ def test_a_shortfall_names_a_budget_that_would_do() -> None:
     assert lacked.budget >= 50.0 + CAUTION * lacked.needs
     assert lacked.budget % 30 == 0
     assert lacked.sentence == (
-        "the gain was not measured afresh: it takes about 62.0 s, and 10.0 s were left; "
+        "the gain was not measured again: it takes about 62.0 s, and 10.0 s were left; "
         "a budget of about 150 s would do"
     )
     # What follows the race that was lacking is part of the budget, too.

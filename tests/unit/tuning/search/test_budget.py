@@ -14,7 +14,7 @@ from laptime.tuning.script.final_set import final_cost
 from laptime.tuning.script.subject import ScriptSubject
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session.afresh import CAUTION, FinalCost
+from laptime.tuning.session.final_gain import CAUTION, FinalCost
 from laptime.tuning.time_accounting import TrialAccounting
 
 USED = 0.85

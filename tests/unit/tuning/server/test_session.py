@@ -32,7 +32,7 @@ class Server(ScriptedServer):
     """The scripted server behind a request of a user's; Ctrl-C when the race of `stop` begins."""
 
     stop = ""
-    dies_afresh = False
+    dies_again = False
 
     def __init__(self, request: ServerRequest, folder: Path) -> None:
         super().__init__(World(FACTORS))
@@ -44,7 +44,7 @@ class Server(ScriptedServer):
         return super().race(incumbent, candidate, fresh=fresh)
 
     def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
-        if self.dies_afresh and len(recipe) and len(numbers) == subject.BLOCKS:
+        if self.dies_again and len(recipe) and len(numbers) == subject.BLOCKS:
             raise TrialFailed("crashed", "the server ended with status 137")
         return super().measured(recipe, numbers)
 
@@ -55,7 +55,7 @@ def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "ServerEvaluator", Server)
     monkeypatch.setattr(subject, "rate", lambda case: 1.0)  # these blocks hold no requests
     monkeypatch.setattr(Server, "stop", "")
-    monkeypatch.setattr(Server, "dies_afresh", False)
+    monkeypatch.setattr(Server, "dies_again", False)
 
 
 def asked(**options: Any) -> ServerRequest:
@@ -182,12 +182,12 @@ def test_what_is_kept_back_is_what_the_end_takes() -> None:
     assert cost.kept_back(60.0) >= 2 * cost.pair
 
 
-def test_a_server_that_dies_when_it_is_measured_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Server, "dies_afresh", True)
+def test_a_server_that_dies_when_it_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "dies_again", True)
     run = tune_server(asked())
     assert run.tuning is not None
     assert run.tuning.speedup is None
-    gate = Gate(word="undecided", reason="it failed when measured afresh: the server ended with status 137")
+    gate = Gate(word="undecided", reason="it failed when measured again: the server ended with status 137")
     assert run.tuning.gate == gate
 
 
@@ -218,7 +218,7 @@ def test_an_earlier_result_that_holds_no_more(monkeypatch: pytest.MonkeyPatch) -
     before = tune_server(asked())
     monkeypatch.setitem(FACTORS, "good", {1: 1.6})
     assert holds(verified(before)) is False
-    monkeypatch.setattr(Server, "dies_afresh", True)
+    monkeypatch.setattr(Server, "dies_again", True)
     run = verified(before)
     assert holds(run) is False
     assert run.tuning is not None

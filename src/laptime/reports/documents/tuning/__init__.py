@@ -81,7 +81,7 @@ def document(run: Run) -> doc.Document:
         ],
         cases=[gain, *questions, *verdicts.test_cases(run)],
         data=lambda: data.document(run),
-        about="Effects are of one change on top of those kept before it; only what was measured afresh, "
+        about="Effects are of one change on top of those kept before it; only what was measured again, "
         "in new processes, is the gain.",
     )
 

@@ -42,7 +42,7 @@ def headline(run: Run) -> Headline:
 
 
 def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] | None:
-    """Word, sentence and tone of a session that measured the whole afresh; None for others."""
+    """Word, sentence and tone of a session that measured the whole again; None for others."""
     gain = _gain(tuning)
     match outcome:
         case "faster":
@@ -53,7 +53,7 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
         case "gate failed" | "gate undecided":
             return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
         case "patch fails":
-            return outcome, f"{_broken(tuning)}; measured afresh: {gain}", "invalid"
+            return outcome, f"{_broken(tuning)}; measured again: {gain}", "invalid"
         case "limit broken" | "limit undecided":
             return outcome, _limits(tuning, gain), "invalid" if outcome == "limit broken" else "noisy"
         case "same" | "slower" | "unclear" if tuning.recipe:
@@ -78,10 +78,10 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         case "interrupted":
             recipe = f", {len(tuned.kept(tuning))} of them kept" if tuning.recipe else ""
             has = f", and the {place} has them" if (place := _place(tuning)) else ""
-            text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured afresh"
+            text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured again"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
-            lacked = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured afresh"
+            lacked = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
             return outcome, f"{recipe} kept, but {lacked}", "noisy"
         case "not measured" if tuning.shortfall:
             return outcome, tuning.shortfall.sentence, "noisy"
@@ -128,12 +128,12 @@ def _place(tuning: Tuning) -> str:
 def _rates(tuning: Tuning) -> str:
     first, last = tuning.baseline, tuning.final
     if first is None or last is None:
-        return "measured afresh in new processes"
+        return "measured again in new processes"
     rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
     if tuning.goal == "latency":
         rates = f"{show(first.step, 's')} -> {show(last.step, 's')} {words.timed(tuning)}"
-    afresh = words.kind(tuning).afresh.format(f"{first.processes}+{last.processes}")
-    return f"{rates}, measured afresh {afresh}"
+    again = words.kind(tuning).again.format(f"{first.processes}+{last.processes}")
+    return f"{rates}, measured again {again}"
 
 
 def _limits(tuning: Tuning, gain: str) -> str:
@@ -153,7 +153,7 @@ def _sizes(tuning: Tuning) -> str:
     speed = ""
     if tuning.speedup is not None:
         speed = f", at {words.effect(tuning.speedup.value, tuning.speedup.ci95)} the speed"
-    return f"peak {show(before, 'B')} -> {show(after, 'B')}{speed}, measured afresh in new processes"
+    return f"peak {show(before, 'B')} -> {show(after, 'B')}{speed}, measured again in new processes"
 
 
 def _doubt(tuning: Tuning) -> str:

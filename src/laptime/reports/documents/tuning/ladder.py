@@ -177,7 +177,7 @@ def _why(rung: Rung, tuning: Tuning) -> str:
 
 
 def stairs(tuning: Tuning) -> doc.Bars:
-    """The script as it is, each raced change on top of those kept before it, and the whole measured afresh.
+    """The script as it is, each raced change on top of those kept before it, and the whole measured again.
 
     Lengths are in times the speed of the script as it is; the numbers are each change's own effect: their
     product is no second answer to what was gained.
@@ -208,7 +208,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
         add(words.change(rung), level, rung.speedup or 1.0, rung.ci95, "" if is_kept(rung) else "left", note)
         level = rows[-1].value if is_kept(rung) or rung.replaced else level
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
-        add("measured afresh", 1.0, tuning.speedup.value, tuning.speedup.ci95, "total")
+        add("measured again", 1.0, tuning.speedup.value, tuning.speedup.ci95, "total")
     return doc.Bars(
         rows,
         title="What each change did",

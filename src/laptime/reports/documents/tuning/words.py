@@ -16,7 +16,7 @@ ACTIVITIES = {
     "diagnose": "diagnosing",
     "race": "racing",
     "gate": "gates",
-    "measure": "measuring afresh",
+    "measure": "measuring again",
     "record": "recording calls",
     "patch": "patch",
     "compile": "compiling",
@@ -38,11 +38,11 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
 
 
 class Kind(NamedTuple):
-    """What is tuned, what of it is timed, and how the whole is measured afresh."""
+    """What is tuned, what of it is timed, and how the whole is measured again."""
 
     name: str
     unit: str
-    afresh: str
+    again: str
 
 
 SCRIPT = Kind("script", "step", "in {} new processes")

@@ -44,7 +44,7 @@ SECONDS = 1.0  # seconds of calls in a process, about: half of them recorded
 LONGER = 1.5  # times the seconds until an arm is ready that a recording takes, beside its calls
 FEWEST = 8  # calls of a process, however long they are: to warm up, to see busy cores, and recorded
 Sides = tuple[Measured | None, Measured | None]
-"""What was measured afresh of the model as it is and of the final set."""
+"""What was measured again of the model as it is and of the final set."""
 
 
 def model_bounds(evaluator: ModelEvaluator, final: Recipe, setup: Setup, measured: Sides) -> ModelBounds:
@@ -52,7 +52,7 @@ def model_bounds(evaluator: ModelEvaluator, final: Recipe, setup: Setup, measure
 
     Args:
         setup: of the final set; a call of several instances or of another batch is not what is recorded.
-        measured: both sides, measured afresh; None where they were not.
+        measured: both sides, measured again; None where they were not.
     """
     is_plain = setup.instances == 1 and not setup.threads and setup.batch == evaluator.batch
     before, after = measured
@@ -95,7 +95,7 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
 
 
 def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) -> float:
-    """Seconds of a call that is not recorded: measured afresh, or on the way, or now.
+    """Seconds of a call that is not recorded: measured again, or on the way, or now.
     Raises TrialFailed: it does not run.
     """
     alone = evaluator.timings[built(recipe)].seconds if evaluator.raced.instances == 1 else []

@@ -1,4 +1,4 @@
-"""The gain of the whole: as it is and the final set, measured afresh in pairs of new processes.
+"""The gain of the whole: as it is and the final set, measured again in pairs of new processes.
 
 No other number is called the gain (`experiment.pairs` has it). What of a budget a search leaves to it, and to
 what else follows, is decided here: by what that costs.
@@ -72,9 +72,9 @@ class FinalCost:
         return CAUTION * max(self.least, min(self.usual, MOST_RESERVED * budget / CAUTION))
 
     def shortfall(self, began: float, budget: float) -> Shortfall:
-        """What measuring the gain afresh lacked, if it began at that second of the session."""
+        """What measuring the gain again lacked, if it began at that second of the session."""
         needs = LEAST * min(self.pair, self.hurried) + self.hand_back
-        return shortfall("measurement", "the gain was not measured afresh", needs, began, budget - began)
+        return shortfall("measurement", "the gain was not measured again", needs, began, budget - began)
 
 
 def shortfall(

@@ -1,4 +1,4 @@
-"""The gain measured afresh: pure parts on made-up pairs, and how many pairs are worth their time."""
+"""The gain measured again: pure parts on made-up pairs, and how many pairs are worth their time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from laptime.records.tuning import Measured, Speedup
 from laptime.tuning.script.final_set import convergence_of, same_losses
 from laptime.tuning.script.fresh_pairs import pair_of, visited
 from laptime.tuning.script.trial_runner import TimedTrial, TrialPair
-from laptime.tuning.session import afresh
+from laptime.tuning.session import final_gain
 from laptime.tuning.trial.messages import Block, TrialResult
 
 
@@ -39,7 +39,7 @@ def speedup(made: list[TrialPair]) -> Speedup | None:
 
 
 def measured(sides: list[TimedTrial]) -> Measured:
-    return afresh.speed(list(map(visited, sides)))
+    return final_gain.speed(list(map(visited, sides)))
 
 
 def test_the_word_and_the_interval() -> None:
@@ -59,7 +59,7 @@ def test_printed_times_and_rates_have_the_printed_ratio() -> None:
     made = sides_of(pairs(0.6, 5, 0.2))
     found, (before, after) = (
         engine.gain(engine.ratios(made)),
-        (afresh.speed([(each.baseline, each.final)[at] for each in made]) for at in (0, 1)),
+        (final_gain.speed([(each.baseline, each.final)[at] for each in made]) for at in (0, 1)),
     )
     assert found is not None
     assert before.step / after.step == pytest.approx(found.value)
