@@ -12,13 +12,11 @@ from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.store import lookup
 from laptime.tuning.inference import folder_file
+from laptime.tuning.inference import subject as models
 from laptime.tuning.inference.request import ModelRequest
-from laptime.tuning.inference.subject import tune_model as model_session
-from laptime.tuning.inference.subject import verify_model
-from laptime.tuning.script.subject import verify as verify_script
+from laptime.tuning.script import subject as scripts
+from laptime.tuning.server import subject as servers
 from laptime.tuning.server.request import ServerRequest
-from laptime.tuning.server.subject import tune_server as server_session
-from laptime.tuning.server.subject import verify_server
 from laptime.tuning.session.verify import VerifyRequest
 from laptime.verbs.public_run import TunedRun, kept
 
@@ -29,7 +27,7 @@ def tune_model(target: str, *, on_event: Listener | None = None, **options: Any)
     Raises UsageError: there is no such model, or the request is impossible. UserCodeError: it fails as it is.
     """
     request = requested(ModelRequest, options, "laptime.tune_model", target=target, save=False).completed()
-    return TunedRun.of(kept(lambda emit: model_session(request, emit), on_event, save=request.save))
+    return TunedRun.of(kept(lambda emit: models.tune_model(request, emit), on_event, save=request.save))
 
 
 @takes(ServerRequest, save=False)
@@ -39,7 +37,7 @@ def tune_server(command: str, *, on_event: Listener | None = None, **options: An
     """
     request = requested(ServerRequest, options, "laptime.tune_server", command=command, save=False)
     done = request.completed()
-    return TunedRun.of(kept(lambda emit: server_session(done, emit), on_event, save=done.save))
+    return TunedRun.of(kept(lambda emit: servers.tune_server(done, emit), on_event, save=done.save))
 
 
 @takes(VerifyRequest, save=False)
@@ -62,7 +60,7 @@ def verification(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run]
         run = lookup.load(word)
         if run.tuning is None or run.tuning.server is not None or not run.tuning.recipe_path:
             unit = run.tuning.server.unit if run.tuning and run.tuning.server else ""
-            return (lambda asked, emit: verify_server(run, asked, emit)), request, unit
+            return (lambda asked, emit: servers.verify_server(run, asked, emit)), request, unit
         request = replace(request, recipe=Path(run.tuning.recipe_path))
     is_model = folder_file.is_one(request.recipe)
-    return (verify_model, request, "items") if is_model else (verify_script, request, "")
+    return (models.verify_model, request, "items") if is_model else (scripts.verify, request, "")
