@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from laptime.records.bounds import CallBounds
 
 from laptime.analysis.bounds import Recorded, bounds
-from laptime.records.overview import Ceilings, OperatorClass, Work
+from laptime.records.overview import CallBounds, Ceilings, OperatorClass, Work
 
 CEILINGS = Ceilings(device="cores", flops={"float32": 1e11}, bandwidth=1e10, source="by hand")
 """100 GFLOP/s and 10 GB/s: the ridge is at 10 FLOP a byte."""

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from laptime.records.bounds import ModelBounds
 
 from fixtures.scripted_model import ScriptedModel, World
 from laptime.analysis import node_work
@@ -21,7 +20,7 @@ from laptime.analysis.operator_formulas import Tensor
 from laptime.experiment.pairs import Pair, Visited
 from laptime.kit import registry
 from laptime.records.event import ignore
-from laptime.records.overview import Ceilings, Work
+from laptime.records.overview import Ceilings, ModelBounds, Work
 from laptime.records.tuning import Measured
 from laptime.reports.documents.tuning import model as model_report
 from laptime.store.live_run import LiveRun
