@@ -1,4 +1,4 @@
-"""Harm to models of nine kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
+"""Harm to models of seventeen kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ HARMS = [
     ("siamese", "sides swapped", "outputs"),
     ("segmenter", "corners aligned", "outputs"),
     ("segmenter", "39 of 100 labels wrong, in int8", "outputs"),
+    ("rows", "scores of the next place", "outputs"),
+    ("translator", "padding of the source seen", "held_out_inputs"),
+    ("search", "near always", "outputs"),
+    ("forecaster", "scales no larger than 6", "held_out_inputs"),
+    ("graph", "edges all there", "held_out_inputs"),
+    ("enhancer", "one brighter", "outputs"),
+    ("denoiser", "steps above 500 as 500", "held_out_inputs"),
+    ("masker", "mask of bools ignored", "held_out_inputs"),
 ]
 """By kind and harm, the check that names it."""
 
