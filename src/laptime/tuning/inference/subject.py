@@ -364,15 +364,17 @@ class ModelSubject(Subject):
 
 def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Finding:
     """Whether it still gives the confirmed outputs bit for bit, and the gain of that day."""
-    now, outputs = evaluator.folder / "now.npz", "no outputs any more"
-    is_equal = False
+    now, then = evaluator.folder / "now.npz", folder / "outputs.npz"
+    outputs, is_equal = "no outputs any more", False
     try:
         with evaluator.arm_of(recipe_of(file), folder, folder / "calls.npz") as arm:
             arm.outputs(now)
     except TrialFailed:
         pass
     else:
-        is_equal = _are_equal(now, folder / "outputs.npz")
+        with np.load(now, allow_pickle=False) as ours, np.load(then, allow_pickle=False) as theirs:
+            same = (ours[key].tobytes() == theirs[key].tobytes() for key in theirs)
+            is_equal = set(ours) == set(theirs) and all(same)
         outputs = "the confirmed outputs, bit for bit" if is_equal else "other outputs than confirmed"
     was = f"{file.speedup.value:.2f}x" if file.speedup else "not measured"
     here = folder_file.at_version(each.partition("==")[0] for each in file.needs)
@@ -383,10 +385,3 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
         sentence=f"on the recorded inputs it gives {outputs}; its gain was {was}{''.join(changed)}",
         evidence={"bit_for_bit": is_equal, "was": file.speedup.value if file.speedup else None},
     )
-
-
-def _are_equal(now: Path, then: Path) -> bool:
-    with np.load(now, allow_pickle=False) as ours, np.load(then, allow_pickle=False) as theirs:
-        return set(ours) == set(theirs) and all(
-            ours[key].tobytes() == theirs[key].tobytes() for key in theirs
-        )

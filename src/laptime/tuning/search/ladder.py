@@ -110,6 +110,8 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
         why_ended = f"a race ended before it could be decided: {state.undecided}"
     names = {rung.name for rung in state.rungs}
     broken = sum(rung.verdict == "failed" for rung in state.rungs)
+    is_tried = not state.rungs or any(rung.verdict != "not tried" for rung in state.rungs)
+    all_that = "all that may help here was tried" if is_tried else "nothing was tried: each change says why"
     return SearchResult(
         recipe=state.recipe,
         ladder=state.rungs,
@@ -118,8 +120,7 @@ def _result(state: SearchState, *, is_complete: bool, why_ended: str = "") -> Se
         noise=state.noise,
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
         ended="complete" if is_complete and not state.undecided else "budget",
-        why_ended=why_ended
-        or "all that may help here was tried" + (f", {broken} did not run" if broken else ""),
+        why_ended=why_ended or all_that + (f", {broken} did not run" if broken else ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""Harm to models of seventeen kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
+"""Harm to models of 17 kinds is refused, sound changes pass: a selection of `benchmarks/model_harms.py`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from fixtures.scripted_evaluator import Knob, Noise, ScriptedEvaluator, landscap
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search import ranking
+from laptime.tuning.search import ladder, ranking
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.search.ladder import SearchInterrupted, SearchResult, planned, search
 from laptime.tuning.search.settings import SearchSettings
@@ -438,6 +438,18 @@ def test_a_loud_start_is_put_right_by_the_control() -> None:
     found = search(there, LONG)
     assert found.noise < 0.1
     assert found.recipe.names == ("good",)
+
+
+def test_where_noise_hides_all_changes_nothing_is_said_to_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crowded(ScriptedEvaluator):
+        def diagnose(self, recipe: Recipe) -> LoopProfile:
+            return replace(super().diagnose(recipe), noise=9.0)
+
+    monkeypatch.setattr(ladder, "CONTROL_MOST", 0.0)  # a race of the control would take too long
+    there = Crowded(STEP, (Knob(name="good", effect={"forward": 0.7}),), noise=QUIET, overlap=False)
+    found = search(there, LONG)
+    assert {rung.verdict for rung in found.ladder} == {"not tried"}
+    assert found.why_ended == "nothing was tried: each change says why"
 
 
 def test_when_time_is_short_the_rest_is_raced_together() -> None:
