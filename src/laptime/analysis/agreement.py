@@ -67,9 +67,9 @@ FOLLOWS = 0.5
 FLIPPED = 0.01
 """Share of whole numbers that may differ in lower precision, and where rounding is known to flip some."""
 
-SMALL, COLUMNS, FILLED = 1 / 30, 128, 8
+SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
 """A column of numbers below this share of its tensor's is looked at for itself, where a tensor has no more
-columns, and a column at least so many numbers."""
+columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
 ASKS = "whether that matters, a metric says (--metric)"
 OF_SMALL = 10.0
 """Times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well."""
@@ -151,7 +151,7 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
         limit = Limit(max(own.rms, granted), max(own.largest, 10 * granted), max(own.gain, granted))
         if error.exact:
             flipped = error.rms / (FLIPPED if is_low else min(limit.rms, FLIPPED))
-            is_certain = not is_low or error.rms > FOLLOWS * (error.spread or 1.0)
+            is_certain = not is_low or error.largest > FOLLOWS * (error.spread or 1.0)
             return (flipped, 0.0) if is_certain else (0.0, flipped)
         small = error.small / min(OF_SMALL * limit.rms, FOLLOWS)
         return (_share(error, limit), small) if is_low else (max(_share(error, limit), small), 0.0)
@@ -199,9 +199,8 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
     text += f", cosine {error.cosine:.6f}"
     if error.top1 is not None:
         text += f", top-1 the same in {percent(error.top1)}"
-    sizes = ", ".join(map(str, agreement.batches))
     several = f"{agreement.inputs} inputs" if agreement.inputs > 1 else "one input"
-    return f"{text}; {several} of batch {sizes}"
+    return f"{text}; {several} of batch {', '.join(map(str, agreement.batches))}"
 
 
 Column = Sequence[tuple[Array, Array, int]]
@@ -225,10 +224,11 @@ def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = 
             found = [each for each in map(_tied, column, other) if each is not None]
             if len(found) == len(column):
                 ties = [seen | each.ravel() for seen, each in zip(ties, found, strict=True)]
-        shares = [float(np.mean((apart[n] > 0) & ~ties[place])) for n, place in enumerate(places)]
-        share, spread = max(shares), _spread(column, 1.0, exact=True)
-        worst = places[shares.index(share)]
-        return OutputError(**about, rms=share, largest=share, spread=spread, exact=True, worst=worst)
+        wrong = [(apart[n] > 0) & ~ties[place] for n, place in enumerate(places)]
+        shares = [float(np.mean(each)) for each in wrong]
+        about |= {"spread": _spread(column, 1.0, exact=True), "worst": places[shares.index(max(shares))]}
+        largest = max(float(each.sum()) / max(each.size, FEW) for each in wrong)  # one of one says little
+        return OutputError(**about, rms=max(shares), largest=largest, exact=True)
     scale = _rms(_finite(np.concatenate([other for _, other in pairs]))) or 1.0
     errors = list(map(_rms, apart))
     # Share of rows of all calls whose largest element is at the same place; None without rows of classes.

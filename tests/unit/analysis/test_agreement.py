@@ -154,6 +154,16 @@ def test_places_that_rounding_flips_may_flip() -> None:
     assert judged(measured(calls, against="it", rounding=[0.001]), "float32").word == "same"
 
 
+def test_one_label_of_a_small_batch_that_flips_in_lower_precision_is_no_certain_harm() -> None:
+    """A likeness about its limit, of a single item: 100 % of its whole numbers differ."""
+    near = [np.array([True, False] * 4), np.array([False, True] * 4), np.array([True])]
+    calls = [Call([each ^ (each.size == 1)], [each], each.size) for each in near]
+    assert judged(measured(calls, against="it"), "bfloat16").word == "unknown"
+    assert judged(measured(calls, against="it"), "float32").word in ("close", "different")
+    calls = [Call([~each], [each], each.size) for each in near]
+    assert judged(measured(calls, against="it"), "bfloat16").word == "different"
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 def test_scores_beside_boxes_are_held_against_scores(axis: int) -> None:
     draw = np.random.default_rng(0)
