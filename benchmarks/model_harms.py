@@ -40,6 +40,7 @@ OUT_OF_REACH = {
     "scaled by 1.04 in bfloat16": "in lower precision, errors within its limits: --metric",
     "one class of ten never told, in int8": "in lower precision, errors within its limits: --metric",
     "NaN in, zeros out": "inputs that are not finite",
+    "a branch of the values frozen": "inputs that only certain values reach",
     "weights in float16": "errors below 5e-5 of the outputs, as where a model dampens those of its weights",
 }
 """Harms that may pass, with the line of docs/gates.md that says so."""
@@ -981,7 +982,11 @@ SOUND: dict[str, Change] = {
         ("decoder", "detector", "search", "masker"),
     ),
     "autocast to bfloat16": Change(_autocast(torch.bfloat16), NOT_LABELS, "bfloat16"),
-    "autocast to float16": Change(_autocast(torch.float16), NOT_LABELS, "float16"),
+    "autocast to float16": Change(  # a mask of -1e9 is no number of float16
+        _autocast(torch.float16),
+        tuple(each for each in NOT_LABELS if each not in ("text", "decoder", "translator")),
+        "float16",
+    ),
     "weights in int8": Change(_in_int8, NOT_LABELS, "int8"),
     "two items at a time": Change(_by_twos),
     "one thread at a time": Change(_one_at_a_time),
