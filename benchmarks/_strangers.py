@@ -459,7 +459,7 @@ STRANGERS = {
         "Diego999/pyGAT",
         "3664f2dc90cbf971564c0bf186dc794f12446d0c",
         "",
-        "train.py --no-cuda --nb_heads 2",
+        "train.py --no-cuda",
         cora,
         later=True,
     ),
