@@ -217,7 +217,7 @@ def criteo(folder: Path, rows: int = 20_000) -> None:
 
 
 def planetoid(folder: Path) -> None:
-    """The raw files of Cora as Planetoid has them."""
+    """The raw files of Cora as Planetoid has them; takes scipy."""
     from scipy.sparse import csr_matrix
 
     raw = folder.parent / "data" / "Planetoid" / "Cora" / "raw"
