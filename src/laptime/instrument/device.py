@@ -118,7 +118,8 @@ def denormal_share(parameters: Iterable[Any], optimizers: Iterable[Any]) -> floa
     import torch
 
     kept = list(parameters)
-    values = [value for each in optimizers for state in each.state.values() for value in state.values()]
+    states = (state for each in optimizers for state in each.state.values() if isinstance(state, dict))
+    values = [value for state in states for value in state.values()]
     tensors = [*kept, *(parameter.grad for parameter in kept), *filter(torch.is_tensor, values)]
     denormal, elements = 0, 0
     for tensor in tensors:

@@ -254,7 +254,7 @@ class Hooks:
             self._replace(place, function, wrap)
 
     def _created(self, original: Any) -> Any:
-        steps, made = self._listener.steps, self._listener.optimizers
+        steps, made = self._listener.steps, self._listener.made_optimizers
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             steps.optimizer_made()

@@ -279,14 +279,14 @@ class Stop(BaseException):
 
 class StepFinder:
     """Passes a loop's signals on to `Steps`, and tells `_cut` what each cuts. Hooks call its methods.
-    workers_ns: time in which loaders started and ended workers, so far. optimizers: all that were made.
+    workers_ns: time in which loaders started and ended workers, so far. made_optimizers: all that are there.
     on_settled is called when the first steps are over, on_close before the process is ended at once."""
 
     def __init__(self, step_by: str) -> None:
         self.phases = PhaseClock()
         self.steps = Steps(step_by)
         self.stopped = self.workers_ns = 0
-        self.optimizers: Any = weakref.WeakSet()
+        self.made_optimizers: Any = weakref.WeakSet()
         self.on_settled: Callable[[], None] = lambda: None
         self.on_close: Callable[[], None] = lambda: None
 
