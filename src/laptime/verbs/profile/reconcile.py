@@ -33,17 +33,15 @@ WAIT = Metric(
     lies_when="The data come from something that is not a torch DataLoader.",
 )
 BEHIND = "steps are timed by {}, parts by the host's clock, without waiting for the device"
-FEW, UNEVEN, LITTLE = 5, 1.25, 0.02
-SLOW = 1.5
+FEW, UNEVEN, LITTLE, SLOW = 5, 1.25, 0.02, 1.5
 
 
 def reconciled(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
-    """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives.
-    others: CPUs that other programs used meanwhile, on average."""
+    """The profile beside the untraced step, judged by that. others: CPUs that other programs used on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
-    seen = profile.facts | ({"denormal": observed.denormal} if observed.denormal else {})
-    beside = _beside(profile, observed, others)
-    profile = structs.replace(profile, reconciled=beside, primitives=primitives, facts=seen)
+    facts = profile.facts | ({"denormal": observed.denormal} if observed.denormal else {})
+    profile = structs.replace(profile, primitives=primitives, facts=facts)
+    profile = structs.replace(profile, reconciled=_beside(profile, observed, others))
     verdict = rules.verdict(profile)
     if not rules.renews_workers(profile):
         verdict = structs.replace(verdict, sentence=_beside_steps(observed) + verdict.sentence)
