@@ -37,7 +37,7 @@ FEW, UNEVEN, LITTLE, SLOW = 5, 1.25, 0.02, 1.5
 
 
 def reconciled(profile: Profile, observed: Observed, others: float | None = None) -> Profile:
-    """The profile beside the untraced step, judged by that. others: CPUs that other programs used on average."""
+    """The profile judged by the untraced step beside it. others: CPUs that other programs used on average."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
     facts = profile.facts | ({"denormal": observed.denormal} if observed.denormal else {})
     profile = structs.replace(profile, primitives=primitives, facts=facts)
