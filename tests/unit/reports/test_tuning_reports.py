@@ -273,6 +273,15 @@ def test_changes_that_were_not_tried_for_one_reason_are_named_together():
     assert next_steps(run) == ["laptime tune --resume --budget 400s train.py"]
 
 
+def test_a_pair_too_few_for_an_interval_is_shown_all_the_same():
+    """A patch whose only pair contradicts its races is not handed back without a word of it."""
+    run = tunings.full()
+    final = structs.replace(run.tuning.final, step=2 * run.tuning.baseline.step, processes=1)
+    word, sentence = said(changed(run, speedup=None, final=final))
+    assert word == "not measured"
+    assert sentence.endswith("; 1 pair of processes showed 0.50x, too few for an interval")
+
+
 def test_notes_of_both_diagnoses_are_told_once():
     run = tunings.full()
     before, after = (

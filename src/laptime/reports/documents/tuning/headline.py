@@ -82,6 +82,9 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
             lacked = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
+            if (first := tuning.baseline) and (last := tuning.final):
+                pairs, seen = count(last.processes, "pair"), words.ratio(first.step / last.step)
+                lacked += f"; {pairs} of processes showed {seen}, too few for an interval"
             return outcome, f"{recipe} kept, but {lacked}", "noisy"
         case "not measured" if tuning.shortfall:
             return outcome, tuning.shortfall.sentence, "noisy"
