@@ -81,11 +81,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             text = f"{count(number, 'change')} tried{recipe}{has}; the whole was not measured again"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
-            lacked = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
-            if (first := tuning.baseline) and (last := tuning.final):
-                pairs, seen = count(last.processes, "pair"), words.ratio(first.step / last.step)
-                lacked += f"; {pairs} of processes showed {seen}, too few for an interval"
-            return outcome, f"{recipe} kept, but {lacked}", "noisy"
+            return outcome, f"{recipe} kept, but {_lacked(tuning)}", "noisy"
         case "not measured" if tuning.shortfall:
             return outcome, tuning.shortfall.sentence, "noisy"
         case "not measured":
@@ -108,6 +104,16 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
         unit = words.kind(tuning).unit
         text += f"; {_words.percent(smallest)} of a {unit} is the smallest gain that could be shown"
     return "nothing gained", text, "unknown"
+
+
+def _lacked(tuning: Tuning) -> str:
+    """Why the gain has no interval, and what the pairs showed that are too few for one."""
+    sentence = tuning.shortfall.sentence if tuning.shortfall else "the whole was not measured again"
+    if not (tuning.baseline and tuning.final):
+        return sentence
+    seen = words.ratio(tuning.baseline.step / tuning.final.step)
+    pairs = count(tuning.final.processes, "pair")
+    return f"{sentence}; {pairs} of processes showed {seen}, too few for an interval"
 
 
 def _gain(tuning: Tuning) -> str:
