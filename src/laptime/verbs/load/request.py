@@ -34,6 +34,11 @@ Headers = Annotated[
 ]
 
 
+def _duration(text: str) -> float:
+    """Seconds; infinite for `auto`. No lambda: annotations are read without this file's names."""
+    return math.inf if text.strip() == "auto" else seconds(text)
+
+
 class LoadRequest(Struct, frozen=True, kw_only=True):
     """What `laptime load` can be asked."""
 
@@ -65,7 +70,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         Option(
             "Length of a level; auto: until results are known to 5 %, at most --budget.  [default: 10s]",
             "TIME | auto",
-            read=lambda text: math.inf if text.strip() == "auto" else seconds(text),
+            read=_duration,
         ),
     ] = None
     auto: bool = False
