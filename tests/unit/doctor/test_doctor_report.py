@@ -323,4 +323,4 @@ def test_the_command_prints_text(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_noise_floor_is_measured_live() -> None:
     found = noise_floor(quick=True)
     assert found.smallest > 0.01
-    assert found.processes == 2
+    assert found.processes == 3
