@@ -286,10 +286,10 @@ def _recipe(kind: str) -> Recipe:
 
 def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none where the framework is installed without the package that has them."""
-    arguments = {"kind": kind}
+    of = python.get(_recipe(kind).backend, "")
     try:
         targets: list[str] = fresh_call.call(
-            "laptime.targets:known", arguments, timeout=_TIMEOUT, python=python.get(_recipe(kind).backend, "")
+            "laptime.targets:known", {"kind": kind}, timeout=_TIMEOUT, python=of
         )
     except LaptimeError:
         return []

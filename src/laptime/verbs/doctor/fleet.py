@@ -159,9 +159,8 @@ def compared(cases: Sequence[Case]) -> list[Comparison]:
     by_kind = sorted(cases, key=lambda case: (str(case.axes["hardware"]), str(case.axes["speed"])))
     for (_, speed), group in groupby(by_kind, key=lambda case: (case.axes["hardware"], case.axes["speed"])):
         times = {str(case.axes["machine"]): _seconds(case) for case in group}
-        if len(times) < 2 or len({len(values) for values in times.values()}) > 1:
-            continue
-        if len(next(iter(times.values()))) < LEAST:
+        lengths = {len(values) for values in times.values()}
+        if len(times) < 2 or len(lengths) > 1 or min(lengths) < LEAST:
             continue
         for name, effect in beside_others(times).items():
             made.append(_comparison(name, str(speed), effect, len(times)))

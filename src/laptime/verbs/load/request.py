@@ -34,8 +34,7 @@ Headers = Annotated[
 ]
 
 
-def _duration(text: str) -> float:
-    """Seconds; infinite for `auto`. No lambda: annotations are read without this file's names."""
+def _duration(text: str) -> float:  # no lambda: annotations are read without this file's names
     return math.inf if text.strip() == "auto" else seconds(text)
 
 
