@@ -286,11 +286,9 @@ def _recipe(kind: str) -> Recipe:
 
 def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none where the framework is installed without the package that has them."""
-    of = python.get(_recipe(kind).backend, "")
+    known, of = "laptime.targets:known", python.get(_recipe(kind).backend, "")
     try:
-        targets: list[str] = fresh_call.call(
-            "laptime.targets:known", {"kind": kind}, timeout=_TIMEOUT, python=of
-        )
+        targets: list[str] = fresh_call.call(known, {"kind": kind}, timeout=_TIMEOUT, python=of)
     except LaptimeError:
         return []
     return targets
