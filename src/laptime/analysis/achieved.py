@@ -27,26 +27,19 @@ from laptime.records.quantity import Quantity
 from laptime.records.series import DISTURBED
 
 TAG = "evidence/peak"
-
-FEWEST = 3
-"""Undisturbed blocks that a peak needs: two always agree well enough."""
-
+FEWEST = 3  # undisturbed blocks that a peak needs: two always agree well enough
 WIDEST = 0.15
 """Half the distance between the tenth and the ninetieth of a hundred blocks, as a share: beyond it the
 machine has no peak to be a share of, whatever the interval of its mean."""
 
 
 class Peak(NamedTuple):
-    """The level of a peak.
+    """The level of a peak."""
 
-    Attributes:
-        quantity: FLOP/s, the geometric mean of the undisturbed blocks, Student's t on the logarithms; None
-            when it must not be quoted.
-        why_not: the reason in words; "" when it may be quoted.
-    """
-
+    # FLOP/s, the geometric mean of the undisturbed blocks, Student's t on the logarithms; None when it must
+    # not be quoted
     quantity: Quantity | None
-    why_not: str = ""
+    why_not: str = ""  # the reason in words; "" when it may be quoted
 
 
 def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:

@@ -36,7 +36,6 @@ from laptime.records.details import Agreement, OutputError
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array]
-
 Word = Literal["same", "close", "different", "unknown"]
 
 
@@ -57,25 +56,17 @@ LIMITS: dict[str, Limit] = {
 }
 """By precision, fine to coarse. float32 is 7 times, float16 and bfloat16 twice what the worst of untrained
 torchvision models did (docs/backends.md); int8 is one step further."""
-
-GRANTED = 8.0
-"""Times `rounding` that an error may be, up to the limit of the next coarser precision."""
-
+GRANTED = 8.0  # times `rounding` that an error may be, up to the limit of the next coarser precision
 FOLLOWS = 0.5
 """Errors above this share of the spread: a constant in place of the outputs would do about as well."""
-
 FLIPPED = 0.01
 """Share of whole numbers that may differ in lower precision, and where rounding is known to flip some."""
-
 SMALL, COLUMNS, FILLED, FEW = 1 / 30, 128, 8, 4
 """A column of numbers below this share of its tensor's is looked at for itself, where a tensor has no more
 columns, and a column at least so many numbers. Of fewer whole numbers all may be wrong by chance."""
 ASKS = "whether that matters, a metric says (--metric)"
-OF_SMALL = 10.0
-"""Times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well."""
-
-QUANTIZED = 0.1
-"""Share of a model's tensors; a single table of bytes makes none."""
+OF_SMALL = 10.0  # times the limit that errors of a small column may be, up to FOLLOWS: zeros would do as well
+QUANTIZED = 0.1  # share of a model's tensors; a single table of bytes makes none
 
 
 class Call(NamedTuple):
@@ -87,15 +78,11 @@ class Call(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A word and the numbers that it rests on, as a sentence without a subject.
-
-    Attributes:
-        share: of what is allowed that the largest error takes.
-    """
+    """A word and the numbers that it rests on, as a sentence without a subject."""
 
     word: Word
     sentence: str
-    share: float = 0.0
+    share: float = 0.0  # of what is allowed that the largest error takes
 
 
 def measured(
@@ -203,8 +190,7 @@ def _sentence(error: OutputError, agreement: Agreement) -> str:
     return f"{text}; {several} of batch {', '.join(map(str, agreement.batches))}"
 
 
-Column = Sequence[tuple[Array, Array, int]]
-"""Of one output tensor: ours, the reference's, items, by call."""
+Column = Sequence[tuple[Array, Array, int]]  # of one output tensor: ours, the reference's, items, by call
 
 
 def _error(at: int, column: Column, rounding: float, others: Sequence[Column] = ()) -> OutputError:

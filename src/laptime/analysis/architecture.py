@@ -20,29 +20,20 @@ from laptime.kit.units import percent, show
 from laptime.records.case import Case
 from laptime.records.check import Finding
 
-TOLERANCE = 0.05
-"""Relative difference of FLOPs that counters of two frameworks make of one model."""
+TOLERANCE = 0.05  # relative difference of FLOPs that counters of two frameworks make of one model
 
 
 class Size(NamedTuple):
-    """What is known of a model's size. None where the backend does not tell.
+    """What is known of a model's size. None where the backend does not tell."""
 
-    Attributes:
-        trainable, every: parameters.
-        held: every parameter and buffer element.
-        flops: of one item.
-        counter: what counted them.
-        at_least: not all of them could be counted.
-        file: hash of the model's file; "" where it is made by code.
-    """
-
+    # trainable, every: parameters
     trainable: float | None
     every: float | None
-    held: float | None
-    flops: float | None
-    counter: str
-    at_least: bool = False
-    file: str = ""
+    held: float | None  # every parameter and buffer element
+    flops: float | None  # of one item
+    counter: str  # what counted them
+    at_least: bool = False  # not all of them could be counted
+    file: str = ""  # hash of the model's file; "" where it is made by code
 
 
 def plain(name: str) -> str:

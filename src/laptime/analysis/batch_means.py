@@ -16,8 +16,7 @@ MARGIN = 1.25
 for 60 to 240 times its memory covers in 85 to 94 of 100 runs (M/M/1, measured), and 95 are promised."""
 DOUBT, MOST_DOUBT, MOST_FURTHER = 8.0, 2.0, 3.0
 """Over the root of the independent requests: the upper end is further up by so much, in the logarithm."""
-MOST, FEWEST = 40, 8
-"""Batches: as many as have means that do not follow each other, but not fewer than these."""
+MOST, FEWEST = 40, 8  # Batches: as many as have means that do not follow each other, but not fewer than these
 
 
 def batch_means(values: Floats) -> Floats | None:

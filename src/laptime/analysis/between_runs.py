@@ -20,8 +20,7 @@ from laptime.records.series import SHORTEST
 
 FEWEST_DF = 4
 """Degrees of freedom that are enough to know the spread: five runs of one program, or three of two."""
-NARROWEST = 0.002
-"""No machine repeats itself better than this share, whatever a few runs say."""
+NARROWEST = 0.002  # no machine repeats itself better than this share, whatever a few runs say
 
 
 class Spread(NamedTuple):

@@ -28,36 +28,28 @@ from msgspec import structs
 from laptime.analysis import roofline as rooflines
 from laptime.records.overview import BoundWord, CallBounds, Ceilings, ClassBound, OperatorClass, Work
 
-HALF = 0.5
-"""Share of the time from which on a part is what bounds it."""
+HALF = 0.5  # share of the time from which on a part is what bounds it
 SMALL = 10e-6
 """Seconds of an operator up to which its time is that of calling it: an addition of two numbers takes 1 to 2
 microseconds in PyTorch, a linear layer of 4 x 4 several."""
 ABOVE = 1.15
 """Times the ceiling at which a row still is at it: cores may be clocked above the maker's typical figure.
 Beyond it an assumption is wrong: the data is in caches, or the algorithm skips work."""
-
 _OF_OPERATORS = ("compute", "memory", "overhead")
 _NAMES: tuple[BoundWord, ...] = ("compute", "memory", "overhead", "threads")
 
 
 class Recorded(NamedTuple):
-    """Some calls as a profiler has seen them.
+    """Some calls as a profiler has seen them."""
 
-    Attributes:
-        rows: by operator and shapes: calls, nanoseconds, FLOP and bytes of all recorded calls together.
-        calls: recorded. seconds: of one recorded call.
-        threads: of the runtime; 0 where it is not known. busy: cores that worked on average in calls that
-            were not recorded; None where it was not measured.
-        recorder: what recorded them, in words.
-    """
-
+    # by operator and shapes: calls, nanoseconds, FLOP and bytes of all recorded calls together
     rows: Sequence[Work]
-    calls: int
-    seconds: float
-    threads: int = 0
+    calls: int  # recorded
+    seconds: float  # of one recorded call
+    threads: int = 0  # of the runtime; 0 where it is not known
+    # cores that worked on average in calls that were not recorded; None where it was not measured
     busy: float | None = None
-    recorder: str = ""
+    recorder: str = ""  # what recorded them, in words
 
 
 def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | None) -> CallBounds:

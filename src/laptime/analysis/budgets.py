@@ -33,8 +33,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Quantity
 from laptime.records.run import Run
 
-TOLERANCE = 0.05
-"""Share by which a case may be slower than its baseline unless somebody says otherwise."""
+TOLERANCE = 0.05  # share by which a case may be slower than its baseline unless somebody says otherwise
 
 
 def named(case: Case, name: str) -> Stat | None:
@@ -148,8 +147,7 @@ def finding(verdict: Verdict) -> Finding:
 
 # A number other than the latency against its baseline's.
 
-_HALF = 1.96
-"""Standard errors in half a 95 % interval."""
+_HALF = 1.96  # standard errors in half a 95 % interval
 
 
 def metric_change(
@@ -217,8 +215,7 @@ STATISTICS = (*QUANTILES, "mean", "std", "min", "max")
 
 def refuse_unknown(name: str) -> None:
     """Refuse a name that no case has.
-    Raises UsageError: it is such a name; the nearest right one is suggested.
-    """
+    Raises UsageError: it is such a name; the nearest right one is suggested."""
     family, *parts = name.split("/")
     if family not in FAMILIES:
         near = closest(name, WHOLE) or closest(family, FAMILIES)

@@ -33,23 +33,13 @@ from laptime.analysis.paired import MARGIN
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.student_t import t_quantile
 
-LEVEL = 0.01
-"""Chance of naming any change in a history, or family of histories, that has none."""
-
-FEWEST = 10
-"""Runs below which there are too few orders to tell anything at this level."""
-
-LONGEST = 256
-"""Runs that are searched one by one."""
-
-SHORTEST = 3
-"""Runs on either side of a change: one or two may be an accident."""
-
+LEVEL = 0.01  # chance of naming any change in a history, or family of histories, that has none
+FEWEST = 10  # runs below which there are too few orders to tell anything at this level
+LONGEST = 256  # runs that are searched one by one
+SHORTEST = 3  # runs on either side of a change: one or two may be an accident
 _PERMUTATIONS, _MOST = 1999, 19_999
 _CHUNK = 50
-_AT_ONCE = 200_000
-"""Contrasts held in memory at once."""
-
+_AT_ONCE = 200_000  # contrasts held in memory at once
 _ENOUGH = 30
 """Permutations that beat the data after which the search stops: no change (Besag & Clifford 1991)."""
 _WINDOW, _WILD = 7, 4.0
@@ -60,24 +50,17 @@ _MEDIAN_OF_7 = (
 """Exchanges that bring the median of seven values to the middle; faster on whole arrays than sorting.
 Source: Devillard 1998, "Fast median search"."""
 _MAD = 1.4826
-
 Splits = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 
 class ChangePoint(NamedTuple):
-    """A change of level.
+    """A change of level."""
 
-    Attributes:
-        at: index of the first value of the new level.
-        ratio: new level over old level.
-        ci95: 95 % interval of that, Welch's t on the logarithms; None where a level does not vary.
-        p: of the search that found it, within its part.
-    """
-
-    at: int
-    ratio: float
+    at: int  # index of the first value of the new level
+    ratio: float  # new level over old level
+    # 95 % interval of that, Welch's t on the logarithms; None where a level does not vary
     ci95: tuple[float, float] | None
-    p: float
+    p: float  # of the search that found it, within its part
 
 
 def changes(

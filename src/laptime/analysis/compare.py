@@ -23,10 +23,7 @@ from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, SHORTE
 FEWEST_ROUNDS = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
-
-
-MIN_PAIRS = 5
-"""Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
+MIN_PAIRS = 5  # pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:

@@ -14,37 +14,24 @@ from laptime.records.case import Case
 from laptime.records.plan import TODAY, Constants
 from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Regime, Series
 
-MIN_SAMPLES = 6
-"""Below six samples a median has no 95 % interval."""
-
-CROWDED = 0.75
-"""Share of disturbed samples from which the rest are suspect, too."""
-
+MIN_SAMPLES = 6  # below six samples a median has no 95 % interval
+CROWDED = 0.75  # share of disturbed samples from which the rest are suspect, too
 Basis = Literal["undisturbed", "few", "settled", "all"]
 
 
 class Evidence(NamedTuple):
-    """What one series supports.
+    """What one series supports."""
 
-    Attributes:
-        values: samples the statistics use, shape (m,).
-        positions: their places in the series.
-        settled: places of all settled samples, disturbed ones too.
-        basis: undisturbed (warm-up and disturbed ones excluded), few (the same, but too few for an interval
-            of their own: it comes from the settled ones), settled (hardly any undisturbed ones: the
-            disturbed are in it), all (nothing else left).
-        disturbed: share of the settled samples with an outside cause.
-        causes: number of settled samples by label word.
-        warm_up: number of warm-up samples.
-    """
-
-    values: Floats
-    positions: NDArray[np.intp]
-    settled: NDArray[np.intp]
+    values: Floats  # samples the statistics use, shape (m,)
+    positions: NDArray[np.intp]  # their places in the series
+    settled: NDArray[np.intp]  # places of all settled samples, disturbed ones too
+    # undisturbed (warm-up and disturbed ones excluded), few (the same, but too few for an interval of their
+    # own: it comes from the settled ones), settled (hardly any undisturbed ones: the disturbed are in it),
+    # all (nothing else left)
     basis: Basis
-    disturbed: float
-    causes: dict[str, int]
-    warm_up: int
+    disturbed: float  # share of the settled samples with an outside cause
+    causes: dict[str, int]  # number of settled samples by label word
+    warm_up: int  # number of warm-up samples
 
     @property
     def crowded(self) -> bool:
@@ -87,8 +74,7 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
 
 # Lost time.
 
-BEST = 0.1
-"""Quantile of the ruler that is its best: neighbours of a guest may be there for most of the time."""
+BEST = 0.1  # quantile of the ruler that is its best: neighbours of a guest may be there for most of the time
 SLOW_RUN = 0.2
 """Above its best in earlier runs: the whole run was slow. Less may be the clock of another hour."""
 

@@ -25,24 +25,16 @@ from laptime.analysis.load import LevelStats
 from laptime.analysis.paired import MARGIN
 from laptime.records.case import Case
 
-KNEE = 0.03
-"""The knee is the smallest batch whose throughput is within 3 % of the best."""
-
+KNEE = 0.03  # the knee is the smallest batch whose throughput is within 3 % of the best
 Bounds = tuple[float, float]
 
 
 class Knee(NamedTuple):
-    """Result.
+    """Result."""
 
-    Attributes:
-        batch: the knee; None while several sizes may be it.
-        candidates: sizes that may be it, ascending; the knee alone where it is proven.
-        is_rising: the largest size surely gives more than the one below it, by more than 1 %.
-    """
-
-    batch: int | None
-    candidates: list[int]
-    is_rising: bool
+    batch: int | None  # the knee; None while several sizes may be it
+    candidates: list[int]  # sizes that may be it, ascending; the knee alone where it is proven
+    is_rising: bool  # the largest size surely gives more than the one below it, by more than 1 %
 
 
 def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
@@ -80,8 +72,7 @@ def _ratio(one: Case, other: Case, regime: str) -> Bounds:
 
 # Levels of load.
 
-SURE = 0.95
-"""That all intervals of a knee hold together (Bonferroni)."""
+SURE = 0.95  # that all intervals of a knee hold together (Bonferroni)
 
 
 class LoadKnee(NamedTuple):

@@ -27,27 +27,22 @@ QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 class Rows(NamedTuple):
-    """The requests of a level in order of arrival, a column each; all times in seconds.
+    """The requests of a level in order of arrival, a column each; all times in seconds."""
 
-    Attributes:
-        due: since the run started. latency: infinite where the request failed. late, turn: nan where it did.
-        end: when it ended, well or not, since the run started.
-        ttft, tpot: nan where there was none. turns: number in its conversation, from 1 on.
-        prompt, output: tokens; nan where the server did not count them.
-        gaps: seconds between chunks, request by request; it alone has not one value for each.
-    """
-
-    due: Floats
-    latency: Floats
-    end: Floats
+    due: Floats  # since the run started
+    latency: Floats  # infinite where the request failed
+    end: Floats  # when it ended, well or not, since the run started
+    # late, turn: nan where it did
     late: Floats
     turn: Floats
+    # ttft, tpot: nan where there was none
     ttft: Floats
     tpot: Floats
-    turns: Floats
+    turns: Floats  # number in its conversation, from 1 on
+    # prompt, output: tokens; nan where the server did not count them
     prompt: Floats
     output: Floats
-    gaps: Floats
+    gaps: Floats  # seconds between chunks, request by request; it alone has not one value for each
 
     def since(self, first: int) -> Rows:
         """From this row on; gaps are those of all."""
@@ -56,57 +51,41 @@ class Rows(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Of one level, in order of arrival from the first request that counts.
+    """Of one level, in order of arrival from the first request that counts."""
 
-    Attributes:
-        ttft, tpot: by name of the quantile. gap: between chunks; these are tokens where `exact`.
-        exact: every chunk held one token, by the server's counts.
-        sent, got: tokens per second in and out; None where they were not counted. prompt, output: tokens of
-            a request, on average.
-        per_answer: output tokens of an answer; None if one was not counted.
-        short: share of the answers that are shorter than was asked for.
-        by_turn: median TTFT of each turn of conversations; [] where there are none.
-    """
-
+    # ttft, tpot: by name of the quantile
     ttft: dict[str, Stat]
     tpot: dict[str, Stat]
-    gap: dict[str, Stat]
-    exact: bool
+    gap: dict[str, Stat]  # between chunks; these are tokens where `exact`
+    exact: bool  # every chunk held one token, by the server's counts
+    # sent, got: tokens per second in and out; None where they were not counted
     sent: float | None
     got: float | None
+    # prompt, output: tokens of a request, on average
     prompt: float
     output: float
-    per_answer: Quantity | None
-    short: float
-    by_turn: list[Stat]
+    per_answer: Quantity | None  # output tokens of an answer; None if one was not counted
+    short: float  # share of the answers that are shorter than was asked for
+    by_turn: list[Stat]  # median TTFT of each turn of conversations; [] where there are none
 
 
 class LevelStats(NamedTuple):
-    """A level in numbers.
+    """A level in numbers."""
 
-    Attributes:
-        facts: what was asked for and what became of it.
-        requests: all. steady: index of the first that counts.
-        balance: whether its queue grew; of users it cannot.
-        answered: whole answers per second, with its interval.
-        latency: by name (mean, median, p90, p95, p99); without a value where the requests cannot support one,
-            and of a queue that grows.
-        late: seconds behind schedule, 99 of 100 less. turn: seconds of waiting for a turn, on average.
-        window: 95 of 100 of the requests that came were answered within so many seconds, whatever would come
-            after them; infinite where more failed.
-        tokens: of a language model.
-    """
-
-    facts: Level
-    requests: Rows
-    steady: int
-    balance: Balance
-    answered: Stat
+    facts: Level  # what was asked for and what became of it
+    requests: Rows  # all
+    steady: int  # index of the first that counts
+    balance: Balance  # whether its queue grew; of users it cannot
+    answered: Stat  # whole answers per second, with its interval
+    # by name (mean, median, p90, p95, p99); without a value where the requests cannot support one, and of a
+    # queue that grows
     latency: dict[str, Stat]
-    late: float
-    turn: float
+    late: float  # seconds behind schedule, 99 of 100 less
+    turn: float  # seconds of waiting for a turn, on average
+    # 95 of 100 of the requests that came were answered within so many seconds, whatever would come after
+    # them; infinite where more failed
     window: float
-    tokens: Tokens | None = None
+    tokens: Tokens | None = None  # of a language model
 
 
 def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:

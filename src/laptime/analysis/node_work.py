@@ -100,8 +100,6 @@ def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
 
 
 Count = Callable[[Tensors, Tensors], "tuple[int, int] | None"]
-
-
 _NAMES: dict[tuple[OperatorClass, Count | None], str] = {
     ("matmul", _matmul): "MatMul Gemm FusedMatMul FusedGemm TransposeMatMul MatMulInteger QLinearMatMul"
     " QGemm MatMulIntegerToFloat DynamicQuantizeMatMul FullyConnected",

@@ -22,17 +22,12 @@ from laptime.records.series import Label, Regime
 
 
 class OpenLoop(NamedTuple):
-    """What came and what could be served.
+    """What came and what could be served."""
 
-    Attributes:
-        rate: calls that came per second.
-        capacity: calls per second that it can serve: 1 / mean service time; without an interval below three.
-        balance: broken if the rate is surely above the capacity.
-    """
-
-    rate: float
+    rate: float  # calls that came per second
+    # calls per second that it can serve: 1 / mean service time; without an interval below three
     capacity: Quantity
-    balance: Judgement
+    balance: Judgement  # broken if the rate is surely above the capacity
 
     @property
     def served(self) -> Quantity:
@@ -67,22 +62,15 @@ def open_loop(case: Case) -> OpenLoop | None:
 
 SLICES = 20
 _SURE = 0.99
-STEP, BY_CHANCE = 1.5, 0.001
-"""Of a step: its size, and the chance of finding one where there is none."""
-FEWEST, FEWEST_LOST = 30, 5
-"""Answers of which one pause can be the longest; requests that waited meanwhile."""
+STEP, BY_CHANCE = 1.5, 0.001  # of a step: its size, and the chance of finding one where there is none
+FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; requests that waited meanwhile
 
 
 class Balance(NamedTuple):
-    """What came and what went: a queue that surely grows has no latency but the length of the window.
+    """What came and what went: a queue that surely grows has no latency but the length of the window."""
 
-    Attributes:
-        grows: the queue surely grew through the window.
-        growth: requests per second that came more than went.
-    """
-
-    grows: bool
-    growth: float
+    grows: bool  # the queue surely grew through the window
+    growth: float  # requests per second that came more than went
 
 
 def balance(due: Floats, end: Floats) -> Balance:

@@ -28,42 +28,25 @@ from statistics import fmean
 from laptime.analysis.student_t import t_quantile
 from laptime.records.comparison import Word
 
-MARGIN = 0.01
-"""Relative difference below which nothing is claimed, and within which two sides are `same`."""
-
+MARGIN = 0.01  # relative difference below which nothing is claimed, and within which two sides are `same`
 BETWEEN_PROCESSES = 0.005
 """Standard deviation, as a share, expected between two fresh processes of one program (layout, placement)."""
-
-PRIOR_DF = 3
-"""Degrees of freedom that an expected variance is worth."""
-
-TRIM = 0.2
-"""Share of many rounds left out at each end of their order: usual for a robust mean (Wilcox 2012)."""
-
-CUT = 4
-"""Of few rounds, one in so many is left out at each end of their order."""
-
-LEAST_NOISE = 0.002
-"""No machine is quieter than this; guards against an A/A that came out even by luck."""
-
-_WINSORISED_BIAS = 1.1
-"""Variance of normal rounds over what their winsorised variance says, with CUT."""
+PRIOR_DF = 3  # degrees of freedom that an expected variance is worth
+TRIM = 0.2  # share of many rounds left out at each end of their order: usual for a robust mean (Wilcox 2012)
+CUT = 4  # of few rounds, one in so many is left out at each end of their order
+LEAST_NOISE = 0.002  # no machine is quieter than this; guards against an A/A that came out even by luck
+_WINSORISED_BIAS = 1.1  # variance of normal rounds over what their winsorised variance says, with CUT
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Log ratio of the times of two sides, candidate over baseline: below 0 the candidate is faster.
+    """Log ratio of the times of two sides, candidate over baseline: below 0 the candidate is faster."""
 
-    Attributes:
-        mean: over the rounds, trimmed. error: its standard error. df: degrees of freedom of that error.
-        rounds: in which both sides have a time. processes: of each side.
-    """
-
-    mean: float
-    error: float
-    df: float
-    rounds: int
-    processes: int
+    mean: float  # over the rounds, trimmed
+    error: float  # its standard error
+    df: float  # degrees of freedom of that error
+    rounds: int  # in which both sides have a time
+    processes: int  # of each side
 
     def upper(self, alpha: float) -> float:
         """One-sided bound: the true effect lies above it in at most `alpha` of all cases."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 METRICS = ("latency", "ttft", "itl", "tpot")
 QUANTILES = ("median", "p90", "p95", "p99")
 _FORM = re.compile(r"([^@=<]+?)(?:\s*@\s*(\w+))?", re.ASCII)
-
 ONE_BY_ONE = (Regime.PACED, Regime.ISOLATED)
 """Regimes in which a call is timed as somebody who waits for it sees it."""
 
@@ -52,15 +51,13 @@ class Judged(NamedTuple):
 
 def promises(text: str) -> list[Promise]:
     """The promises that a text means, with commas between them; p99 if one names no quantile.
-    Raises UsageError: one of them cannot be read.
-    """
+    Raises UsageError: one of them cannot be read."""
     return [_promise(part) for part in text.split(",") if part.strip()]
 
 
 def promise_of_calls(text: str) -> Promise:
     """The one promise about calls that are made one after the other, which have a latency and nothing else.
-    Raises UsageError: it cannot be read, is about something else, or there are several.
-    """
+    Raises UsageError: it cannot be read, is about something else, or there are several."""
     wanted = promises(text)
     if len(wanted) != 1 or wanted[0].metric != "latency":
         raise UsageError(

@@ -25,8 +25,7 @@ Floats = NDArray[np.float64]
 LEVEL = 0.95
 BATCHES = 20
 NOTHING = 1.1  # a correlation time that samples which do not repeat each other show by chance
-ALIKE = 1e-3
-"""Share of the median within which the order of samples is that of the clock's last digits."""
+ALIKE = 1e-3  # share of the median within which the order of samples is that of the clock's last digits
 FEWEST_INDEPENDENT = 10
 """Of many samples that are worth fewer independent ones than this, an interval covers too rarely."""
 _NORMAL = NormalDist()
@@ -236,20 +235,14 @@ def deviation_interval(samples: Floats, *, level: float = LEVEL) -> tuple[float,
 
 # A number of which every trial, a fresh process, gives one value.
 
-FEWEST_TRIALS = 3
-"""Trials from which a mean has an interval."""
+FEWEST_TRIALS = 3  # trials from which a mean has an interval
 
 
 class OverTrials(NamedTuple):
-    """A number over its trials.
+    """A number over its trials."""
 
-    Attributes:
-        quantity: in the number's own unit; without an interval below three trials.
-        statistic: what it is: `geometric mean of 5 trials`, `one trial`.
-    """
-
-    quantity: Quantity
-    statistic: str
+    quantity: Quantity  # in the number's own unit; without an interval below three trials
+    statistic: str  # what it is: `geometric mean of 5 trials`, `one trial`
 
 
 def over_trials(values: Sequence[float]) -> OverTrials:

@@ -18,10 +18,8 @@ from laptime.analysis.operator_work import PRODUCTS
 from laptime.kit.units import show
 from laptime.records.overview import Ceilings, Roofline, Work
 
-MOST = 60
-"""Operators that are kept, those of most time."""
-_NAMED = 3
-"""Uncounted operators that a class names."""
+MOST = 60  # operators that are kept, those of most time
+_NAMED = 3  # uncounted operators that a class names
 
 
 def roofline(rows: Sequence[Work]) -> Roofline:

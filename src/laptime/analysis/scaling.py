@@ -19,22 +19,16 @@ from laptime.records.quantity import Quantity
 
 
 class Scaled(NamedTuple):
-    """One number of threads and instances.
-
-    Attributes:
-        workers: threads of all instances. rate: units per second of all instances.
-        cores: physical ones kept busy; None where nobody knows how many there are.
-        siblings: some of the threads share a core.
-    """
+    """One number of threads and instances."""
 
     case: str
     threads: int
     instances: int
-    workers: int
-    rate: Quantity
+    workers: int  # threads of all instances
+    rate: Quantity  # units per second of all instances
     efficiency: float
-    cores: float | None
-    siblings: bool | None
+    cores: float | None  # physical ones kept busy; None where nobody knows how many there are
+    siblings: bool | None  # some of the threads share a core
 
 
 def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | None = None) -> list[Scaled]:

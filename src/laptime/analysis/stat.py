@@ -9,30 +9,19 @@ from laptime.records.quantity import Interval, Quantity
 
 
 class Stat(Struct, frozen=True, omit_defaults=True):
-    """One number as it is shown.
+    """One number as it is shown."""
 
-    Attributes:
-        tag: stable name.
-        title: the words people read.
-        unit: of the quantity, also if there is none.
-        quantity: the number with its interval; None if the sample cannot support it, `note` then says what it
-            would need.
-        n: samples behind it, or that are not enough for it.
-        regime: isolated, saturated, device, paced; None where it means nothing.
-        crowded: what it rests on was disturbed for the most part.
-        at_least: the true number is larger: not everything could be counted.
-    """
-
-    tag: str
-    title: str
-    unit: str
+    tag: str  # stable name
+    title: str  # the words people read
+    unit: str  # of the quantity, also if there is none
+    # the number with its interval; None if the sample cannot support it, `note` then says what it would need
     quantity: Quantity | None = None
-    n: int = 1
-    regime: str | None = None
+    n: int = 1  # samples behind it, or that are not enough for it
+    regime: str | None = None  # isolated, saturated, device, paced; None where it means nothing
     better: str = "none"
     note: str = ""
-    crowded: bool = False
-    at_least: bool = False
+    crowded: bool = False  # what it rests on was disturbed for the most part
+    at_least: bool = False  # the true number is larger: not everything could be counted
 
     @property
     def value(self) -> float | None:

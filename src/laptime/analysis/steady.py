@@ -22,18 +22,13 @@ from laptime.records.case import Case
 from laptime.records.series import DISTURBED, UNSETTLED, Label, Regime, Series
 
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
-
 SMALLEST_STEP = 0.03
 """Relative change of level that counts; smaller ones are drift, which widens the interval."""
-
-FIRST = 50
-"""Samples that may be a warm-up however few are measured: short measurements are all beginning."""
-LATE_STEP = 0.05
-"""Such a change of level is none that only a cache makes while it fills up."""
+FIRST = 50  # samples that may be a warm-up however few are measured: short measurements are all beginning
+LATE_STEP = 0.05  # such a change of level is none that only a cache makes while it fills up
 WARM_UP_SHARE = 0.1
 """Of a process's samples. A level that changes later, and was not kept nine times as long since, may change
 again: a guest's CPU that flips its speed now and then looks like this."""
-
 MOST = 0.75  # of samples, half of which lie below their median by themselves
 _MIN_TAIL = 5
 _SURE = 0.99997
@@ -41,17 +36,11 @@ _SURE = 0.99997
 
 
 class Steady(NamedTuple):
-    """Result: samples from `start` on are steady.
+    """Result: samples from `start` on are steady."""
 
-    Attributes:
-        start: index of the first steady sample.
-        kind: flat; warm-up (faster afterwards); slow-down (slower afterwards: heat, memory); unstable.
-        change: level before the steady part over the level in it, minus 1; 0 when flat.
-    """
-
-    start: int
-    kind: Kind
-    change: float
+    start: int  # index of the first steady sample
+    kind: Kind  # flat; warm-up (faster afterwards); slow-down (slower afterwards: heat, memory); unstable
+    change: float  # level before the steady part over the level in it, minus 1; 0 when flat
 
 
 def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:

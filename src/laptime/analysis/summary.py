@@ -24,9 +24,7 @@ from laptime.records.plan import TODAY, Constants
 from laptime.records.quantity import Quantity
 from laptime.records.series import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime, Series
 
-REPORTED = "reported/"
-"""Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
-
+REPORTED = "reported/"  # tags of numbers that a benchmark reported itself, one value a trial, begin with this
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 

@@ -21,16 +21,10 @@ Outcome = Literal[
 limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
 or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
 before the whole was measured."""
-
 MAY_GAIN = 1.05
 """A change that came out no slower, and whose interval reaches so far, may be worth having: it is open."""
-
-DRY = "dry run"
-"""How a session ended that only diagnosed."""
-
-CONTROL = "identity"
-"""The optimization that changes nothing; its race is the control of all others."""
-
+DRY = "dry run"  # how a session ended that only diagnosed
+CONTROL = "identity"  # the optimization that changes nothing; its race is the control of all others
 _CODES: dict[str, ExitCode] = {
     **dict.fromkeys(("faster", "smaller", "dry run"), ExitCode.OK),
     **dict.fromkeys(("same", "nothing"), ExitCode.NOTHING),
@@ -43,8 +37,7 @@ _CODES: dict[str, ExitCode] = {
 
 def outcome(run: Run) -> Outcome:
     """The outcome of the session; the worst that applies. A gain counts only when the gate has passed.
-    Raises ValueError: the run has no tuning.
-    """
+    Raises ValueError: the run has no tuning."""
     tuning = run.tuning
     if tuning is None:
         raise ValueError(f"the run {run.id} has no tuning")

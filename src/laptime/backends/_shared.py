@@ -58,8 +58,7 @@ else:
 
 def import_framework(package: str, *, next: str) -> None:
     """Import it, so that import time and load time can be told apart.
-    Raises Unavailable: it is not installed or does not import; `next` says how to install it.
-    """
+    Raises Unavailable: it is not installed or does not import; `next` says how to install it."""
     try:
         import_module(package)
     except ImportError as error:
@@ -108,8 +107,7 @@ class ByBatch(ABC, Generic[Workload]):
 
     def workload(self, batch: int) -> Workload:
         """The model with inputs of this batch size, on its device. Calls nothing yet.
-        Raises UsageError: such inputs cannot be made. UserCodeError, OutOfMemory: making them failed.
-        """
+        Raises UsageError: such inputs cannot be made. UserCodeError, OutOfMemory: making them failed."""
         if batch < 1:
             raise UsageError(
                 f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
@@ -163,8 +161,7 @@ class FreshInputs:
 class ProgramModel(ByBatch[Workload]):
     """A program, built for batch 1, on one device: what JAX, TensorFlow and no framework share. rebuild:
     builds it for another batch size; None where inputs are re-batched.
-    Raises TargetError: the program is a module of PyTorch, which none of these frameworks runs.
-    """
+    Raises TargetError: the program is a module of PyTorch, which none of these frameworks runs."""
 
     def __init__(
         self,
@@ -213,8 +210,7 @@ def nothing() -> None:
 
 def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: str) -> None:
     """Refuse models of other frameworks.
-    Raises TargetError: the recipe's kind is none of those that the backend runs.
-    """
+    Raises TargetError: the recipe's kind is none of those that the backend runs."""
     if recipe.kind not in kinds:
         raise TargetError(
             f"{backend} cannot run {recipe.target}",
@@ -261,8 +257,7 @@ def not_a_model(subject: object, models: str) -> UsageError:
 
 def refuse_options(asked: Mapping[str, object], backend: str, *, why: str, next: str = "") -> None:
     """Options that this backend does not have, by how they are written.
-    Raises UsageError: one is asked for.
-    """
+    Raises UsageError: one is asked for."""
     if refused := [word for word, is_asked in asked.items() if is_asked]:
         raise UsageError(f"{backend} cannot do {' '.join(refused)}", why=why, next=next)
 

@@ -26,9 +26,7 @@ from laptime.records.plan import Variant
 from laptime.records.series import Metric, Series
 from laptime.targets import Program, arguments, parse
 
-TARGETS = ("null", "file", "module")
-"""Kinds of targets that it can run."""
-
+TARGETS = ("null", "file", "module")  # kinds of targets that it can run
 _CPU = Device(name="cpu", model="CPU")
 
 

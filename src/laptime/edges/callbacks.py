@@ -17,10 +17,8 @@ from laptime.kit.errors import LaptimeError
 from laptime.kit.units import show
 from laptime.verbs.profile.block import profile as profile_of_loop
 
-RECENT = 50
-"""Steps behind a live number."""
-SETTLING = 5
-"""First steps, which allocate, compile and tune, and are not counted."""
+RECENT = 50  # steps behind a live number
+SETTLING = 5  # first steps, which allocate, compile and tune, and are not counted
 
 
 class StepClock:

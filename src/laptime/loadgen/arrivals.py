@@ -17,8 +17,7 @@ from laptime.kit.errors import UsageError
 
 Times = NDArray[np.float64]
 LAWS = ("constant", "poisson", "gamma")
-MOST = 2_000_000
-"""Requests of one schedule: more than one machine sends in any time that a person waits."""
+MOST = 2_000_000  # requests of one schedule: more than one machine sends in any time that a person waits
 
 
 def schedule(

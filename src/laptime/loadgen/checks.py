@@ -25,29 +25,22 @@ from laptime.records.load import AT_ONCE, Level, ServerCounts, seen_here
 MOST_FAILED = 0.01
 MOST_FAILED_OF_ALL = 0.5
 """Beyond it the others are the few that came through, and their latency is not that of the load asked for."""
-FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4
-"""Failures in a row at the end of a level that say that the server died."""
+FEWEST_LOST, MOST_BY_CHANCE = 5, 1e-4  # failures in a row at the end of a level that say that the server died
 _LOOK = "look at what the server printed; the same again when it is up"
 ROUGHLY = 0.1
-TTFT_SLACK = 0.001
-"""Seconds: two clocks of one machine, read by two processes."""
+TTFT_SLACK = 0.001  # Seconds: two clocks of one machine, read by two processes
 _ALONE = "the same again, with nobody else sending to this server"
-LONGEST = 7200
-"""Seconds of a level that is advised: a queue that needs more is seen better at a lower rate."""
-WIDEST = 0.05
-"""As of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`."""
+LONGEST = 7200  # seconds of a level that is advised: a queue that needs more is seen better at a lower rate
+WIDEST = 0.05  # as of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`
 FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
-ALIKE = 0.5
-"""Of the requests that are worth as independent ones: below it they are plainly alike."""
-MOST_OF_A_FIGURE = 0.05
-"""Of a figure that is told: so much of it may be the generator's."""
+ALIKE = 0.5  # of the requests that are worth as independent ones: below it they are plainly alike
+MOST_OF_A_FIGURE = 0.05  # of a figure that is told: so much of it may be the generator's
 _QUIET = "the same again on a machine with nothing else to do"
 _BESIDE = "pin them apart: taskset -c 0 for the server, -c 1 for laptime; or send from another machine"
 """If the generator kept up on loopback before: the server took its CPU, or another program."""
 BUSIEST = 0.7
-_ZERO = 1e-9
-"""Seconds below which a figure is zero."""
+_ZERO = 1e-9  # seconds below which a figure is zero
 _Lost = Callable[[Floats, Floats, Floats], Floats]
 """Seconds of each request that may be the generator's: of when it was due, what it took, how late it was."""
 

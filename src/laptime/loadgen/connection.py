@@ -16,8 +16,7 @@ from urllib.parse import SplitResult
 import h11
 
 Clock = Callable[[], float]
-IDLE = 4.0
-"""Seconds after which an idle connection is not used again: many servers close theirs after five."""
+IDLE = 4.0  # seconds after which an idle connection is not used again: many servers close theirs after five
 
 
 class Broken(Exception):

@@ -23,10 +23,8 @@ from laptime.loadgen.endpoint import Client
 from laptime.loadgen.messages import Level
 from laptime.records.requests import Answer
 
-BEAT = 0.02
-"""Seconds between two beats of a loop that is awake."""
-STALL = 0.005
-"""A beat that comes so much too late is a stall: answers were there, and nobody read the clock."""
+BEAT = 0.02  # seconds between two beats of a loop that is awake
+STALL = 0.005  # a beat that comes so much too late is a stall: answers were there, and nobody read the clock
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds that a user waits after a failure, if the server does not say how long."""
 SPIN = 0.0005

@@ -25,8 +25,7 @@ from laptime.loadgen.messages import Endpoint
 from laptime.records.requests import Answer
 
 MOST_DETAIL = 300
-PAUSES, LONGEST_PAUSE = (0.2, 1.0), 5.0
-"""Seconds before a first request is sent again."""
+PAUSES, LONGEST_PAUSE = (0.2, 1.0), 5.0  # seconds before a first request is sent again
 TOO_MANY, SERVERS_FAULT = 429, 500
 _NEXT = {
     "refused": "start the server, or look at the port",

@@ -21,38 +21,28 @@ from laptime.loadgen.messages import Endpoint
 
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
 by word but not what all were we when your can said there use an each which she do how their if will up"""
-WORDS = tuple(COMMON.split())
-"""Short and common: each is one token of most vocabularies."""
-
-BODIES = 512
-"""Different prompts; so many requests later the first comes again."""
+WORDS = tuple(COMMON.split())  # short and common: each is one token of most vocabularies
+BODIES = 512  # different prompts; so many requests later the first comes again
 Cut = Callable[[str, int], str]
 """The beginning of a text that has so many tokens, by a tokenizer of the user's own. What the server counts
 stays the truth."""
 
 
 class Prompts(Struct, frozen=True, kw_only=True):
-    """What is asked.
-
-    Attributes:
-        prompt, output: tokens. shared: of the prompt, the same in all.
-        words: of a prompt, where a word is not a token. tokenizer: a file that says what is one.
-        frame: tokens that the server adds to a prompt.
-        turns: of a conversation.
-        forced: the server is asked not to stop early (`ignore_eos`, which not every server knows).
-    """
+    """What is asked."""
 
     kind: str
     model: str = ""
+    # prompt, output: tokens
     prompt: int = 128
     output: int = 64
-    shared: int = 0
-    words: int = 0
+    shared: int = 0  # of the prompt, the same in all
+    words: int = 0  # of a prompt, where a word is not a token
     seed: int = 0
-    tokenizer: str = ""
-    frame: int = 0
-    turns: int = 1
-    forced: bool = True
+    tokenizer: str = ""  # a file that says what is one
+    frame: int = 0  # tokens that the server adds to a prompt
+    turns: int = 1  # of a conversation
+    forced: bool = True  # the server is asked not to stop early (`ignore_eos`, which not every server knows)
 
 
 def bodies(prompts: Prompts, count: int) -> list[str]:
@@ -168,8 +158,7 @@ async def _models(base: str, endpoint: Endpoint) -> list[str]:
 
 def cutter(path: Path) -> Cut:
     """Of a `tokenizer.json`, or a folder that holds one.
-    Raises Unavailable: the library is not installed. UsageError: the file is not a tokenizer.
-    """
+    Raises Unavailable: the library is not installed. UsageError: the file is not a tokenizer."""
     try:
         from tokenizers import Tokenizer
     except ImportError:

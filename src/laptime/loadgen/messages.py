@@ -16,25 +16,17 @@ from laptime.records.requests import Answer
 
 
 class Endpoint(Struct, frozen=True, tag="endpoint"):
-    """An address that requests go to, and what is sent.
+    """An address that requests go to, and what is sent."""
 
-    Attributes:
-        url: without user and password.
-        headers: as sent; they may hold secrets, which is why no sender gets them on its command line.
-        bodies: of the requests, used in turn; [] sends none. Text.
-        stream: answers are streams of a language model: chat or completions.
-        timeout: seconds that one request may take.
-        verify: whether a TLS certificate is checked.
-        turns: requests of a conversation; each later one holds what was said before, and the next of `later`.
-    """
-
-    url: str
+    url: str  # without user and password
     method: str = "GET"
+    # as sent; they may hold secrets, which is why no sender gets them on its command line
     headers: list[tuple[str, str]] = []
-    bodies: list[str] = []
-    stream: str = ""
-    timeout: float = 120.0
-    verify: bool = True
+    bodies: list[str] = []  # of the requests, used in turn; [] sends none. Text.
+    stream: str = ""  # answers are streams of a language model: chat or completions
+    timeout: float = 120.0  # seconds that one request may take
+    verify: bool = True  # whether a TLS certificate is checked
+    # requests of a conversation; each later one holds what was said before, and the next of `later`
     turns: int = 1
     later: list[str] = []
 
@@ -47,33 +39,22 @@ class Program(Struct, frozen=True, tag="program"):
 
 
 class Level(Struct, frozen=True, tag="level"):
-    """One level of load.
+    """One level of load."""
 
-    Attributes:
-        begin: when the first request may go.
-        due: when each request is due, from `begin` on; [] where users send one after another.
-        index: number of each of them in the whole level.
-        limit: requests that may be under way at once; None: any number.
-        users: so many send one request after another, from `begin` until `end`.
-        requests: so many at most, of all users together. first: number of the first request of users; the
-            next ones are `step` apart, because other senders send those between them.
-        turns: requests of a conversation: the one with number n has the requests from n * turns on.
-        sender: number of the process that carries this out.
-        patience: seconds after the last request was due until waiting for answers ends.
-    """
-
-    begin: float
+    begin: float  # when the first request may go
     end: float
-    due: list[float] = []
-    index: list[int] = []
-    limit: int | None = None
-    users: int = 0
-    requests: int | None = None
+    due: list[float] = []  # when each request is due, from `begin` on; [] where users send one after another
+    index: list[int] = []  # number of each of them in the whole level
+    limit: int | None = None  # requests that may be under way at once; None: any number
+    users: int = 0  # so many send one request after another, from `begin` until `end`
+    requests: int | None = None  # so many at most, of all users together
+    # number of the first request of users; the next ones are `step` apart, because other senders send those
+    # between them
     first: int = 0
     step: int = 1
-    turns: int = 1
-    sender: int = 0
-    patience: float = 30.0
+    turns: int = 1  # requests of a conversation: the one with number n has the requests from n * turns on
+    sender: int = 0  # number of the process that carries this out
+    patience: float = 30.0  # seconds after the last request was due until waiting for answers ends
 
     def given_up(self, number: int, turn: int, due: float, woken: float, at: float) -> Answer:
         """The row of a request that nobody waits for any more."""
@@ -83,15 +64,11 @@ class Level(Struct, frozen=True, tag="level"):
 
 
 class SelfTest(Struct, frozen=True, tag="self_test"):
-    """Send what the endpoint gets to a server of the sender's own, on loopback.
+    """Send what the endpoint gets to a server of the sender's own, on loopback."""
 
-    Attributes:
-        rate: requests per second. requests: so many. chunks: of an answer's stream; 0: it comes in one piece.
-    """
-
-    rate: float
-    requests: int
-    chunks: int = 0
+    rate: float  # requests per second
+    requests: int  # so many
+    chunks: int = 0  # of an answer's stream; 0: it comes in one piece
 
 
 class Stop(Struct, frozen=True, tag="stop"):
@@ -118,28 +95,18 @@ class Answers(Struct, frozen=True, tag="answers"):
 
 
 class LevelDone(Struct, frozen=True, tag="level_done"):
-    """All requests of a level ended, or were given up.
+    """All requests of a level ended, or were given up."""
 
-    Attributes:
-        cpu: CPU seconds that the sender used, of `wall` seconds.
-        stalls: [begin, seconds] of each time for which the sender itself stood still.
-    """
-
-    cpu: float
+    cpu: float  # CPU seconds that the sender used, of `wall` seconds
     wall: float
-    stalls: list[list[float]] = []
+    stalls: list[list[float]] = []  # [begin, seconds] of each time for which the sender itself stood still
 
 
 class SelfTested(Struct, frozen=True, tag="self_tested"):
-    """What a sender does alone.
+    """What a sender does alone."""
 
-    Attributes:
-        late: seconds by which each request was sent late.
-        cpu: CPU seconds that it used, its own server's among them, of `wall` seconds.
-    """
-
-    late: list[float]
-    cpu: float
+    late: list[float]  # seconds by which each request was sent late
+    cpu: float  # CPU seconds that it used, its own server's among them, of `wall` seconds
     wall: float
 
 
@@ -150,7 +117,6 @@ class Refused(Struct, frozen=True, tag="refused"):
 
 
 Message = Opened | Answers | LevelDone | SelfTested | Refused
-
 decode_command: Any = msgspec.json.Decoder(Command).decode
 decode_message: Any = msgspec.json.Decoder(Message).decode
 encode: Any = msgspec.json.Encoder().encode

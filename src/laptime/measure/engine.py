@@ -29,11 +29,8 @@ from laptime.records.details import Details, Peak
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Metric, Regime, Series
 
-MAY_BE_SHORT = 1e-3
-"""Seconds of a first call, which may be a thousand times as long as the next."""
-LATE = 1e-3
-"""Seconds behind its schedule from which a paced call is labelled late."""
-
+MAY_BE_SHORT = 1e-3  # seconds of a first call, which may be a thousand times as long as the next
+LATE = 1e-3  # seconds behind its schedule from which a paced call is labelled late
 OpenModel = Callable[[Variant], protocol.Model]
 
 

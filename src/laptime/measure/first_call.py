@@ -58,8 +58,7 @@ def _waits(output: Any) -> Callable[[], Any] | None:
 
 def whole(output: Any, deep: int = DEEP) -> Any:
     """The output with all of it computed; as it is where nothing is late.
-    Raises UserCodeError: an iterator has no end.
-    """
+    Raises UserCodeError: an iterator has no end."""
     if not kind(output, deep):
         return output
     if inspect.isasyncgen(output):

@@ -31,18 +31,13 @@ WAITED_SHARE = 0.02
 OTHERS_SHARE = 0.25  # of the time waited: others that used less CPU than that cannot have caused it
 OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
-OTHERS_TICKS = 0.02
-"""Seconds of others' CPU time in a block that ticks of 10 ms on two CPUs can hide."""
-
+OTHERS_TICKS = 0.02  # seconds of others' CPU time in a block that ticks of 10 ms on two CPUs can hide
 OWN_QUOTA = 0.8
 """Of the CPU time allowed; a quota is counted by periods of 0.1 s, which begin anywhere in a block."""
-
 FILLING_SHARE = 0.1
 """Paced calls begin with an empty queue: the first tenth of them is not what they settle at."""
-
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
-
 RULER_RISE = 0.1
 """Of known work, above its best: the other hyperthread of a core makes it 50 %, readings differ by 3 %."""
 

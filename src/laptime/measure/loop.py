@@ -25,23 +25,16 @@ from laptime.probes.ruler import Ruler
 from laptime.probes.scheduler import Evidence, Reading
 
 Read = Callable[[], Reading]
-
-BLOCK = 0.03
-"""Seconds of one block of the saturated regime."""
-
+BLOCK = 0.03  # seconds of one block of the saturated regime
 PATIENCE = 4.0
 """A block ends after this many times its length (at least 1 s), even with fewer calls than asked for."""
-
-PORTION = 256
-"""Calls that the device times in one go."""
-
+PORTION = 256  # calls that the device times in one go
 CLOCK_COST = 0.3e-6
 """Reading two clocks around a call costs about this much, in seconds; it is part of every sample."""
 CLOCKS = 20  # readings of the clock, from which on they do not show in a call
 REPEATED = 1.5 * CLOCKS  # a shorter call is repeated within a sample of LONG_ENOUGH: it may still get faster
 LONG_ENOUGH = 60e-6
 WARM = 1e-3  # seconds of calls, after which one of them shows how short they are
-
 MAX_OVERHEAD = 0.01  # share of the measured time that reading the disturbance counters may take
 
 

@@ -21,15 +21,10 @@ from laptime.records.series import Label, Series, read_metrics
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
 """Passes of every case, in the order in which they are run: cheap first."""
-
 RECORD, COMPARE = "record", "compare"
 """Of cases that run one model in several ways: the first one's calls are kept, others' held against them."""
-
-PEAK = "peak"
-"""Not one of them: a block of the device's peak between the blocks of the cases (`peak_block`)."""
-
-_LOOKS = 2
-"""A short call may be done by the time its output is looked at; rarely twice."""
+PEAK = "peak"  # not one of them: a block of the device's peak between the blocks of the cases (`peak_block`)
+_LOOKS = 2  # a short call may be done by the time its output is looked at; rarely twice
 
 
 def run(command: Pass, model: Model, workload: Workload) -> Facts:
@@ -147,12 +142,9 @@ _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
 #     call, sync | t0 call call ... sync t1        one sample: FLOP/s over the whole of about `SECONDS`
 
 
-SECONDS = 0.02
-"""Of the timed calls of one block."""
-
+SECONDS = 0.02  # of the timed calls of one block
 LOST_SHARE = 0.02
 """Of a block: what others took beyond it is a disturbance, as in `labels`, which workers do not import."""
-
 (PEAK_RATE,) = read_metrics("""
 evidence/peak FLOP/s higher measured peak
     Rate of a large matrix product in the model's dtype, in short blocks between the cases'.

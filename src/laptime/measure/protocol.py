@@ -41,11 +41,10 @@ class Workload(Protocol):
     Attributes:
         call: runs the program once. May return before a device has finished.
         sync: returns when everything started on the device is done; a no-op on the CPU.
-        batch: items in one call. synchronous: `call` itself returns only when the result is there (CPU).
     """
 
-    batch: int
-    synchronous: bool
+    batch: int  # items in one call
+    synchronous: bool  # `call` itself returns only when the result is there (CPU)
 
     def call(self) -> Any: ...
     def sync(self) -> None: ...
@@ -72,8 +71,7 @@ class Model(Loadable, Protocol):
 
     def workload(self, batch: int) -> Workload:
         """Inputs of this batch size bound to the model. Calls nothing yet.
-        Raises UsageError: these inputs cannot be made with this batch size.
-        """
+        Raises UsageError: these inputs cannot be made with this batch size."""
 
 
 # Abilities that a Model may have besides; a missing one is not offered.
@@ -172,18 +170,14 @@ class Exports(Protocol):
 
 @dataclass
 class PeakWork:
-    """Work that a device does as fast as it does anything, in the model's dtype: a large matrix product.
+    """Work that a device does as fast as it does anything, in the model's dtype: a large matrix product."""
 
-    Attributes:
-        call, sync, batch, synchronous: as of a `Workload`.
-        flops: FLOPs of one call, which should take some milliseconds.
-        facts: `source`: "of the measured float32 GEMM peak"; `limit`: FLOP/s on paper or None; what else is
-            worth storing: dtype, size ...
-    """
-
+    # call, sync, batch, synchronous: as of a `Workload`
     call: Callable[[], Any]
     sync: Callable[[], None]
-    flops: float
+    flops: float  # FLOPs of one call, which should take some milliseconds
+    # `source`: "of the measured float32 GEMM peak"; `limit`: FLOP/s on paper or None; what else is worth
+    # storing: dtype, size ..
     facts: dict[str, Any]
     batch: int = 1
     synchronous: bool = True
@@ -257,22 +251,16 @@ class Prepare(Struct, frozen=True, tag="prepare"):
 
 
 class Block(Struct, frozen=True, tag="block"):
-    """Measure one case for a while. Answer: one or more Samples.
-
-    Attributes:
-        regime: isolated, saturated, device or paced.
-        seconds: measure about so long.
-        min_calls, max_calls: at least and at most so many calls.
-        rate: paced only: calls per second.
-        estimate: seconds of one call as far as known; sizes the blocks of the saturated regime.
-    """
+    """Measure one case for a while. Answer: one or more Samples."""
 
     batch: int
-    regime: str
-    seconds: float
+    regime: str  # isolated, saturated, device or paced
+    seconds: float  # measure about so long
+    # min_calls, max_calls: at least and at most so many calls
     min_calls: int = 3
     max_calls: int = 100_000
-    rate: float | None = None
+    rate: float | None = None  # paced only: calls per second
+    # seconds of one call as far as known; sizes the blocks of the saturated regime
     estimate: float | None = None
 
 
@@ -300,44 +288,31 @@ Command = Load | Prepare | Block | Pass | Close
 
 
 class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
-    """The model is there.
+    """The model is there."""
 
-    Attributes:
-        imported: seconds to import the framework (and the target's package).
-        loaded: seconds to build the model and move it to the device, without those of exporting.
-        exported: seconds to export the target to this framework's format; None where nothing was.
-        python: version of the worker's interpreter.
-        batch: items in a call with the inputs as they were given; None where nothing tells.
-    """
-
-    imported: float
-    loaded: float
+    imported: float  # seconds to import the framework (and the target's package)
+    loaded: float  # seconds to build the model and move it to the device, without those of exporting
+    # seconds to export the target to this framework's format; None where nothing was
     exported: float | None = None
     pid: int
-    python: str = ""
+    python: str = ""  # version of the worker's interpreter
     facts: dict[str, Any] = {}
     devices: list[Device] = []
     libraries: dict[str, str] = {}
     knobs: dict[str, Any] = {}
-    batch: int | None = 1
+    batch: int | None = 1  # items in a call with the inputs as they were given; None where nothing tells
 
 
 class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
-    """First call done: its seconds (with compilation, autotuning, allocation in it).
-
-    Attributes:
-        compiles: graphs compiled so far in this process.
-        compile: seconds of the first call that the compiler took; None when the backend cannot tell.
-        synchronous: whether a call returns only when its result is there.
-        inputs: what the call got, as `TellsInputs` says; empty when the backend does not.
-    """
+    """First call done: its seconds (with compilation, autotuning, allocation in it)."""
 
     batch: int
     first_call: float
-    compiles: int = 0
+    compiles: int = 0  # graphs compiled so far in this process
+    # seconds of the first call that the compiler took; None when the backend cannot tell
     compile: float | None = None
-    synchronous: bool = True
-    inputs: dict[str, Any] = {}
+    synchronous: bool = True  # whether a call returns only when its result is there
+    inputs: dict[str, Any] = {}  # what the call got, as `TellsInputs` says; empty when the backend does not
 
 
 class Samples(Struct, frozen=True, kw_only=True, tag="samples"):

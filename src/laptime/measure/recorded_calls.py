@@ -28,10 +28,8 @@ from laptime.records.details import Agreement
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[list[Array]], Sequence[Array]]
-
 MOST_BYTES = 256 << 20
 """Of inputs and outputs that are kept; models with more are compared on fewer inputs, at least on one."""
-
 MOST_SECONDS = 10.0
 """Spent on the reference's calls; slower models are compared on fewer inputs, at least on one."""
 
@@ -47,17 +45,13 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """Calls of a reference; the first has the inputs of the measurement.
-
-    Attributes:
-        undetermined: why its outputs are no reference: they are others each time.
-        rounding: by output, the error that it makes when the last bits of its inputs change.
-        optional: places of calls that an implementation need not take: another length than that of the rest.
-    """
+    """Calls of a reference; the first has the inputs of the measurement."""
 
     calls: list[RecordedCall] = field(default_factory=list)
-    undetermined: str = ""
+    undetermined: str = ""  # why its outputs are no reference: they are others each time
+    # by output, the error that it makes when the last bits of its inputs change
     rounding: list[float] = field(default_factory=list)
+    # places of calls that an implementation need not take: another length than that of the rest
     optional: list[int] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
@@ -85,8 +79,7 @@ class RecordedCalls:
         return cls(calls, about["undetermined"], about["rounding"], about.get("optional", []))
 
 
-MOST_BEYOND = 8
-"""Arrays of a call that go beyond what they hold, each in a call of its own."""
+MOST_BEYOND = 8  # arrays of a call that go beyond what they hold, each in a call of its own
 
 
 def record(
@@ -97,8 +90,7 @@ def record(
 ) -> RecordedCalls:
     """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
     batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
-    Raises Exception: whatever the first call raises.
-    """
+    Raises Exception: whatever the first call raises."""
     own, *others = batches
     plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
     varied = lambda size, seed, axis: variation(inputs_of(size), seed, axis)  # noqa: E731

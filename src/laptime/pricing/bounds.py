@@ -67,10 +67,7 @@ def work_of(case: Case) -> Work | None:
 
 _CPU_CACHE, _DEVICE_CACHE = 2.25 * 2**30, 256 * 2.0**20
 """Last-level caches that nothing exceeds: two sockets of EPYC 9684X, the Infinity Cache of MI300X."""
-
-_ONE_SOCKET = 16
-"""Cores up to which a machine lies on one socket; more may have the memory of two."""
-
+_ONE_SOCKET = 16  # cores up to which a machine lies on one socket; more may have the memory of two
 _ALSO: dict[str, tuple[str, ...]] = {"float32": ("tf32",)}
 """Formats that hardware may compute a dtype in, unasked."""
 _LOOSE: dict[str, tuple[str, ...]] = {"float32": ("tf32", "bfloat16", "float16")}

@@ -65,8 +65,7 @@ def monthly(price: float, rate: float, wanted: float) -> Monthly:
 
 # The smallest machine of a flexible shape that holds a program: its busy cores and its memory.
 
-_MARGIN, _SYSTEM = 1.2, 2.0**30
-"""Over the measured peak, and bytes for the system itself."""
+_MARGIN, _SYSTEM = 1.2, 2.0**30  # over the measured peak, and bytes for the system itself
 
 
 def memory_needed(peak: float | None) -> float:
@@ -89,7 +88,6 @@ def sized_down(shape: FlexShape, cores: float, peak: float | None) -> Machine | 
 
 LARGE = frozenset({"aws", "azure", "gcp", "oci"})
 """Their list prices rarely change; those of small sellers do every few weeks."""
-
 DAYS = {True: 180, False: 30}
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
 

@@ -34,11 +34,9 @@ from laptime.store import cache, folder
 
 CHEAPEST, DEAREST = 0.05, 60.0
 """USD per hour of one whole accelerator: beyond, the price is that of something else."""
-DEAREST_VCPU = 2.0
-"""The same of a vCPU of a machine without accelerators."""
+DEAREST_VCPU = 2.0  # the same of a vCPU of a machine without accelerators
 MEMORY_OFF = 0.15
 """Share by which a card's memory may differ from what its maker says: drivers and ECC keep some."""
-
 R = TypeVar("R")
 
 
@@ -352,8 +350,7 @@ _SIZES = ("vcpus", "cores", "ocpus", "cpu", "memory", "accelerator", "accelerato
 
 def _filled(contract: Machine, known: Table) -> Machine:
     """A contract with what is known of its machine, where it leaves that out.
-    Raises ValueError: it names a flexible shape without sizes, or with some that are not sold.
-    """
+    Raises ValueError: it names a flexible shape without sizes, or with some that are not sold."""
     shape = known.flexible(contract.name)
     machine = known.contracted(contract)
     if shape is not None:

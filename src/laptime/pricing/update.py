@@ -19,9 +19,7 @@ from laptime.store.folder import write_whole
 
 LISTS = tuple(module.name for module in iter_modules(lists.__path__) if not module.name.startswith("_"))
 """Names of the lists: files of `pricing/lists`, each with `fetch(known, open_url, today)`."""
-
 TIMEOUT = 20.0
-
 OpenUrl = Callable[[str], IO[bytes]]
 
 

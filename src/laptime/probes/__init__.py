@@ -19,19 +19,12 @@ from laptime.records.series import Metric, Series
 
 
 class TimedBlock(NamedTuple):
-    """The samples of one block, in the order of measuring.
+    """The samples of one block, in the order of measuring."""
 
-    Attributes:
-        regime: how the calls followed each other.
-        start: seconds on the clock when each sample began, shape (n,).
-        seconds: duration of each sample, per call, shape (n,).
-        label: `Label` bits of each sample, shape (n,); a watch adds those whose cause it has seen.
-    """
-
-    regime: str
-    start: Sequence[float]
-    seconds: Sequence[float]
-    label: list[int]
+    regime: str  # how the calls followed each other
+    start: Sequence[float]  # seconds on the clock when each sample began, shape (n,)
+    seconds: Sequence[float]  # duration of each sample, per call, shape (n,)
+    label: list[int]  # `Label` bits of each sample, shape (n,); a watch adds those whose cause it has seen
 
     def beside(self, metric: Metric, value: float) -> Series:
         """What is known of the block as a whole, as a column beside its samples."""
@@ -64,8 +57,7 @@ class EndWatch:
 
 def watches(device: str, clock: Clock) -> list[Watch]:
     """The watches of all probes, ours and those of other packages, for one device ("cpu", "cuda:0").
-    Raises LaptimeError: a probe cannot be imported; measuring without it would hide that.
-    """
+    Raises LaptimeError: a probe cannot be imported; measuring without it would hide that."""
     probes = (registry.load("probes", name) for name in registry.names("probes"))
     opened = [probe.watch(device, clock) for probe in probes if hasattr(probe, "watch")]
     return [watch for watch in opened if watch is not None]

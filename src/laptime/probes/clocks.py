@@ -19,7 +19,6 @@ disturbance/clock Hz higher clock
     Clock at the end of the sample's block: a GPU's multiprocessors, or the mean of a CPU's cores.
     Lies when: Read at the end of a block; a dip inside it is not seen.
 """)
-
 Read = Callable[[], float | None]
 
 

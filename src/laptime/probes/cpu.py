@@ -21,8 +21,7 @@ _X86 = """
 avx avx2 fma f16c avx512f avx512_vnni avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_bf16 amx_int8 amx_fp16
 """
 _ARM = "asimd asimdhp asimddp i8mm bf16 sve sve2 sme"
-ISA = tuple(f"{_X86} {_ARM}".split())
-"""Names in /proc/cpuinfo of the instruction sets that matter for speed."""
+ISA = tuple(f"{_X86} {_ARM}".split())  # names in /proc/cpuinfo of the instruction sets that matter for speed
 
 # Linux, arch/arm64/include/asm/cputype.h: implementer and part numbers of the main id register.
 _ARM_IMPLEMENTERS = {"0x41": "Arm", "0xc0": "Ampere", "0x6d": "Microsoft", "0x4e": "NVIDIA", "0x61": "Apple"}
@@ -39,38 +38,25 @@ _ARM_PARTS = {
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
-    """What the machine tells about its CPUs; None where it does not.
+    """What the machine tells about its CPUs; None where it does not."""
 
-    Attributes:
-        model: its name.
-        vendor: GenuineIntel, AuthenticAMD, Arm, Ampere ...
-        family, code, stepping: numbers that tell the microarchitecture (`code`: x86 model or Arm part).
-        vcpus: logical CPUs that are online.
-        physical_cores: cores; None when a hypervisor may hide which logical CPUs share one.
-        affinity: logical CPUs that this process may run on.
-        kind: what these are where they are some of the machine's, `2 on 1 core`; see `Environment.cpu_kind`.
-        isa: instruction sets that matter for speed, in a fixed order.
-        guest: whether a hypervisor is seen in the CPU's flags; None when the flags cannot tell.
-        governor: cpufreq governor, several joined by "+".
-        turbo: whether clocks above the base clock are allowed.
-        max_hz: highest clock that cpufreq allows.
-        listed_hz: clock that /proc/cpuinfo lists: the present one, on guests mostly the nominal one.
-    """
-
-    model: str
-    vendor: str
+    model: str  # its name
+    vendor: str  # GenuineIntel, AuthenticAMD, Arm, Ampere ..
+    # family, code, stepping: numbers that tell the microarchitecture (`code`: x86 model or Arm part)
     family: int | None
     code: int | None
     stepping: int | None
-    vcpus: int
-    physical_cores: int | None
-    affinity: list[int]
+    vcpus: int  # logical CPUs that are online
+    physical_cores: int | None  # cores; None when a hypervisor may hide which logical CPUs share one
+    affinity: list[int]  # logical CPUs that this process may run on
+    # what these are where they are some of the machine's, `2 on 1 core`; see `Environment.cpu_kind`
     kind: str = ""
-    isa: list[str]
-    guest: bool | None
-    governor: str | None
-    turbo: bool | None
-    max_hz: float | None
+    isa: list[str]  # instruction sets that matter for speed, in a fixed order
+    guest: bool | None  # whether a hypervisor is seen in the CPU's flags; None when the flags cannot tell
+    governor: str | None  # cpufreq governor, several joined by "+"
+    turbo: bool | None  # whether clocks above the base clock are allowed
+    max_hz: float | None  # highest clock that cpufreq allows
+    # clock that /proc/cpuinfo lists: the present one, on guests mostly the nominal one
     listed_hz: float | None = None
 
 

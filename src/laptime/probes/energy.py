@@ -35,12 +35,8 @@ power/mean W lower mean power
     Energy of the window divided by its length.
     Lies when: The window was short against the meter's update period.
 """)
-
 Method = Literal["counter", "integrated power"]
-UPDATES = 20
-"""A window should last so many updates of the meter: the error of its two ends is then about 5 %."""
-
-
+UPDATES = 20  # a window should last so many updates of the meter: the error of its two ends is then about 5 %
 IDLE_SECONDS = 0.5
 """Idle power comes in bursts (timers, other programs): a pause shorter than this may hit none or one."""
 
@@ -53,21 +49,13 @@ class Absence(NamedTuple):
 
 
 class Meter(Protocol):
-    """One source of energy readings.
+    """One source of energy readings."""
 
-    Attributes:
-        name: stable name, `nvml:0`, `rapl:package-0`.
-        device: device as frameworks name it: cpu, cuda:0.
-        covers: what is inside the reading, in words.
-        method: how joules are made.
-        period: seconds between updates of the underlying value.
-    """
-
-    name: str
-    device: str
-    covers: str
-    method: Method
-    period: float
+    name: str  # stable name, `nvml:0`, `rapl:package-0`
+    device: str  # device as frameworks name it: cpu, cuda:0
+    covers: str  # what is inside the reading, in words
+    method: Method  # how joules are made
+    period: float  # seconds between updates of the underlying value
 
     def start(self) -> None:
         """Begin a window."""
@@ -77,21 +65,15 @@ class Meter(Protocol):
 
 
 class Energy(Struct, frozen=True, kw_only=True):
-    """Energy of one window on one meter.
-
-    Attributes:
-        joules: gross energy, None without a reading.
-        seconds: length of the window.
-        note: why there is no reading, or what to know about this one.
-    """
+    """Energy of one window on one meter."""
 
     meter: str
     device: str
     covers: str
     method: Method
-    joules: float | None
-    seconds: float
-    note: str = ""
+    joules: float | None  # gross energy, None without a reading
+    seconds: float  # length of the window
+    note: str = ""  # why there is no reading, or what to know about this one
 
     @property
     def watts(self) -> float | None:

@@ -37,7 +37,6 @@ evidence/process/memory B none memory of the process over time
     Lies when: Processes share pages: they count once for each. What comes and goes between two looks is
     missed; the peak is another metric.
 """)
-
 _ROOM_TO_FAIL = 32 * 2**20
 """Bytes above the present use that a limit always leaves, so that Python can still raise and report."""
 
@@ -141,8 +140,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     return True
 
 
-LOOK = 0.005
-"""Seconds between two looks at the children of a call, some of which end within it."""
+LOOK = 0.005  # seconds between two looks at the children of a call, some of which end within it
 
 
 def _most_of_children(process: Path, root: Path, call: Callable[[], Any]) -> int:

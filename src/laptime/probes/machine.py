@@ -175,8 +175,7 @@ TORCHINDUCTOR_MAX_AUTOTUNE TORCHINDUCTOR_FREEZING HIP_VISIBLE_DEVICES ROCR_VISIB
 PYTHONMALLOC PYTHONOPTIMIZE PYTHONHASHSEED PYTHON_GIL MALLOC_ARENA_MAX MALLOC_CONF MALLOC_TRIM_THRESHOLD_
 GLIBC_TUNABLES LD_PRELOAD
 """
-KNOBS = tuple(_KNOBS.split())
-"""Environment variables that change the speed or the results of a program."""
+KNOBS = tuple(_KNOBS.split())  # environment variables that change the speed or the results of a program
 
 
 def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -21,11 +21,8 @@ from laptime.kit.extras import install
 from laptime.probes.energy import Absence, CounterMeter, Meter, PowerMeter
 from laptime.records.environment import Device
 
-COUNTER_PERIOD = 0.1
-"""The energy counter (Volta and later) moves every 20 to 100 ms, depending on the GPU."""
-POWER_PERIOD = 0.1
-"""The power reading is an average over up to a second on Ampere and later."""
-
+COUNTER_PERIOD = 0.1  # the energy counter (Volta and later) moves every 20 to 100 ms, depending on the GPU
+POWER_PERIOD = 0.1  # the power reading is an average over up to a second on Ampere and later
 _CLOCK_SM, _TEMPERATURE_GPU = 1, 0  # NVML_*, nvml.h
 # nvmlClocksEventReason*, nvml.h: what holds the clock down.
 THROTTLES = {
@@ -39,36 +36,27 @@ THROTTLES = {
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
-    """One GPU as it is now; what it does not tell is None.
+    """One GPU as it is now; what it does not tell is None."""
 
-    Attributes:
-        index: NVML's number.
-        device: how frameworks call it, cuda:0; "" when it is hidden from them.
-        memory, memory_used: bytes.
-        power_limit, power: watts.
-        clock, max_clock: Hz of the streaming multiprocessors.
-        temperature: degrees Celsius.
-        throttles: what holds the clock down now.
-        busy: share of the last sampling period in which a kernel ran, 0 to 1.
-        others: process ids of other programs on it.
-    """
-
-    index: int
-    device: str
+    index: int  # NVML's number
+    device: str  # how frameworks call it, cuda:0; "" when it is hidden from them
     uuid: str
     model: str
     driver: str | None
+    # memory, memory_used: bytes
     memory: int | None
     memory_used: int | None
+    # power_limit, power: watts
     power_limit: float | None
     power: float | None
+    # clock, max_clock: Hz of the streaming multiprocessors
     clock: float | None
     max_clock: float | None
-    temperature: float | None
-    throttles: list[str]
-    busy: float | None
+    temperature: float | None  # degrees Celsius
+    throttles: list[str]  # what holds the clock down now
+    busy: float | None  # share of the last sampling period in which a kernel ran, 0 to 1
     persistent: bool | None
-    others: list[int]
+    others: list[int]  # process ids of other programs on it
 
     def as_device(self) -> Device:
         """What does not change while it runs, for the environment of a run."""
@@ -84,8 +72,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
 class Nvml:
     """An open connection to the driver. library: the module pynvml, or a fake of it.
-    Raises OSError: there is no package, no driver or no permission; the message says which.
-    """
+    Raises OSError: there is no package, no driver or no permission; the message says which."""
 
     def __init__(self, library: ModuleType | Any | None = None) -> None:
         self._library = library or import_module("pynvml")

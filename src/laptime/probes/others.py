@@ -133,18 +133,12 @@ def _seconds(line: bytes, places: tuple[int, ...]) -> float | None:
 
 
 class Program(NamedTuple):
-    """Another program.
-
-    Attributes:
-        cpus: CPUs it used while sampled (0.5 is half of one).
-        name: its own name, unprintable characters replaced.
-        user: whose it is; "" when that is not told.
-    """
+    """Another program."""
 
     pid: int
-    name: str
-    cpus: float
-    user: str = ""
+    name: str  # its own name, unprintable characters replaced
+    cpus: float  # CPUs it used while sampled (0.5 is half of one)
+    user: str = ""  # whose it is; "" when that is not told
 
 
 def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:

@@ -33,9 +33,7 @@ peak/bandwidth B/s higher memory bandwidth on paper
     Bytes per second between the device and its memory.
     Lies when: The data stays in caches.
 """)
-
 DTYPES = ("float32", "tf32", "float16", "bfloat16", "float8", "int8")
-
 _OTHER_KINDS = {"ti", "super", "laptop", "mobile", "max-q", "d", "mig", "embedded", "ada"}
 """Words behind a name that make it another device: `RTX 3090` is not `RTX 3090 Ti`."""
 
@@ -57,23 +55,14 @@ _HALF_ON_GEFORCE = {(7, 5), (8, 6), (8, 9), (12, 0)}
 
 
 class Peak(Struct, frozen=True, kw_only=True):
-    """The ceiling of one device.
+    """The ceiling of one device."""
 
-    Attributes:
-        name: the device it was taken for.
-        flops: dense FLOP/s by dtype; what is unknown is not in it.
-        bandwidth: bytes per second, None unknown.
-        power: watts the maker allows, None unknown.
-        source: datasheet or estimated.
-        note: where the figures come from, and what was assumed.
-    """
-
-    name: str
-    flops: dict[str, float]
-    bandwidth: float | None = None
-    power: float | None = None
-    source: Literal["datasheet", "estimated"]
-    note: str
+    name: str  # the device it was taken for
+    flops: dict[str, float]  # dense FLOP/s by dtype; what is unknown is not in it
+    bandwidth: float | None = None  # bytes per second, None unknown
+    power: float | None = None  # watts the maker allows, None unknown
+    source: Literal["datasheet", "estimated"]  # datasheet or estimated
+    note: str  # where the figures come from, and what was assumed
 
 
 def device_peak(

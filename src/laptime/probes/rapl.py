@@ -14,7 +14,6 @@ from laptime.probes.energy import Absence, CounterMeter, Meter
 
 PERIOD = 0.001
 """RAPL counters are updated about every millisecond (Intel SDM, volume 3, chapter on power management)."""
-
 _COUNTED = ("package", "dram")
 MODPROBE = "sudo modprobe intel_rapl_msr"
 CHMOD = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"

@@ -29,19 +29,12 @@ disturbance/ruler s lower known work on the slowest CPU
     Lies when: The speed changed and changed back between two readings; memory bandwidth and shared caches
     are not in it.
 """)
-
-ROUNDS = 100
-"""Of PBKDF2 with SHA-256: about 25 us, arithmetic in registers without the interpreter's lock."""
+ROUNDS = 100  # of PBKDF2 with SHA-256: about 25 us, arithmetic in registers without the interpreter's lock
 TRIES = 3
-SLOW = 1.05
-"""Against the usual reading while the program is idle: only then may the program be the cause."""
-OWN_CPUS = 0.5
-"""CPUs that other threads of the program use during a reading, from which they may slow it."""
-LAST = 99
-"""Readings of either kind that tell what is usual."""
-MOST = 32
-"""CPUs that are read; on larger machines every second, third ... one."""
-
+SLOW = 1.05  # against the usual reading while the program is idle: only then may the program be the cause
+OWN_CPUS = 0.5  # CPUs that other threads of the program use during a reading, from which they may slow it
+LAST = 99  # readings of either kind that tell what is usual
+MOST = 32  # CPUs that are read; on larger machines every second, third ... one.
 _now, _cpu_time, _thread_time = time.perf_counter, time.process_time, time.thread_time
 """As in `scheduler`: what the program puts in the place of these clocks later does not count."""
 

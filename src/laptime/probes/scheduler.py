@@ -44,7 +44,6 @@ disturbance/switches 1 lower involuntary context switches
     How often a thread of the program was taken off its CPU although it wanted to run.
     Lies when: A switch may cost 2 us or a whole time slice; read it together with the waiting time.
 """)
-
 NOTICED = 1e-4
 """Seconds. Clocks are read one after another, with microseconds between: less is not counted as missing."""
 
@@ -234,9 +233,7 @@ class _CallingThread(NamedTuple):
 
 _now, _thread_time = time.perf_counter, time.thread_time
 """The clocks that judge a program: what it puts in the place of those of `time` later does not count."""
-
-_TELLS_THREADS = sys.platform == "linux"
-"""Whether the system counts the sleeps of a single thread."""
+_TELLS_THREADS = sys.platform == "linux"  # whether the system counts the sleeps of a single thread
 
 
 def _open(path: Path) -> int | None:

@@ -22,17 +22,11 @@ timer/cost s lower timer cost
 
 
 class Timer(NamedTuple):
-    """One clock of this machine, in seconds.
+    """One clock of this machine, in seconds."""
 
-    Attributes:
-        name: perf_counter (wall time) or process_time (CPU time of the process).
-        step: smallest difference seen between two successive readings.
-        cost: one reading, called from a Python loop.
-    """
-
-    name: str
-    step: float
-    cost: float
+    name: str  # perf_counter (wall time) or process_time (CPU time of the process)
+    step: float  # smallest difference seen between two successive readings
+    cost: float  # one reading, called from a Python loop
 
 
 def timers() -> list[Timer]:

@@ -40,7 +40,6 @@ from laptime.rules._reading import (
 from laptime.rules._verdict import limit, shares
 
 __all__ = ["Finding", "Profile", "finding"]
-
 _LIBRARY = re.compile(
     r"(site|dist)-packages/|(^|/)(torch|laptime)/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py"
     r"|nn\.Module:"

@@ -28,57 +28,42 @@ Origin = Literal["given", "known", "guessed", "none"]
 class Program:
     """What building a target gives.
 
-    Attributes:
-        call: the model: any callable.
-        inputs: inputs of one call as the user gave them, of whatever batch size; None when there are none.
-        make: makes the inputs of one call for a batch size; None when only `inputs` or nothing is known.
-        origin: given by the user, known for this model, guessed from its first layer, none.
-        untrained: weights are as initialised, so running statistics of normalisations mean nothing yet.
-        facts: anything worth recording about the model.
-
     A tuple of inputs is positional arguments, a mapping is keyword arguments, anything else is one argument.
     """
 
-    call: Callable[..., Any]
+    call: Callable[..., Any]  # the model: any callable
+    # inputs of one call as the user gave them, of whatever batch size; None when there are none
     inputs: Any = None
+    # makes the inputs of one call for a batch size; None when only `inputs` or nothing is known
     make: Callable[[int], Any] | None = None
-    origin: Origin = "none"
+    origin: Origin = "none"  # given by the user, known for this model, guessed from its first layer, none
+    # weights are as initialised, so running statistics of normalisations mean nothing yet
     untrained: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # anything worth recording about the model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A target that exists as far as can be seen without importing a framework.
+    """A target that exists as far as can be seen without importing a framework."""
 
-    Attributes:
-        target: as the user wrote it.
-        kind: name of the target file.
-        build: loads it; takes a batch size (see `per_batch`). Raises TargetError or UserCodeError.
-        per_batch: told after the code was imported: whether `build` has to be called for each batch size.
-        backend: name of the backend that runs it.
-        source: package and version, or the file as the user named it.
-        sha256: hash of the source file, "" for a model of a package.
-        packages: what to import first, so that import time and load time can be told apart.
-        file: path of a model file or folder that the backend reads itself; `build` is not called then.
-    """
-
-    target: str
-    kind: str
+    target: str  # as the user wrote it
+    kind: str  # name of the target file
+    # loads it; takes a batch size (see `per_batch`). Raises TargetError or UserCodeError.
     build: Callable[[int], Program]
+    # told after the code was imported: whether `build` has to be called for each batch size
     per_batch: Callable[[], bool] = lambda: False
-    backend: str = "torch"
-    source: str = ""
-    sha256: str = ""
+    backend: str = "torch"  # name of the backend that runs it
+    source: str = ""  # package and version, or the file as the user named it
+    sha256: str = ""  # hash of the source file, "" for a model of a package
+    # what to import first, so that import time and load time can be told apart
     packages: tuple[str, ...] = ()
-    file: str = ""
+    file: str = ""  # path of a model file or folder that the backend reads itself; `build` is not called then
 
 
 def parse(text: str) -> Recipe:
     """The recipe of a target, checked as far as possible without importing a framework.
     Raises TargetError: it is written like no kind, or does not exist. Unavailable: its library is not
-    installed.
-    """
+    installed."""
     if loader := LOADERS.get(Path(text).suffix.lower(), "").format(f'"{text}"'):
         raise TargetError(
             f"{text} is not loaded by laptime",

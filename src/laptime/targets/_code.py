@@ -24,17 +24,11 @@ _RETURN = "return a model (any callable), or (model, inputs)"
 
 @dataclass(frozen=True)
 class Names:
-    """Names that a source file binds at its top level.
+    """Names that a source file binds at its top level."""
 
-    Attributes:
-        functions: those of functions and classes, in order.
-        others: those of imports and assignments.
-        complete: False when `from x import *` or a module `__getattr__` may bind more.
-    """
-
-    functions: tuple[str, ...]
-    others: frozenset[str]
-    complete: bool
+    functions: tuple[str, ...]  # those of functions and classes, in order
+    others: frozenset[str]  # those of imports and assignments
+    complete: bool  # False when `from x import *` or a module `__getattr__` may bind more
 
     def __contains__(self, name: str) -> bool:
         return name in self.functions or name in self.others
@@ -42,8 +36,7 @@ class Names:
 
 def names_in(path: Path) -> Names:
     """What a Python file binds, read from its syntax tree: nothing of it runs.
-    Raises UserCodeError: it is not valid Python.
-    """
+    Raises UserCodeError: it is not valid Python."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
@@ -109,8 +102,7 @@ def sha256(path: Path) -> str:
 
 def import_file(path: Path) -> ModuleType:
     """A file imported as a module, its folder first on `sys.path` (as for a script), not as `__main__`.
-    Raises UserCodeError: its top level raised.
-    """
+    Raises UserCodeError: its top level raised."""
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -194,8 +186,7 @@ def recipe(
 
 def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
     """Call the user's function (with `batch` if it takes that) and make a Program of what it returns.
-    Raises UserCodeError: it raised. TargetError: it needs arguments, or returned what cannot be measured.
-    """
+    Raises UserCodeError: it raised. TargetError: it needs arguments, or returned what cannot be measured."""
     if is_model(function):
         return Program(call=function)
     if not callable(function):

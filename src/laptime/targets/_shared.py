@@ -19,8 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
 def resolve_name(kind: str, text: str, build: Callable[[str], Program]) -> Recipe:
     """The recipe of `kind:NAME`. Whether package and name exist is seen by the interpreter that builds it.
-    Raises TargetError: the name is empty or has characters that no model name has.
-    """
+    Raises TargetError: the name is empty or has characters that no model name has."""
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):
         raise TargetError(
@@ -56,8 +55,7 @@ def source(kind: str) -> str:
 def resolve_file(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:
     """The recipe of a model file; whether it is one is seen when a backend reads it. backend: reads it unless
     another is asked for. parts: suffixes of files that belong to it and must lie beside it (`.bin`).
-    Raises TargetError: it, or a file that belongs to it, does not exist or cannot be read.
-    """
+    Raises TargetError: it, or a file that belongs to it, does not exist or cannot be read."""
     path = Path(text).expanduser()
     files = [path, *(path.with_suffix(suffix) for suffix in parts)]
     for file in files:

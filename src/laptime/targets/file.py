@@ -47,8 +47,7 @@ def resolve(text: str) -> Recipe:
 
 def function(text: str) -> Any:
     """The object itself, its file imported.
-    Raises TargetError: there is none. UserCodeError: the file raised.
-    """
+    Raises TargetError: there is none. UserCodeError: the file raised."""
     place, name = _split(text)
     return _code.find(_code.import_file(_existing(place, text).resolve()), name, target=text)
 

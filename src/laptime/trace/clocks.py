@@ -21,14 +21,11 @@ from laptime.trace.columns import DeviceWork, HostKind, Index, Mask, Trace
 
 TOLERANCE = 100_000
 """ns that clocks of host and device may differ by: what launches and tables of times are off by anyway."""
-AFAR = 100_000_000
-"""ns after its launch at which the first work of a device surely has begun."""
+AFAR = 100_000_000  # ns after its launch at which the first work of a device surely has begun
 SEEN = 0.02
 """Share of a device's work that must begin before its launch: of a long queue most begins late anyway."""
 LONG, FEW = 1_000_000, 0.05
-LATENCY = 2_000
-"""ns from launch to work on an idle device, as far as an estimate goes."""
-
+LATENCY = 2_000  # ns from launch to work on an idle device, as far as an estimate goes
 _waits_for_device = names.matching(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchronize$")
 
 

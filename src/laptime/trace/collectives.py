@@ -38,23 +38,18 @@ _LETTERS = re.compile(r"[^a-z]")
 
 
 class Collective(Struct, frozen=True, array_like=True):
-    """One collective as one rank saw it.
+    """One collective as one rank saw it."""
 
-    Attributes:
-        name: all_reduce, all_to_all ...; the kernel's name where no kind can be told from it.
-        kernel: kind that its kernel's name tells (an all_to_all is a send_recv there); the same on all ranks.
-        group, group_size, sequence: as the file says; "" and -1 unknown.
-        start_ns: on the clock of the machine. bytes: as in CollectiveRow.
-    """
-
-    name: str
+    name: str  # all_reduce, all_to_all ...; the kernel's name where no kind can be told from it
+    # kind that its kernel's name tells (an all_to_all is a send_recv there); the same on all ranks
     kernel: str
+    # group, group_size, sequence: as the file says; "" and -1 unknown
     group: str
     group_size: int
     sequence: int
-    start_ns: int
+    start_ns: int  # on the clock of the machine
     dur_ns: int
-    bytes: int | None
+    bytes: int | None  # as in CollectiveRow
     dtype: str
     stream: int
 
@@ -64,8 +59,7 @@ class Collective(Struct, frozen=True, array_like=True):
         return self.start_ns + self.dur_ns
 
 
-Meeting = dict[int, Collective]
-"""The same collective on several ranks: by the index of the rank's share."""
+Meeting = dict[int, Collective]  # the same collective on several ranks: by the index of the rank's share
 
 
 @lru_cache(4096)

@@ -21,9 +21,7 @@ Index = NDArray[np.int32]
 Kinds = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.integer[Any]]
-
-NONE = -1
-"""In every index and id column: not in the file."""
+NONE = -1  # in every index and id column: not in the file
 
 
 class HostKind(IntEnum):
@@ -69,24 +67,16 @@ class Accelerator(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """What a communication kernel says of itself. Unknown: "" and -1.
+    """What a communication kernel says of itself. Unknown: "" and -1."""
 
-    Attributes:
-        name: allreduce, all_to_allv, _allgather_base, broadcast, send ...
-        elements_in, elements_out: numbers of elements per rank.
-        dtype: Float, BFloat16, ...
-        group: name of the process group.
-        group_size: ranks in it.
-        sequence: number of the collective in its group, where the file has it.
-    """
-
-    name: str
+    name: str  # allreduce, all_to_allv, _allgather_base, broadcast, send ..
+    # elements_in, elements_out: numbers of elements per rank
     elements_in: int
     elements_out: int
-    dtype: str
-    group: str
-    group_size: int
-    sequence: int
+    dtype: str  # Float, BFloat16, ..
+    group: str  # name of the process group
+    group_size: int  # ranks in it
+    sequence: int  # number of the collective in its group, where the file has it
 
 
 class _Table:
@@ -99,34 +89,22 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class Host(_Table):
-    """Ranges on CPU threads (ph X), sorted by (thread, start, -end, file order).
+    """Ranges on CPU threads (ph X), sorted by (thread, start, -end, file order)."""
 
-    Attributes:
-        start, end: ns; end >= start.
-        name: index into texts.
-        kind: HostKind.
-        thread: index into threads.
-        correlation: of runtime and driver calls.
-        shapes: `Input Dims` as JSON text; types: `Input type` as JSON text; stack: `Call stack` text,
-            frames joined by `;`, innermost first. All are indices into texts.
-        module: `Module Hierarchy` text, index into texts.
-        module_id: of calls of modules, as the file writes it.
-        sequence: autograd's `Sequence number`; forward_thread: `Fwd thread id`; NONE where there is none.
-    """
-
+    # start, end: ns; end >= start
     start: Ints
     end: Ints
-    name: Index
-    kind: Kinds
-    thread: Index
-    correlation: Ints
-    shapes: Index
-    types: Index
-    stack: Index
-    module: Index
-    module_id: Index
-    sequence: Ints
-    forward_thread: Index
+    name: Index  # index into texts
+    kind: Kinds  # HostKind
+    thread: Index  # index into threads
+    correlation: Ints  # of runtime and driver calls
+    shapes: Index  # `Input Dims` as JSON text
+    types: Index  # `Input type` as JSON text
+    stack: Index  # `Call stack` text, frames joined by `;`, innermost first. All are indices into texts.
+    module: Index  # `Module Hierarchy` text, index into texts
+    module_id: Index  # of calls of modules, as the file writes it
+    sequence: Ints  # autograd's `Sequence number`
+    forward_thread: Index  # `Fwd thread id`; NONE where there is none
 
     @property
     def is_call(self) -> Mask:
@@ -141,39 +119,27 @@ class Host(_Table):
 
 @dataclass(frozen=True)
 class DeviceWork(_Table):
-    """Kernels, copies and memsets on accelerators, sorted by (start, end, file order).
+    """Kernels, copies and memsets on accelerators, sorted by (start, end, file order)."""
 
-    Attributes:
-        start, end: ns.
-        name: index into texts.
-        kind: DeviceKind.
-        device: id of the accelerator (the file's `args.device`, else its pid).
-        stream: number of the stream.
-        correlation: of the call that launched it; NONE without.
-        blocks_per_sm, occupancy: kineto's estimates; occupancy in percent; NaN where the file has none.
-        grid, block: JSON texts such as `[256, 1, 1]`, indices into texts.
-        registers: per thread; shared_memory: bytes of shared memory per block; NONE unknown.
-        bytes: of copies and memsets; NONE unknown.
-        collective: index into Trace.collectives, NONE for most.
-        graph: `graph node id` of CUDA-graph kernels, NONE otherwise.
-    """
-
+    # start, end: ns
     start: Ints
     end: Ints
-    name: Index
-    kind: Kinds
-    device: Index
-    stream: Ints
-    correlation: Ints
+    name: Index  # index into texts
+    kind: Kinds  # DeviceKind
+    device: Index  # id of the accelerator (the file's `args.device`, else its pid)
+    stream: Ints  # number of the stream
+    correlation: Ints  # of the call that launched it; NONE without
+    # blocks_per_sm, occupancy: kineto's estimates; occupancy in percent; NaN where the file has none
     blocks_per_sm: Floats
     occupancy: Floats
+    # grid, block: JSON texts such as `[256, 1, 1]`, indices into texts
     grid: Index
     block: Index
-    registers: Index
-    shared_memory: Ints
-    bytes: Ints
-    collective: Index
-    graph: Ints
+    registers: Index  # per thread
+    shared_memory: Ints  # bytes of shared memory per block; NONE unknown
+    bytes: Ints  # of copies and memsets; NONE unknown
+    collective: Index  # index into Trace.collectives, NONE for most
+    graph: Ints  # `graph node id` of CUDA-graph kernels, NONE otherwise
 
 
 @dataclass(frozen=True)
@@ -189,28 +155,20 @@ class DeviceRanges(_Table):
 
 @dataclass(frozen=True)
 class MemoryEvents(_Table):
-    """Allocations (bytes > 0) and frees (bytes < 0), `[memory]` events, sorted by time.
+    """Allocations (bytes > 0) and frees (bytes < 0), `[memory]` events, sorted by time."""
 
-    Attributes:
-        at: ns.
-        thread: index into threads.
-        bytes: signed size.
-        address: NONE where the file has none (format A).
-        allocated, reserved: totals after this event; NONE where the file has none.
-        device_type: c10 device type (0 CPU, 1 CUDA, 6 HIP ...); device: its index (-1 for CPU).
-        place: line of code that allocated; holder: weights, gradients, activations, optimizer, other, or
-            older than the record. Indices into texts; NONE where the file has none.
-    """
-
-    at: Ints
-    thread: Index
-    bytes: Ints
-    address: NDArray[np.uint64]
+    at: Ints  # ns
+    thread: Index  # index into threads
+    bytes: Ints  # signed size
+    address: NDArray[np.uint64]  # NONE where the file has none (format A)
+    # allocated, reserved: totals after this event; NONE where the file has none
     allocated: Ints
     reserved: Ints
-    device_type: Index
-    device: Index
-    place: Index
+    device_type: Index  # c10 device type (0 CPU, 1 CUDA, 6 HIP ...)
+    device: Index  # its index (-1 for CPU)
+    place: Index  # line of code that allocated
+    # weights, gradients, activations, optimizer, other, or older than the record. Indices into texts; NONE
+    # where the file has none.
     holder: Index
 
 
@@ -229,49 +187,34 @@ class Flows(_Table):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One file, read.
+    """One file, read."""
 
-    Attributes:
-        name: file name without folder, for titles.
-        size: bytes of JSON read (uncompressed).
-        origin: ns to add to times to get the file's own clock (`baseTimeNanoseconds` is not in it).
-        base: `baseTimeNanoseconds`, 0 without.
-        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow);
-            nsys, rocpd, rocprof, snapshot (PyTorch's allocator), torch_trace.
-        texts: every name and text of the file, once.
-        threads: rows named by `thread` columns.
-        accelerators: deviceProperties; empty where the file has none.
-        collectives: rows named by `DeviceWork.collective`.
-        rank, world: from distributedInfo; None where unknown.
-        distributed: the rest of distributedInfo (backend, nccl_version, pg_config ...).
-        facts: other top-level scalars: cuda_runtime_version, with_stack, record_shapes, profile_memory ...
-        api: accelerator that the categories of the file name (mtia, xpu); "" where they name none.
-        events: number of events in the file, all kinds.
-        truncated: the file ends in the middle; what came before is here.
-        compilations: what a log of torch.compile tells.
-        warnings: sentences about what had to be repaired or left out.
-    """
-
-    name: str
-    size: int
-    origin: int
-    base: int
+    name: str  # file name without folder, for titles
+    size: int  # bytes of JSON read (uncompressed)
+    origin: int  # ns to add to times to get the file's own clock (`baseTimeNanoseconds` is not in it)
+    base: int  # `baseTimeNanoseconds`, 0 without
+    # A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow); nsys, rocpd,
+    # rocprof, snapshot (PyTorch's allocator), torch_trace
     format: str
-    texts: list[str]
-    threads: list[Thread]
+    texts: list[str]  # every name and text of the file, once
+    threads: list[Thread]  # rows named by `thread` columns
     host: Host
     device: DeviceWork
     device_ranges: DeviceRanges
     memory: MemoryEvents
     flows: Flows
+    # deviceProperties; empty where the file has none
     accelerators: list[Accelerator] = field(default_factory=list)
-    collectives: list[Collective] = field(default_factory=list)
+    collectives: list[Collective] = field(default_factory=list)  # rows named by `DeviceWork.collective`
+    # rank, world: from distributedInfo; None where unknown
     rank: int | None = None
     world: int | None = None
+    # the rest of distributedInfo (backend, nccl_version, pg_config ...)
     distributed: dict[str, Any] = field(default_factory=dict)
+    # other top-level scalars: cuda_runtime_version, with_stack, record_shapes, profile_memory ..
     facts: dict[str, Any] = field(default_factory=dict)
-    api: str = ""
-    events: int = 0
-    truncated: bool = False
-    warnings: list[str] = field(default_factory=list)
-    compilations: list[Compilation] = field(default_factory=list)
+    api: str = ""  # accelerator that the categories of the file name (mtia, xpu); "" where they name none
+    events: int = 0  # number of events in the file, all kinds
+    truncated: bool = False  # the file ends in the middle; what came before is here
+    warnings: list[str] = field(default_factory=list)  # sentences about what had to be repaired or left out
+    compilations: list[Compilation] = field(default_factory=list)  # what a log of torch.compile tells

@@ -19,7 +19,6 @@ from laptime.records.profile import Profile
 LEAST_SHARE = 0.02
 LEAST_NS = 1_000
 """A change is told when it is at least this share of the time before and this many ns per step."""
-
 PARTS = {
     "kernel": "compute kernels", "memcpy": "copies", "memset": "memsets", "communication": "communication",
     "runtime": "runtime calls", "dataloader": "waiting for data", "cpu": "operators on the host",

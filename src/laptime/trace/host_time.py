@@ -98,9 +98,7 @@ def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tu
 
 
 Words = NDArray[np.str_]
-
 _is_aten = names.matching("^aten::")
-
 _SYNCHRONISES = re.compile(r"^(cuda|hip|cu|mtia|xpu|mu|acl)\w*Synchronize|^(cuda|hip)Free$|^cuMemFree(_v2)?$")
 _COPIES = re.compile(r"^(cuda|hip|cu|mtia|xpu|mu|acl)\w*Memcpy", re.IGNORECASE)
 _COPIES_LATER = re.compile(r"Async|Peer|DtoD", re.IGNORECASE)
@@ -218,7 +216,6 @@ def calls(view: View, family: names.Family) -> Mask:
 
 
 _is_within_call = names.matching(r"(?i)^(activity buffer request|instrumentation|cupti resource)$")
-
 FAR = 1_000_000
 MANY = 20
 """ns, and times the usual gap, from which on a gap is long: those of `host_work` between two launches."""

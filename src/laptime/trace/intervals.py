@@ -16,17 +16,11 @@ from laptime.trace.columns import NONE, DeviceWork, Floats, Host, HostKind, Inde
 
 
 class RangeTree(NamedTuple):
-    """A tree over rows of `Host`.
+    """A tree over rows of `Host`."""
 
-    Attributes:
-        rows: host rows that take part, ascending; everything below is per host row.
-        parent: host row of the innermost range around it, NONE for roots and for rows that take no part.
-        depth: 0 for roots, NONE for rows that take no part.
-    """
-
-    rows: Index
-    parent: Index
-    depth: Index
+    rows: Index  # host rows that take part, ascending; everything below is per host row
+    parent: Index  # host row of the innermost range around it, NONE for roots and for rows that take no part
+    depth: Index  # 0 for roots, NONE for rows that take no part
 
 
 def build(host: Host, take: Mask) -> RangeTree:
@@ -106,14 +100,10 @@ def outlasting(host: Host, tree: RangeTree) -> Index:
 
 class Subtrees(NamedTuple):
     """Every row of a tree with all that lies in it, as a stretch of `RangeTree.rows`: a row comes before its
-    descendants, and these before whatever follows.
+    descendants, and these before whatever follows."""
 
-    Attributes:
-        rows: those of the tree. end: per row of `rows`: where its descendants end there.
-    """
-
-    rows: Index
-    end: Ints
+    rows: Index  # those of the tree
+    end: Ints  # per row of `rows`: where its descendants end there
 
     def sums(self, values: Ints | Mask) -> Ints:
         """Per host row of `rows`: the sum of a column of all host rows over it and all that lies in it."""
@@ -251,15 +241,10 @@ Numbers = NDArray[np.number[Any]] | Mask
 
 
 class Groups(NamedTuple):
-    """Rows in groups.
+    """Rows in groups."""
 
-    Attributes:
-        of: per row the number of its group.
-        codes: one array a column that was grouped by: per group its code there.
-    """
-
-    of: Index
-    codes: tuple[Ints, ...]
+    of: Index  # per row the number of its group
+    codes: tuple[Ints, ...]  # one array a column that was grouped by: per group its code there
 
     def __len__(self) -> int:
         return len(self.codes[0])

@@ -57,9 +57,7 @@ def _family(belongs: Callable[[str], bool]) -> Family:
     return lambda texts: np.fromiter(map(known, texts), bool, len(texts))
 
 
-is_nccl = _holding("nccl rccl")
-"""Kernels whose name holds nccl or rccl: what "comm" is in other tools."""
-
+is_nccl = _holding("nccl rccl")  # kernels whose name holds nccl or rccl: what "comm" is in other tools
 is_communication = _holding(
     "nccl rccl oneccl hccl mscclpp multimem symm_mem symmetric_memory nvshmem deep_ep userbuffers"
     " cross_device_reduce oneshot one_shot twoshot two_shot quickreduce quick_reduce allreduce all_reduce"
@@ -71,7 +69,6 @@ MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's, one-
 
 Lies when: a library hides a collective inside a fused kernel whose name does not say so.
 """
-
 is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
@@ -80,7 +77,6 @@ is_tensor_core_eligible_plugin = matching(
     r"|Add(m[mv]|bmm)Backward)$"
 )
 """Operators that could use tensor cores: exactly the TensorBoard plugin's names, which end with torch 1.9."""
-
 _later_eligible = matching(
     r"^(aten::(convolution_backward|(cudnn|miopen|mkldnn|slow|thnn)_?\w*conv\w*|_conv\w*_backward"
     r"|_?scaled_dot_product\w*|_(flash|efficient|cudnn)_attention\w*|_scaled_(grouped_)?mm|_int_mm|_grouped_mm"
@@ -106,29 +102,21 @@ tf.data.
 
 Lies when: a loader of one's own, or DALI, has other names.
 """
-
 is_input_stage = matching(r"^(Iterator|MakeIterator)::|^Prefetch(Produce|Consume)$")
 """Stages of a tf.data pipeline, most of which run ahead of the loop on threads of their own."""
-
 is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
 """Runtime and driver calls that launch kernels or graphs of them."""
-
 is_graph_launch = matching("GraphLaunch")
-
 is_driver_overhead = matching(
     r"(?i)^(lazy function loading|runtime triggered module loading|driver compiler|command buffer full|uvm)"
 )
 """Work of the driver that CUPTI records as overhead: the program has it without a profiler, too."""
-
 is_compilation = matching(r"\(dynamo_timed\)$|torch/_dynamo/(convert_frame|eval_frame)\.py.*_compile")
 """torch.compile at work: PyTorch marks it from 2.5 on; Python functions tell it before."""
-
 is_autotuning = matching(r"(?i)autotun|benchmark_all_configs|do_bench|benchmark_gpu|(cudnn|miopen)Find")
 """Kernels are tried to keep the fastest: Triton, Inductor, cuDNN and MIOpen by their own ranges."""
-
 is_collection = matching(r"(?i)^<built-in (function|method) collect\b|\bgc\.collect\b|^(python )?gc$")
 """Python's garbage collector: called by the program, or as `record_python_gc_info` marks it."""
-
 is_preprocessing = matching(
     r"(?i)image_processing|image_transforms|feature_extraction|tokenization_|processing_utils\.py"
     r"|torchvision/(transforms|io)|(^|/)PIL/|ImagingCore|(^|/)cv2/|albumentations|(^|/)(librosa|soundfile|decord)/"
@@ -138,10 +126,8 @@ is_preprocessing = matching(
 
 Lies when: a library resizes on the device; then its operators launch, and the device is not idle.
 """
-
 is_optimizer = matching(r"^Optimizer\.(step|zero_grad)#")
 """What an optimizer does: `Optimizer.step#AdamW.step`."""
-
 is_fusible = matching(
     r"elementwise_kernel|^triton_(poi|red|per)_|reduce_kernel|layer_?norm|LayerNorm|rms_?norm|RMSNorm|softmax"
     r"|SoftMax|CatArray|multi_tensor_apply|index_elementwise|(?i:dropout)|GammaBeta|native::.*[cC]opy"
@@ -151,10 +137,8 @@ included.
 
 Lies when: a library names its own elementwise kernels otherwise; they are then left out.
 """
-
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
-is_step = matching(_STEP.pattern)
-"""`ProfilerStep#N`: `profiler.step()` was called."""
+is_step = matching(_STEP.pattern)  # `ProfilerStep#N`: `profiler.step()` was called
 
 
 def step_number(text: str) -> int:
@@ -165,17 +149,14 @@ def step_number(text: str) -> int:
 
 is_collective = matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):")
 """Host ranges of all collectives of a process group, point-to-point and coalesced ones, too."""
-
 is_host_collective = matching(r"^(gloo|mpi|ucc):")
 """Those that the host carries out itself; the others only launch a kernel."""
-
 _QUALIFIER = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\b[A-Za-z_]\w*::(?=[\w(<~{])")
 
 
 def short(name: str, width: int = 80) -> str:
     """A kernel's name for a table: the C++ signature without return type, namespaces and parameters, at most
-    `width` characters.
-    """
+    `width` characters."""
     signature = _QUALIFIER.sub("", name).replace("> >", ">>")
     begin, end = _declarator(signature)
     text = signature[begin:end] or name
@@ -208,24 +189,16 @@ def _declarator(signature: str) -> tuple[int, int]:
 
 
 class KernelFamily(NamedTuple):
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes:
-        name: of the library, and of what it does.
-        matrix: yes, no, or words: those in the name tell whether it computes on tensor or matrix cores.
-        pattern: a regular expression that is found in the names, in any case.
-        source: where such names come from.
-    """
-
-    name: str
-    matrix: str
-    pattern: str
-    source: str
+    name: str  # of the library, and of what it does
+    matrix: str  # yes, no, or words: those in the name tell whether it computes on tensor or matrix cores
+    pattern: str  # a regular expression that is found in the names, in any case
+    source: str  # where such names come from
 
 
 _TABLE = Path(__file__).parent.parent.joinpath("data", "kernel_families.csv").read_text("utf-8")
 FAMILIES = tuple(KernelFamily(**row) for row in csv.DictReader(_TABLE.splitlines()))
-
 _MATRIX_WORDS = (
     "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"
     " conv2d_c1_k1 direct_group hmma imma dmma qmma xmma_ wmma gmma tmaumma tcgen05 nvjet sm80_16x8"

@@ -127,7 +127,6 @@ def span(trace: Trace) -> int:
 
 
 Table = TypeVar("Table", Host, DeviceWork, DeviceRanges, Flows)
-
 FACTOR = 2.0
 SETTLED = 3
 

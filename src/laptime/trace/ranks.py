@@ -36,26 +36,18 @@ from laptime.trace.view import View
 
 ABOVE_EVEN = 1.5
 """A straggler causes so many times the waiting that each rank would if all were late equally often."""
-
 EXPLAINS = 0.5
 """What a rank takes longer than the others is named as the reason when it is this share of its delay."""
 
 
 class RankShare(Struct, frozen=True, kw_only=True):
-    """What combining the ranks needs from one rank.
+    """What combining the ranks needs from one rank."""
 
-    Attributes:
-        row: what the rank knows without the others.
-        origin_ns: first event of the file, on the clock of the machine.
-        starts_ns: of the steps on the host, on that clock.
-        collectives: by start.
-    """
-
-    row: RankRow
+    row: RankRow  # what the rank knows without the others
     file: TraceFile
-    origin_ns: int
-    starts_ns: list[int]
-    collectives: list[Collective]
+    origin_ns: int  # first event of the file, on the clock of the machine
+    starts_ns: list[int]  # of the steps on the host, on that clock
+    collectives: list[Collective]  # by start
 
     @property
     def rank(self) -> int:
@@ -177,10 +169,8 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     return f"{text.format(show(longest / 1e9, 's'))} than the median of the others"
 
 
-SMALL = 4 << 20
-"""Bytes of all files together up to which starting processes costs more than it saves."""
-LONGEST = 3600.0
-"""Seconds that a file may take."""
+SMALL = 4 << 20  # bytes of all files together up to which starting processes costs more than it saves
+LONGEST = 3600.0  # seconds that a file may take
 
 
 class OtherRanks(NamedTuple):
@@ -216,9 +206,7 @@ def shares(paths: Sequence[Path], mine: RankShare) -> OtherRanks:
 
 
 def share_of(path: Path, *, processes: int = 1) -> RankShare:
-    """Read one file and reduce it to its share.
-    Raises UsageError: it cannot be read.
-    """
+    """Read one file and reduce it to its share. Raises UsageError: it cannot be read."""
     view = tables.view(reader.read(path, processes=processes))
     return share(view, rank=rank_of(path.name, view.trace.rank))
 

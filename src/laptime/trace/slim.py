@@ -24,7 +24,6 @@ from laptime.trace.tables.timeline import device_type
 from laptime.trace.view import View
 
 Ids = list[tuple[int, int]]
-
 _HOST = {
     HostKind.OPERATOR: "cpu_op",
     HostKind.ANNOTATION: "user_annotation",
@@ -42,14 +41,11 @@ _BUCKETS = 1000
 _BATCH = 10_000
 Event = dict[str, Any]
 encode = msgspec.json.Encoder().encode
-_FIRST_ID = 1 << 30
-"""Ids of threads whose own is not a number."""
+_FIRST_ID = 1 << 30  # ids of threads whose own is not a number
 
 
 def write(view: View, path: Path) -> None:
-    """Write the slimmed trace, gzipped when the path ends in .gz.
-    Raises OSError: it cannot be written.
-    """
+    """Write the slimmed trace, gzipped when the path ends in .gz. Raises OSError: it cannot be written."""
     with path.open("wb") as raw, ExitStack() as stack:
         file: BinaryIO = raw
         if path.suffix == ".gz":  # the archive holds no name and no time: the same events give the same bytes

@@ -16,32 +16,25 @@ from laptime.trace import intervals, names
 from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Rows, Trace
 from laptime.trace.view import View, once
 
-MODULE = "nn.Module: "
-"""How the name of a Python function begins that is the call of a module."""
-
+MODULE = "nn.Module: "  # how the name of a Python function begins that is the call of a module
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"_\d+$")
 
 
 class Frames(NamedTuple):
-    """Call stacks and Python functions of a trace.
+    """Call stacks and Python functions of a trace."""
 
-    Attributes:
-        own: per host row: its `Call stack`, an index into texts; NONE without, and for `ProfilerStep#N`,
-            whose stack is where the step began. told: there is any.
-        around: per host row: the innermost Python function around it, a host row; NONE without.
-        place: per host row: equal for equal stacks of Python functions around it, 0 without.
-        texts: per index into `Trace.texts` of a Python function's name: the frame that it stands for.
-        home: per thread the one whose functions are its own. That is itself, but where no thread with other
-            ranges has functions (files that put them all in process 0, thread 0), the thread that they fit
-            best has them: the one whose ranges lie in the most of them.
-    """
-
+    # per host row: its `Call stack`, an index into texts; NONE without, and for `ProfilerStep#N`, whose stack
+    # is where the step began
     own: Index
-    told: bool
-    around: Index
-    place: Ints
+    told: bool  # there is any
+    around: Index  # per host row: the innermost Python function around it, a host row; NONE without
+    place: Ints  # per host row: equal for equal stacks of Python functions around it, 0 without
+    # per index into `Trace.texts` of a Python function's name: the frame that it stands for
     texts: dict[int, str]
+    # per thread the one whose functions are its own. That is itself, but where no thread with other ranges
+    # has functions (files that put them all in process 0, thread 0), the thread that they fit best has them:
+    # the one whose ranges lie in the most of them.
     home: Index
 
 

@@ -22,19 +22,12 @@ from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Ints,
 
 
 class Links(NamedTuple):
-    """Which host row launched and contains which work.
+    """Which host row launched and contains which work."""
 
-    Attributes:
-        calls: the forest of annotations, operators, runtime and driver calls.
-        operator_of: per host row: the innermost operator around it (itself, if it is one); NONE without.
-        launch: per device row: the host row of the runtime or driver call that launched it; NONE without.
-        operator: per device row: the operator that launched it, a host row; NONE without.
-    """
-
-    calls: intervals.RangeTree
-    operator_of: Index
-    launch: Index
-    operator: Index
+    calls: intervals.RangeTree  # the forest of annotations, operators, runtime and driver calls
+    operator_of: Index  # per host row: the innermost operator around it (itself, if it is one); NONE without
+    launch: Index  # per device row: the host row of the runtime or driver call that launched it; NONE without
+    operator: Index  # per device row: the operator that launched it, a host row; NONE without
 
     def operator_around(self, rows: Rows | slice = slice(None)) -> Index:
         """Per host row the operator around it, itself excluded; NONE without."""
@@ -75,18 +68,14 @@ Result = TypeVar("Result")
 
 
 class Steps(NamedTuple):
-    """Device-aware steps in time order; int64 arrays of one length, at least one row.
+    """Device-aware steps in time order; int64 arrays of one length, at least one row."""
 
-    Attributes:
-        number: of ProfilerStep#N; 0 for the only step of a trace without steps.
-        start, end: ns; each starts where the one before ends, or later: steps that a program marks itself
-            (a range of NVTX around forward and backward) need not touch.
-        host_start, host_end: of the annotation on the host.
-    """
-
-    number: Ints
+    number: Ints  # of ProfilerStep#N; 0 for the only step of a trace without steps
+    # start, end: ns; each starts where the one before ends, or later: steps that a program marks itself (a
+    # range of NVTX around forward and backward) need not touch
     start: Ints
     end: Ints
+    # host_start, host_end: of the annotation on the host
     host_start: Ints
     host_end: Ints
 
@@ -125,8 +114,7 @@ def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
     return found
 
 
-FEWEST = 0.8
-"""A last step that launched less than this share of the work of the one before it was cut off."""
+FEWEST = 0.8  # a last step that launched less than this share of the work of the one before it was cut off
 
 
 def find_steps(trace: Trace, links: Links) -> Steps:

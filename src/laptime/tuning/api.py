@@ -33,8 +33,7 @@ def tune_model(target: str, *, on_event: Listener | None = None, **options: Any)
 @takes(ServerRequest, save=False)
 def tune_server(command: str, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
     """Choose the flags of a server, as `laptime tune server` does. command: with {port}, choices in braces.
-    Raises UsageError: the request is impossible. UserCodeError: the server fails as it is.
-    """
+    Raises UsageError: the request is impossible. UserCodeError: the server fails as it is."""
     request = requested(ServerRequest, options, "laptime.tune_server", command=command, save=False)
     done = request.completed()
     return TunedRun.of(kept(lambda emit: servers.tune_server(done, emit), on_event, save=done.save))
@@ -44,8 +43,7 @@ def tune_server(command: str, *, on_event: Listener | None = None, **options: An
 def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
     """Check that an earlier result of `tune` still holds, as `laptime verify` does; `tuning.gate` and
     `tuning.speedup` are the answer. recipe: the file that `tune` wrote, or what names a stored session.
-    Raises UsageError: there is neither.
-    """
+    Raises UsageError: there is neither."""
     request = requested(VerifyRequest, options, "laptime.verify", recipe=Path(recipe), save=False)
     check, request, _ = verification(request)
     return TunedRun.of(kept(lambda emit: check(request, emit), on_event, save=request.save))
@@ -53,8 +51,7 @@ def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: A
 
 def verification(request: VerifyRequest) -> tuple[Callable[[Any, Listener], Run], VerifyRequest, str]:
     """What checks this file or run: that of a script, a model's folder or a server; what its rates count.
-    Raises UsageError: there is no such file, and no run matches the word.
-    """
+    Raises UsageError: there is no such file, and no run matches the word."""
     word = str(request.recipe)
     if not request.recipe.exists() and not word.endswith(".json") and lookup.path_of(word) is not None:
         run = lookup.load(word)

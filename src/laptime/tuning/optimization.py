@@ -21,7 +21,6 @@ from laptime.tuning.loop_profile import LoopProfile as LoopProfile
 Options = dict[str, Any]  # plain JSON values by name
 IN_FILE = re.compile(r"(.+\.(?:ya?ml|json)):([^:=]+)=(.*)")
 """A word that sets a value of a configuration file: `conf/train.yaml:optim.amp=True`."""
-
 NUMERICS = ("exact", "reassociated", "random", "precision", "algorithm")
 """Classes from harmless to far-reaching; see docs/tune.md."""
 
@@ -104,29 +103,20 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What any change says of itself, whether a script or a model is changed.
+    """What any change says of itself, whether a script or a model is changed."""
 
-    Attributes:
-        name: the word on the command line. An optimization has it from its file.
-        title: what it does, in a few words: "memory format channels_last".
-        numerics: how far results may move, which picks the gate: one of `NUMERICS`.
-        needs: facts that must hold (`loop_profile.FACT_SENTENCES`), or that another change gives. With "!" in
-            front: facts that must not hold.
-        gives: facts that hold once it is applied; changes that give the same exclude each other. None: its
-            own name, see `given_facts`.
-        conflicts: facts that no other change of the recipe may give.
-        prior: share of what it can save at most that it is expected to save, 0 to 1.
-        risky: it may make a step much slower, so it is raced alone before it is raced with others.
-    """
-
-    title: str
-    numerics: str
-    name: str = ""
+    title: str  # what it does, in a few words: "memory format channels_last"
+    numerics: str  # how far results may move, which picks the gate: one of `NUMERICS`
+    name: str = ""  # the word on the command line. An optimization has it from its file.
+    # facts that must hold (`loop_profile.FACT_SENTENCES`), or that another change gives. With "!" in front:
+    # facts that must not hold.
     needs: frozenset[str] = frozenset()
+    # facts that hold once it is applied; changes that give the same exclude each other. None: its own name,
+    # see `given_facts`.
     gives: frozenset[str] | None = None
-    conflicts: frozenset[str] = frozenset()
-    prior: float = 0.5
-    risky: bool = False
+    conflicts: frozenset[str] = frozenset()  # facts that no other change of the recipe may give
+    prior: float = 0.5  # share of what it can save at most that it is expected to save, 0 to 1
+    risky: bool = False  # it may make a step much slower, so it is raced alone before it is raced with others
 
     @property
     def given_facts(self) -> frozenset[str]:
@@ -136,47 +126,38 @@ class Declaration:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimization(Declaration):
-    """An optimization of a script. Every function but `apply`, `edit` and `look` is pure.
+    """An optimization of a script. Every function but `apply`, `edit` and `look` is pure."""
 
-    Attributes:
-        saves: what share of each part of a step (`loop_profile.SHARES`) it can save at most; or a function of
-            loop profile and options that gives the seconds of a step.
-        apply: attaches it to the running loop (`trial.loop.Loop`), or refuses with `loop.refuse(why)`.
-        edit: makes the same change in the user's source (`patch.editor.Editor`), or raises CannotEdit.
-        propose: options to try, the recommended one first; [] when it cannot help. Several are a space of one
-            dimension: in the order of their `value` if all have a number of that name, else as given. It is
-            asked if `needs` hold, or another change could make them hold. None: [{}] unless `why_not` has a
-            reason.
-        why_not: why it cannot help although `needs` hold, for `--dry-run` and the report; "" when it can.
-        finer: a class of numerics that depends on the loop. Its facts include what the other changes of the
-            recipe give.
-        look: what else it has to know of the loop, asked in a diagnosing trial after its steps with the
-            `trial.hooks.loop_hooks.LoopHooks`. Its JSON is found again in `loop_profile.details[NAME]`.
-        example: what `look` gives if the change is worth a try; `check_optimization` asks with it.
-        live: it can be switched between two steps of one process, else only at the start of a process.
-        compiles: its first steps compile, and these seconds count against the run that is left.
-        read_at_start: it is an environment variable that torch reads when it is imported.
-        goal: "memory" saves memory instead of time, and is tried only if that is the goal.
-        suggests: it is never applied, only shown as a diff that its `edit` makes.
-        switch: a regular expression of the names that scripts' own options for it have, such as `(use_)?tf32`
-            for --tf32 and --use-tf32. switch_values: what such an option is set to that is no yes or no.
-    """
-
+    # what share of each part of a step (`loop_profile.SHARES`) it can save at most; or a function of loop
+    # profile and options that gives the seconds of a step
     saves: Mapping[str, float] | Callable[[LoopProfile, Options], float]
+    # attaches it to the running loop (`trial.loop.Loop`), or refuses with `loop.refuse(why)`
     apply: Callable[[Any, Options], object]
+    # makes the same change in the user's source (`patch.editor.Editor`), or raises CannotEdit
     edit: Callable[[Any, Options], object]
+    # options to try, the recommended one first; [] when it cannot help. Several are a space of one dimension:
+    # in the order of their `value` if all have a number of that name, else as given. It is asked if `needs`
+    # hold, or another change could make them hold. None: [{}] unless `why_not` has a reason.
     propose: Callable[[LoopProfile], list[Options]] | None = None
+    # why it cannot help although `needs` hold, for `--dry-run` and the report; "" when it can
     why_not: Callable[[LoopProfile], str] = lambda loop_profile: ""
+    # a class of numerics that depends on the loop. Its facts include what the other changes of the recipe
+    # give.
     finer: Callable[[LoopProfile, Options], str] | None = None
+    # what else it has to know of the loop, asked in a diagnosing trial after its steps with the
+    # `trial.hooks.loop_hooks.LoopHooks`. Its JSON is found again in `loop_profile.details[NAME]`.
     look: Callable[[Any], Any] | None = None
-    example: Any = None
+    example: Any = None  # what `look` gives if the change is worth a try; `check_optimization` asks with it
+    # it can be switched between two steps of one process, else only at the start of a process
     live: bool = False
-    compiles: bool = False
-    read_at_start: bool = False
-    goal: str = "throughput"
-    suggests: bool = False
+    compiles: bool = False  # its first steps compile, and these seconds count against the run that is left
+    read_at_start: bool = False  # it is an environment variable that torch reads when it is imported
+    goal: str = "throughput"  # "memory" saves memory instead of time, and is tried only if that is the goal
+    suggests: bool = False  # it is never applied, only shown as a diff that its `edit` makes
+    # a regular expression of the names that scripts' own options for it have, such as `(use_)?tf32` for
+    # --tf32 and --use-tf32
     switch: str = ""
-    switch_values: tuple[str, ...] = ()
+    switch_values: tuple[str, ...] = ()  # what such an option is set to that is no yes or no
 
     def bound(self, loop_profile: LoopProfile, options: Options) -> float:
         """Seconds of a step that it can save at most."""
@@ -197,8 +178,7 @@ class Optimization(Declaration):
 
 def load(name: str) -> Optimization:
     """An optimization. name: of the catalogue or of another package, or the path of a file.
-    Raises UsageError: there is none, or the file cannot be imported or has no `OPTIMIZATION`.
-    """
+    Raises UsageError: there is none, or the file cannot be imported or has no `OPTIMIZATION`."""
     module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
     found = getattr(module, "OPTIMIZATION", None)
     if not isinstance(found, Optimization):

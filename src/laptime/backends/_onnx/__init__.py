@@ -18,12 +18,8 @@ from typing import Any
 from laptime.backends._shared import first, torch
 from laptime.kit import FOLDER
 
-EXPORTS_WITH = ("torch", "onnx", "onnxscript")
-"""Packages that turn a target of PyTorch into a file."""
-
-REVISION = 4
-"""Goes up when the exporter writes something else for the same model."""
-
+EXPORTS_WITH = ("torch", "onnx", "onnxscript")  # packages that turn a target of PyTorch into a file
+REVISION = 4  # goes up when the exporter writes something else for the same model
 PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers")
 
 

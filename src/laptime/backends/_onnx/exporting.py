@@ -38,15 +38,13 @@ if TYPE_CHECKING:
 
 TRACED = 2
 """Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""
-
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 
 
 def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
     """The folder with the exported model; nothing is exported when the same one is there. batch: the one
     batch size wanted; None wants any, if the model can be traced so. root: the folder to put it in.
-    Raises UserCodeError: PyTorch cannot export it. LaptimeError: it cannot be loaded.
-    """
+    Raises UserCodeError: PyTorch cannot export it. LaptimeError: it cannot be loaded."""
     evaluated = {"mode": "eval"}
     plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed, options=evaluated)
     model = torch_backend.open(plain)
@@ -150,8 +148,7 @@ def traced_program(
     tries: Sequence[Sequence[dict[int, str]]],
 ) -> Any:
     """The ONNX program of the first of `tries` that is possible (by input, names of dimensions that may have
-    another size), else with the sizes as they are.
-    """
+    another size), else with the sizes as they are."""
     export: Any = partial(
         torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
     )

@@ -32,14 +32,12 @@ _HEAVY = frozenset(
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}  # place of the weights
 _PRODUCTS = {"MatMul": 0, "MatMulInteger": 0, "QLinearMatMul": 0, "Gemm": 0}  # place of the first factor
-
 Shapes = dict[str, tuple[int, ...]]
 
 
 def read(path: Path) -> Any:
     """The file's ModelProto, without weights that lie in other files.
-    Raises TargetError: it is not an ONNX file.
-    """
+    Raises TargetError: it is not an ONNX file."""
     from google.protobuf.message import DecodeError
 
     try:

@@ -26,17 +26,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a model file.
+    """One input of a model file."""
 
-    Attributes:
-        name: as the file has it.
-        dtype: numpy's name.
-        dims: sizes; a text is a dimension without one, "" where it has no name either.
-    """
-
-    name: str
-    dtype: str
-    dims: tuple[int | str, ...]
+    name: str  # as the file has it
+    dtype: str  # numpy's name
+    dims: tuple[int | str, ...]  # sizes; a text is a dimension without one, "" where it has no name either
 
     @property
     def words(self) -> str:
@@ -49,8 +43,7 @@ def sizes(
 ) -> dict[str, tuple[int, ...]]:
     """The shape of every input. A leading dimension without size is the batch, and so is each of its name.
     given: by input, its sizes without the batch; by name of a dimension, its one size.
-    Raises UsageError: a size stays open, one given contradicts the file, or the file has another batch.
-    """
+    Raises UsageError: a size stays open, one given contradicts the file, or the file has another batch."""
     names = [each.name for each in inputs]
     dimensions = [size for each in inputs for size in each.dims if isinstance(size, str) and size]
     for name, values in given.items():

@@ -33,22 +33,17 @@ _MEMORY = (
     "ailed to allocate memory",
     "annot allocate memory",
 )
-
 Sizes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(kw_only=True, slots=True)
 class Bound(BoundWorkload):
-    """Inputs bound to a loaded model: a workload, and a way to see what comes out.
+    """Inputs bound to a loaded model: a workload, and a way to see what comes out."""
 
-    Attributes:
-        feeds: inputs by name.
-        run: runs once with other inputs of the same shapes and returns the outputs.
-        compiled: seconds of compiling, once it was called; None where nothing is compiled by shape.
-    """
-
-    feeds: Mapping[str, Array]
+    feeds: Mapping[str, Array]  # inputs by name
+    # runs once with other inputs of the same shapes and returns the outputs
     run: Callable[[Mapping[str, Array]], list[Array]]
+    # seconds of compiling, once it was called; None where nothing is compiled by shape
     compiled: Callable[[], float | None] = lambda: None
 
     def results(self) -> list[Array]:

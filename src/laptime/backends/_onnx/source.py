@@ -32,31 +32,21 @@ OPSET = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A model file and what is known about it.
+    """A model file and what is known about it."""
 
-    Attributes:
-        path: the file.
-        facts: for the record: source, hash; of an export opset, versions, seconds, whether it was there.
-        batch: the one batch size that it can do; None: whatever its shapes leave open.
-        traced: batch of the sample.
-        own: items in the inputs as they were given; None where nothing tells; 1 where inputs are made.
-        batch_is: how that is known.
-        inputs: what PyTorch ran on, in the order of the file's inputs; None for a file.
-        recorded: what PyTorch made of these and other inputs; None for a file.
-        counts: what PyTorch counted in a call of `traced` items; None for a file.
-        seconds: what exporting took, or finding it in the cache; None for a file.
-    """
-
-    path: Path
+    path: Path  # the file
+    # for the record: source, hash; of an export opset, versions, seconds, whether it was there
     facts: dict[str, Any]
-    batch: int | None = None
-    traced: int | None = None
+    batch: int | None = None  # the one batch size that it can do; None: whatever its shapes leave open
+    traced: int | None = None  # batch of the sample
+    # items in the inputs as they were given; None where nothing tells; 1 where inputs are made
     own: int | None = 1
-    batch_is: str = ""
+    batch_is: str = ""  # how that is known
+    # what PyTorch ran on, in the order of the file's inputs; None for a file
     inputs: list[Array] | None = None
-    recorded: RecordedCalls | None = None
-    counts: dict[str, Any] | None = None
-    seconds: float | None = None
+    recorded: RecordedCalls | None = None  # what PyTorch made of these and other inputs; None for a file
+    counts: dict[str, Any] | None = None  # what PyTorch counted in a call of `traced` items; None for a file
+    seconds: float | None = None  # what exporting took, or finding it in the cache; None for a file
 
 
 def find(variant: Variant, *, batch: int | None = None) -> Source:

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from laptime.backends.jax.model import JaxModel
 
 __all__ = ["TARGETS", "available", "imports", "open", "open_object"]
-
-TARGETS = ("file", "module")
-"""Kinds of targets that it can run."""
-
+TARGETS = ("file", "module")  # kinds of targets that it can run
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -39,8 +36,7 @@ def imports(variant: Variant) -> None:
 def open(variant: Variant) -> JaxModel:
     """The target of a variant, its parameters on the device in the dtype asked for. Compiles nothing yet.
     Raises Unavailable: jax or the device is not there. TargetError, UserCodeError, OutOfMemory: see
-    `targets`.
-    """
+    `targets`."""
     imports(variant)
     _check(variant)
     from laptime.backends.jax.model import JaxModel
@@ -63,8 +59,7 @@ def open(variant: Variant) -> JaxModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
     """A callable of this process; `inputs` may be a function of the batch size. It is not changed.
-    Raises UsageError: it is not callable, or threads are asked for: XLA's are made once a process.
-    """
+    Raises UsageError: it is not callable, or threads are asked for: XLA's are made once a process."""
     imports(variant)
     _check(variant)
     from laptime.backends.jax.model import JaxModel

@@ -39,7 +39,6 @@ from laptime.records.series import Series
 from laptime.targets import Program, arguments
 
 jax = Later("jax")
-
 _ENVIRONMENT = ("JAX_", "XLA_", "NPROC", "OMP_", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE")
 
 

@@ -17,23 +17,16 @@ from laptime.targets import Program
 from laptime.targets._code import line_of, needed
 
 jax = Later("jax")
-
 _ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
 """Custom calls that compute nothing."""
 
 
 class Pure(NamedTuple):
-    """A model taken apart.
+    """A model taken apart."""
 
-    Attributes:
-        function: called with the parameters first, then with the inputs.
-        parameters: nested arrays; empty for a plain function.
-        kind: flax.linen, flax.nnx, pytree, function.
-    """
-
-    function: Callable[..., Any]
-    parameters: Any
-    kind: str
+    function: Callable[..., Any]  # called with the parameters first, then with the inputs
+    parameters: Any  # nested arrays; empty for a plain function
+    kind: str  # flax.linen, flax.nnx, pytree, function
 
 
 def pure(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, seed: int) -> Pure:
@@ -110,8 +103,7 @@ def moved(tree: Any, device: Any, dtype: str) -> Any:
 
 def example(program: Program, target: str) -> Any:
     """Inputs as they were given, of whatever batch size; those of batch 1 where they are made.
-    Raises TargetError: there are none, and the model needs some.
-    """
+    Raises TargetError: there are none, and the model needs some."""
     if program.make is not None:
         return program.make(1)
     if program.inputs is not None:
@@ -182,8 +174,7 @@ def available() -> dict[str, str]:
 
 def resolve(name: str) -> Any:
     """The device of a name; "auto" is jax's own choice. `cuda` means `cuda:0`.
-    Raises Unavailable: it is not there; those that are there are named.
-    """
+    Raises Unavailable: it is not there; those that are there are named."""
     there = {name_of(device): device for device in (*jax.devices(), *jax.devices("cpu")[:1])}
     if name == "auto":
         return next(iter(there.values()))

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from laptime.backends._onnx.model import FileModel
 
 onnxruntime = Later("onnxruntime")
-
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
-
 TARGETS = ("onnx_file", "torchvision", "timm", "file", "module")
 OPTIONS = {
     "provider": "execution provider: cpu, cuda, tensorrt, migraphx, openvino, dnnl, xnnpack, coreml, dml ...",
@@ -92,8 +90,7 @@ def check(variant: Variant) -> None:
 
 def provider_of(variant: Variant) -> tuple[str, int]:
     """The short name of the execution provider, and the number of the device.
-    Raises Unavailable: this build of ONNX Runtime does not have it.
-    """
+    Raises Unavailable: this build of ONNX Runtime does not have it."""
     kind, _, number = variant.device.partition(":")
     built = onnxruntime.get_available_providers()
     there = [short for short, name in PROVIDERS.items() if f"{name}ExecutionProvider" in built]
@@ -142,8 +139,7 @@ def open(variant: Variant) -> FileModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     """An `onnxruntime.InferenceSession` of this process; `inputs`: one array, or a list in the model's order.
-    Raises UsageError: it is none.
-    """
+    Raises UsageError: it is none."""
     imports(variant)
 
     from laptime.backends._onnx.model import in_memory

@@ -19,7 +19,6 @@ from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
 onnxruntime = Later("onnxruntime")
-
 _NUMPY = {"float": "float32", "double": "float64"}
 
 
@@ -126,8 +125,7 @@ class Session:
 
 def _graph(source: Source, variant: Variant) -> Any:
     """The file as the package onnx reads it; None without that package, which only counting needs.
-    Raises UsageError: it holds floats of another dtype than the variant says.
-    """
+    Raises UsageError: it holds floats of another dtype than the variant says."""
     if find_spec("onnx") is None:
         return None
     model = graph.read(source.path)

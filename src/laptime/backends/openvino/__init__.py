@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from laptime.backends._onnx.model import FileModel
 
 openvino = Later("openvino")
-
 __all__ = ["EXPORTS_WITH", "OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
-
 TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module")
 OPTIONS = {
     "hint": "latency, throughput (several requests at once) or none",
@@ -67,8 +65,7 @@ def check(variant: Variant) -> None:
 
 def device_of(variant: Variant) -> str:
     """OpenVINO's name of the device: `GPU.0` for `gpu:0`; "auto" is the first GPU, else the CPU.
-    Raises Unavailable: it is not there, or does not compute in the variant's dtype.
-    """
+    Raises Unavailable: it is not there, or does not compute in the variant's dtype."""
     core = openvino.Core()
     there = core.available_devices
     if variant.device == "auto":
@@ -121,8 +118,7 @@ def open(variant: Variant) -> FileModel:
 
 def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     """An `openvino.Model` of this process; `inputs`: one array, or a list in the model's order.
-    Raises UsageError: it is none.
-    """
+    Raises UsageError: it is none."""
     imports(variant)
 
     from laptime.backends._onnx.model import in_memory

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from laptime.backends.tensorflow.model import TensorflowModel
 
 __all__ = ["OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
-
-TARGETS = ("keras", "keras_file", "saved_model", "file", "module")
-"""Kinds of targets that it can run."""
-
+TARGETS = ("keras", "keras_file", "saved_model", "file", "module")  # kinds of targets that it can run
 OPTIONS = {
     "mode": "function (a tf.function; so Keras models run when nothing is said), xla, eager, or predict "
     "(model.predict, Keras's own loop)",
@@ -63,8 +60,7 @@ def import_all(packages: tuple[str, ...] = ()) -> None:
 def imports(variant: Variant) -> None:
     """Import TensorFlow and the package of the target, so that import time and load time can be told apart.
     Raises Unavailable: one is not there, or Keras runs on something else. TargetError, UsageError: no such
-    target or mode.
-    """
+    target or mode."""
     from laptime.backends.tensorflow import prepare
     from laptime.targets import parse
 

@@ -21,7 +21,6 @@ from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
 
 tf = Later("tensorflow")
-
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Weights that are learnt by no gradient: statistics of normalisations, and state of random layers.
 _BUFFER_NAMES = ("moving_mean", "moving_variance", "mean", "variance", "count", "seed_generator_state")

@@ -158,8 +158,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
-        Raises UsageError: the model takes another number of inputs.
-        """
+        Raises UsageError: the model takes another number of inputs."""
         like = prepare.sample(self._program)
         flat = tf.nest.flatten(like)
         if len(flat) != len(inputs):

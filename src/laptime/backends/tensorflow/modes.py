@@ -60,8 +60,7 @@ def batch_is(inputs: Any) -> str:
 
 def rebatched(inputs: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
-    Raises TargetError: nothing in them says which part is the batch, or the batch given is empty.
-    """
+    Raises TargetError: nothing in them says which part is the batch, or the batch given is empty."""
     given = batch_of(inputs)
     if given == batch or (given is None and batch == 1):
         return inputs
@@ -140,8 +139,7 @@ def _is_graph(call: Any) -> bool:
 
 def asked_for(variant: Variant) -> Mode | None:
     """The mode that a variant asks for; None when it asks for none.
-    Raises UsageError: there is no such mode.
-    """
+    Raises UsageError: there is no such mode."""
     name = variant.options.get("mode") or ("xla" if variant.compile else "")
     if not name:
         return None
@@ -160,8 +158,7 @@ def asked_for(variant: Variant) -> Mode | None:
 
 def mode_of(call: Any, variant: Variant) -> Mode:
     """The mode that is asked for, or this kind of model's own.
-    Raises UsageError: there is no such mode, or this model cannot run in it.
-    """
+    Raises UsageError: there is no such mode, or this model cannot run in it."""
     mode = asked_for(variant)
     if mode is None:
         return "function" if is_keras(call) or _is_graph(call) else "eager"
@@ -182,22 +179,16 @@ def mode_of(call: Any, variant: Variant) -> Mode:
 
 @dataclass
 class Bound:
-    """A model bound to inputs of one batch size.
+    """A model bound to inputs of one batch size."""
 
-    Attributes:
-        run: calls it once.
-        function: the tf.function in it; None where there is none of ours to ask.
-        args, kwargs: what it is called with.
-        trace_seconds: Python and graph building of the first call; None before it, or without a trace.
-        first_run_seconds: the rest of the first call.
-    """
-
-    run: Callable[[], Any]
-    function: Any
+    run: Callable[[], Any]  # calls it once
+    function: Any  # the tf.function in it; None where there is none of ours to ask
+    # args, kwargs: what it is called with
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    # Python and graph building of the first call; None before it, or without a trace
     trace_seconds: float | None = None
-    first_run_seconds: float | None = None
+    first_run_seconds: float | None = None  # the rest of the first call
     _compiled: float | None = None
 
     def trace(self) -> Any:

@@ -28,8 +28,7 @@ _ENVIRONMENT = (
 def claim(variant: Variant) -> str:
     """Make the device of a variant the only one that TensorFlow sees, with its threads; returns its name.
     Raises Unavailable: there is none. UsageError: TensorFlow has started already, with another or other
-    threads.
-    """
+    threads."""
     numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
     for kind, threads in numbers.items():
         get, set_ = (

@@ -21,7 +21,6 @@ from laptime.targets import Program
 from laptime.targets.saved_model import Served
 
 tf = Later("tensorflow")
-
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
@@ -114,8 +113,7 @@ def policy(dtype: str) -> Iterator[None]:
 
 def check(variant: Variant) -> None:
     """Refuse what no model can do, before anything is imported.
-    Raises UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`.
-    """
+    Raises UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`."""
     modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
@@ -123,8 +121,7 @@ def check(variant: Variant) -> None:
 
 def check_dtype(program: Program, variant: Variant) -> None:
     """A dtype is part of a TensorFlow model: nothing is cast, so what was asked for must be what it has.
-    Raises UsageError: the model computes in others.
-    """
+    Raises UsageError: the model computes in others."""
     wanted, call = variant.dtype, program.call
     if wanted == "auto":
         return
@@ -149,8 +146,7 @@ def maker(specs: Any, *, target: str, shapes: dict[str, list[int]]) -> Callable[
     """A maker of inputs for a batch size. Only the first dimension may stay open: it is the batch. specs:
     nested structure of things with `shape` and `dtype`. shapes: sizes without the batch, by name of the
     input.
-    Raises TargetError: another dimension is open, or the dtype is none that numbers can be drawn for.
-    """
+    Raises TargetError: another dimension is open, or the dtype is none that numbers can be drawn for."""
     for spec in tf.nest.flatten(specs):
         sizes = _sizes(spec, shapes, target)
         if None in sizes[1:]:

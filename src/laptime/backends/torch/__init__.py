@@ -26,9 +26,7 @@ from laptime.records.plan import Variant
 if TYPE_CHECKING:
     from laptime.backends.torch.model import TorchModel
 
-TARGETS = ("torchvision", "timm", "file", "module", "null")
-"""Kinds of targets that it can run."""
-
+TARGETS = ("torchvision", "timm", "file", "module", "null")  # kinds of targets that it can run
 OPTIONS = {
     "phase": "prefill or decode of a language model; --llm measures both",
     "prompt": "tokens of its prompt, 128 unless given",
@@ -36,9 +34,7 @@ OPTIONS = {
     "grad": "inference, no_grad or grad; as a plain call needs it unless given",
     "mode": "eval or train of the modules; as they are given unless set",
 }
-
-TRAINS = True
-"""Variants with an optimizer are measured as training steps."""
+TRAINS = True  # variants with an optimizer are measured as training steps
 
 
 def available() -> dict[str, str]:
@@ -48,8 +44,7 @@ def available() -> dict[str, str]:
 
 def imports(variant: Variant) -> None:
     """Import torch and the package of the target, so that import time and load time can be told apart.
-    Raises Unavailable: one of them is not installed or does not import. TargetError: see `targets.parse`.
-    """
+    Raises Unavailable: one of them is not installed or does not import. TargetError: see `targets.parse`."""
     from laptime.targets import parse
 
     for package in ("torch", *parse(variant.target).packages):

@@ -22,23 +22,15 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Batching:
-    """The batch of some inputs.
+    """The batch of some inputs."""
 
-    Attributes:
-        size: items in them; None where nothing tells.
-        places: the dimension that is the batch, by number of the leaf; leaves that are not here have none.
-        why: how that is known, or why it is not.
-        fixed: why they cannot be made larger or smaller, where they cannot.
-        looked: a call was made to find out.
-        is_first: nothing but a first dimension that all inputs share speaks for it.
-    """
-
-    size: int | None
+    size: int | None  # items in them; None where nothing tells
+    # the dimension that is the batch, by number of the leaf; leaves that are not here have none
     places: dict[int, int] = field(default_factory=dict)
-    why: str = ""
-    fixed: str = ""
-    looked: bool = False
-    is_first: bool = False
+    why: str = ""  # how that is known, or why it is not
+    fixed: str = ""  # why they cannot be made larger or smaller, where they cannot
+    looked: bool = False  # a call was made to find out
+    is_first: bool = False  # nothing but a first dimension that all inputs share speaks for it
 
 
 def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Batching:
@@ -83,8 +75,7 @@ def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Bat
 
 def resized(inputs: Any, batching: Batching, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
-    Raises TargetError: nothing says which dimension is the batch, or there is none.
-    """
+    Raises TargetError: nothing says which dimension is the batch, or there is none."""
     if batch == (batching.size or 1):
         return inputs
     if batching.size is None or batching.fixed:

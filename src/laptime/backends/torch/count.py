@@ -161,20 +161,14 @@ def _slow_path() -> Iterator[None]:
 
 @dataclass
 class Ran:
-    """What ran during a call, by name of the operator.
+    """What ran during a call, by name of the operator."""
 
-    Attributes:
-        calls: how often each did.
-        light: those that are no work by convention.
-        sparse: those that were given a sparse tensor, of which a formula sees the outer shape only.
-        complex: those that returned complex numbers, whose product is four of real ones. FFTs count right.
-        least: what no machine can leave out of them.
-    """
-
-    least: LeastWork
-    calls: Counter[str] = field(default_factory=Counter)
-    light: set[str] = field(default_factory=set)
+    least: LeastWork  # what no machine can leave out of them
+    calls: Counter[str] = field(default_factory=Counter)  # how often each did
+    light: set[str] = field(default_factory=set)  # those that are no work by convention
+    # those that were given a sparse tensor, of which a formula sees the outer shape only
     sparse: set[str] = field(default_factory=set)
+    # those that returned complex numbers, whose product is four of real ones. FFTs count right.
     complex: set[str] = field(default_factory=set)
 
     def add(self, func: Any, inputs: Any, output: Any) -> None:

@@ -130,8 +130,7 @@ _BANDWIDTH_SECONDS = 0.5
 
 def phase_of(program: Program, options: dict[str, Any], device: torch.device) -> Program:
     """A program around a language model, not yet made ready; the program itself where no phase is asked for.
-    Raises UsageError: impossible options, or no language model.
-    """
+    Raises UsageError: impossible options, or no language model."""
     if "phase" not in options:
         return program
     phase = str(options["phase"])
@@ -235,8 +234,7 @@ def _phase_module() -> type[Any]:
 
 def _called(model: torch.nn.Module, ids: torch.Tensor, cache: Any) -> Any:
     """The model's own answer, checked once for what later calls rely on.
-    Raises UsageError: it is not called like this, or gives no logits or no cache. UserCodeError: it fails.
-    """
+    Raises UsageError: it is not called like this, or gives no logits or no cache. UserCodeError: it fails."""
     try:
         result = model(input_ids=ids, past_key_values=cache, use_cache=True)
     except TypeError as error:

@@ -267,8 +267,7 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """See `measure.protocol.GivesOutputs`.
-        Raises Unavailable: the model would have to be compiled for them.
-        """
+        Raises Unavailable: the model would have to be compiled for them."""
         shapes = [array.shape for array in inputs]
         known = {
             batch: [tuple(tensor.shape) for tensor in tensors.tensors(work.inputs)]

@@ -38,8 +38,7 @@ def present() -> list[str]:
 
 def resolve(name: str) -> torch.device:
     """The device of a name; "auto" is the first accelerator, else the CPU. `cuda` means `cuda:0`.
-    Raises Unavailable: it is not there; those that are there are named.
-    """
+    Raises Unavailable: it is not there; those that are there are named."""
     there = present()
     if name == "auto":
         return torch.device(there[0])

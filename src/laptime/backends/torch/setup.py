@@ -45,8 +45,7 @@ class Setup:
 
     def ready(self, program: Program, *, is_users: bool = False) -> Program:
         """The program on the device, in the mode that it is given in; a copy of the user's object where that
-        changes it. Models known by name and phases of language models are evaluated, training steps train.
-        """
+        changes it. Models known by name and phases of language models are evaluated, training steps train."""
         call = program.call
         if is_users and any(self._changes(module) for module in modules_in(call)):
             call = _copied(call)

@@ -166,8 +166,7 @@ def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
 
 def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
     """A structure with these arrays in place of its tensors, each in its tensor's dtype, layout and place.
-    Raises UsageError: there are more or fewer tensors.
-    """
+    Raises UsageError: there are more or fewer tensors."""
     wanted, rest = len(tensors(value)), iter(given)
     if wanted != len(given):
         raise UsageError(

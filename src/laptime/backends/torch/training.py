@@ -67,8 +67,7 @@ class CudaTrainingModel(CudaModel, TrainingModel):
 
 class Step:
     """One training step after another; owns the optimizer and its state.
-    Raises TargetError: nothing in the program can be trained.
-    """
+    Raises TargetError: nothing in the program can be trained."""
 
     def __init__(self, program: Program, setup: Setup) -> None:
         target = setup.variant.target
@@ -130,8 +129,7 @@ class Loss:
 
     def __call__(self, output: Any) -> torch.Tensor:
         """One number to differentiate.
-        Raises TargetError: there is nothing in the output that depends on the weights.
-        """
+        Raises TargetError: there is nothing in the output that depends on the weights."""
         floats = [t for t in tensors.tensors(output) if t.is_floating_point() and t.requires_grad]
         if not floats:
             raise TargetError(

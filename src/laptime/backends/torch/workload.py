@@ -24,8 +24,7 @@ from laptime.targets import arguments
 
 MODES = ("inference", "no_grad", "grad")
 LESS = "it takes no gradients in inference mode, and does less work there"
-CLOSE = 0.01
-"""Root mean square of a difference, as a share of the output's. Other kernels differ by 1e-6."""
+CLOSE = 0.01  # root mean square of a difference, as a share of the output's. Other kernels differ by 1e-6.
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,8 +136,7 @@ def _is_close(one: Any, other: Any) -> bool:
     return torch.equal(finite, other.isfinite()) and bool(is_near)
 
 
-MOST, SECONDS = 9, 1.0
-"""Pairs of calls, and the time for more than three of them."""
+MOST, SECONDS = 9, 1.0  # pairs of calls, and the time for more than three of them
 
 
 def share_of_eval(modules: Iterable[Any], call: Callable[[], Any]) -> float | None:

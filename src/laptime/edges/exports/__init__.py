@@ -30,31 +30,21 @@ WORDS = ("trusted", "noisy", "invalid")
 
 
 class Point(NamedTuple):
-    """One number.
-
-    Attributes:
-        unit: SI base unit, as in docs/metrics.md.
-    """
+    """One number."""
 
     tag: str
     value: float
-    unit: str
+    unit: str  # SI base unit, as in docs/metrics.md
     title: str = ""
 
 
 class Record(NamedTuple):
-    """What one case, or one loop, says at one time.
+    """What one case, or one loop, says at one time."""
 
-    Attributes:
-        name: the case's key.
-        labels: target, axes, run.
-        step: of a loop; 0 for a measured case.
-    """
-
-    name: str
-    labels: Mapping[str, str]
+    name: str  # the case's key
+    labels: Mapping[str, str]  # target, axes, run
     points: Sequence[Point]
-    step: int = 0
+    step: int = 0  # of a loop; 0 for a measured case
 
 
 class Export(Protocol):

@@ -11,7 +11,6 @@ from typing import Any, TextIO
 from laptime.edges.exports import Export, Record, file_at, is_address
 
 PLACE = "laptime.otel.jsonl"
-
 _UCUM = {"B": "By", "ratio": "1", "FLOP": "{FLOP}", "MAC": "{MAC}", "FLOP/s": "{FLOP}/s", "B/s": "By/s"}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from laptime.edges.exports import Export, Record, file_at, is_address
 
 PLACE = "laptime.prom"
-
 _UNITS = {
     "s": "seconds",
     "B": "bytes",

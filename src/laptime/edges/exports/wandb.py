@@ -17,8 +17,7 @@ PLACE = "."
 
 def open(place: str, title: str) -> Export:
     """A folder, in which W&B makes `wandb/offline-run-...`.
-    Raises UsageError: the place is an address; nothing is sent from here.
-    """
+    Raises UsageError: the place is an address; nothing is sent from here."""
     if "://" in place:
         raise UsageError(
             f"wandb runs are written to a folder, not to {place}",

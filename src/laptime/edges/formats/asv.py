@@ -26,8 +26,7 @@ SUFFIXES: tuple[str, ...] = (".asv",)
 
 def render(run: Run) -> str:
     """One benchmark a case and regime, named `laptime.CASE.time_REGIME`; the machine's name is left out.
-    Raises UsageError: the run has no timings.
-    """
+    Raises UsageError: the run has no timings."""
     machine = run.environment
     started = int(unix_time(run.started) * 1000)
     rows = {name(case, series): _row(case, series, started) for case, series in timings(run, NAME)}

@@ -21,15 +21,12 @@ from laptime.reports.formats import refusal, unix_time
 
 NAME = "perfzero"
 SUFFIXES: tuple[str, ...] = (".perfzero",)
-
-POINTS = 200
-"""Points of a curve that are written; of longer ones every n-th."""
+POINTS = 200  # points of a curve that are written; of longer ones every n-th
 
 
 def render(run: Run) -> str:
     """The document, indented, with a line break at its end.
-    Raises UsageError: the run has no cases, as a profile or a tuning session.
-    """
+    Raises UsageError: the run has no cases, as a profile or a tuning session."""
     if run.profile is not None or run.tuning is not None or not run.cases:
         raise refusal(run, NAME, "a summary of each measured case")
     documents = [document(run, case) for case in run.cases]

@@ -19,15 +19,12 @@ from laptime.reports.formats import timings
 
 NAME = "pytest_benchmark"
 SUFFIXES: tuple[str, ...] = (".pytest-benchmark",)
-
-VERSION = "5.1.0"
-"""Of the tool whose format this is."""
+VERSION = "5.1.0"  # of the tool whose format this is
 
 
 def render(run: Run) -> str:
     """One benchmark a case and regime; the machine's name and folders are left out.
-    Raises UsageError: the run has no timings.
-    """
+    Raises UsageError: the run has no timings."""
     machine, git = run.environment, run.environment.git or {}
     document = {
         "machine_info": {

@@ -105,8 +105,7 @@ def failed(tool: str, target: str, axes: Mapping[str, Axis], why: str) -> Case:
 
 def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Series:
     """Times of calls in seconds, each the mean of so many calls.
-    Raises ValueError: none, or one that is no time.
-    """
+    Raises ValueError: none, or one that is no time."""
     values = [float(value) for value in samples]
     if not values or not all(math.isfinite(value) and value > 0 for value in values):
         raise ValueError("a time is missing, not finite, or not above zero: its clock may be too coarse")
@@ -155,8 +154,7 @@ def environment(
 
 def moment(value: object) -> datetime:
     """A point in time: ISO 8601 (UTC where it has no zone), or seconds since 1970.
-    Raises ValueError: it is neither.
-    """
+    Raises ValueError: it is neither."""
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
     return clock.moment(str(value))
@@ -169,19 +167,12 @@ _SHOWN = 0.05
 
 
 class Request(NamedTuple):
-    """An answered request; seconds.
+    """An answered request; seconds."""
 
-    Attributes:
-        latency: from when it was sent to the end of the answer.
-        ttft: from when it was sent to the first token; None where the answer was no stream.
-        output: tokens of the answer.
-        waited: from when it was due until it was sent; None where that was not written down.
-    """
-
-    latency: float
-    ttft: float | None
-    output: int
-    waited: float | None
+    latency: float  # from when it was sent to the end of the answer
+    ttft: float | None  # from when it was sent to the first token; None where the answer was no stream
+    output: int  # tokens of the answer
+    waited: float | None  # from when it was due until it was sent; None where that was not written down
 
 
 def level(
@@ -231,8 +222,7 @@ def summary(
     failed: int,
 ) -> Case:
     """A level of which nothing but medians was kept: of `latency`, `load/ttft` and `load/tpot`, in seconds.
-    Raises ValueError: one is no time, or the test took none.
-    """
+    Raises ValueError: one is no time, or the test took none."""
     kept = {LATENCY.tag: LATENCY, TTFT.tag: TTFT, TPOT.tag: TPOT}
     series = [
         structs.replace(latency([value], note=note), metric=kept[tag], regime=Regime.PACED)

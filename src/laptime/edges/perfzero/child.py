@@ -23,10 +23,8 @@ from contextlib import suppress
 from typing import Any
 
 FRAMEWORKS = ("tensorflow", "torch", "jax")
-LONGEST = 2000
-"""Characters of an exception's message that are kept."""
-PROFILE_WRITTEN = 120.0
-"""Seconds that a profile may take to be written."""
+LONGEST = 2000  # characters of an exception's message that are kept
+PROFILE_WRITTEN = 120.0  # seconds that a profile may take to be written
 
 
 class Teller:

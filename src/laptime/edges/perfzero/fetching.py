@@ -29,8 +29,7 @@ from laptime.kit.extras import install
 from laptime.launch.git_worktree import git
 
 GIT_TIMEOUT = 1800.0
-HTTP_TIMEOUT = 60.0
-"""Seconds without a byte; a download as a whole may take as long as it likes."""
+HTTP_TIMEOUT = 60.0  # seconds without a byte; a download as a whole may take as long as it likes
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _LIBRARIES = {"gs": "gcsfs", "gcs": "gcsfs", "s3": "s3fs", "az": "adlfs", "abfs": "adlfs"}
 
@@ -268,8 +267,7 @@ def _move(draft: Path, folder: Path) -> None:
 
 def copy_folder(folder: Path, url: str) -> str:
     """Put a folder and all in it under a URL, by its own name; where it is then.
-    Raises LaptimeError: it could not be copied.
-    """
+    Raises LaptimeError: it could not be copied."""
     try:
         if not is_url(url):
             return str(shutil.copytree(folder, local(url) / folder.name, dirs_exist_ok=True))
@@ -301,8 +299,7 @@ def local(text: str) -> Path:
 
 def require(url: str) -> None:
     """Refuse a URL that no installed library reaches, before anything is measured.
-    Raises Unavailable: there is none here.
-    """
+    Raises Unavailable: there is none here."""
     if is_url(url):
         _filesystem(url)
 

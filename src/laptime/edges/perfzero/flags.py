@@ -22,17 +22,11 @@ from laptime.kit.errors import UsageError
 
 
 class Method(Struct, frozen=True):
-    """One method to run.
+    """One method to run."""
 
-    Attributes:
-        name: as the user wrote it; a filter's finds are written with dots.
-        cls: `pkg.mod.Class`.
-        method: its name in the class.
-    """
-
-    name: str
-    cls: str
-    method: str
+    name: str  # as the user wrote it; a filter's finds are written with dots
+    cls: str  # `pkg.mod.Class`
+    method: str  # its name in the class
 
 
 class Filter(Struct, frozen=True):
@@ -45,8 +39,7 @@ class Filter(Struct, frozen=True):
 
 def parse(texts: Sequence[str]) -> list[Method | Filter]:
     """What the texts of all `--benchmark_methods` mean, in their order; repeated ones once.
-    Raises UsageError: one names no method of a class, or its expression cannot be read.
-    """
+    Raises UsageError: one names no method of a class, or its expression cannot be read."""
     words = [word for text in texts for part in text.split(",") if (word := part.strip())]
     return list(dict.fromkeys(_parse(word) for word in words))
 
@@ -92,7 +85,6 @@ def _parse(word: str) -> Method | Filter:
 
 IGNORED = dict.fromkeys(("docker_tag", "dockerfile_path", "extra_docker_build_args"), "no image is built")
 """Flags of PerfZero's setup.py without effect here, and why that loses nothing."""
-
 _NO_BIGQUERY = (
     "laptime does not write to BigQuery",
     "--result_upload_methods=your.module.function   gets every summary",
@@ -116,22 +108,13 @@ REFUSED = {
     ),
 }
 """Flags without which another thing would be measured, or a result would be lost: why, and what to do."""
-
 FOREVER = 365 * 86400.0
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """PerfZero's flags under PerfZero's names; the last ones are ours.
+    """PerfZero's flags under PerfZero's names; the last ones are ours."""
 
-    Attributes:
-        benchmark_methods: as typed; each may be several with commas between them.
-        profiler_enabled_time: `begin:end,begin:end` in whole seconds after the method began.
-        python: interpreter of the processes that run benchmarks; "" is laptime's own.
-        timeout: seconds that importing, building and running one method may take together.
-        name: a name to find the run by.
-    """
-
-    benchmark_methods: list[str] = []
+    benchmark_methods: list[str] = []  # as typed; each may be several with commas between them
     benchmark_num_trials: int = 1
     benchmark_class_type: str | None = None
     perfzero_constructor_args: str = ""
@@ -147,16 +130,16 @@ class Flags(Struct, frozen=True, kw_only=True):
     output_gcs_url: str | None = None
     scratch_gcs_url: str | None = None
     result_upload_methods: str | None = None
-    profiler_enabled_time: str | None = None
+    profiler_enabled_time: str | None = None  # `begin:end,begin:end` in whole seconds after the method began
     tpu_parameters: str | None = None
     ml_framework_build_label: str | None = None
     execution_label: str | None = None
     platform_name: str | None = None
     system_name: str | None = None
     debug: bool = False
-    python: str = ""
-    timeout: float = 3600.0
-    name: str = ""
+    python: str = ""  # interpreter of the processes that run benchmarks; "" is laptime's own
+    timeout: float = 3600.0  # seconds that importing, building and running one method may take together
+    name: str = ""  # a name to find the run by
 
     def as_given(self) -> dict[str, Any]:
         """PerfZero's own flags that are not None, as its summary lists them."""
@@ -224,8 +207,7 @@ def tpu(flags: Flags) -> str | None:
 
 def windows(flags: Flags) -> list[tuple[float, float]]:
     """Seconds after a method's start between which TensorFlow's profiler records.
-    Raises UsageError: they are no increasing pairs of numbers.
-    """
+    Raises UsageError: they are no increasing pairs of numbers."""
     spans: list[tuple[float, float]] = []
     text = flags.profiler_enabled_time or ""
     try:

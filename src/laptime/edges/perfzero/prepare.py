@@ -35,8 +35,7 @@ class NoMatch(LaptimeError):
 
 def prepare(flags: Flags, *, say: Say) -> Conditions:
     """Check the flags, fetch what they name, and find the methods.
-    Raises UsageError: a flag cannot be carried out. NoMatch: a filter finds nothing.
-    """
+    Raises UsageError: a flag cannot be carried out. NoMatch: a filter finds nothing."""
     wanted = methods.parse(checked(flags).benchmark_methods)
     if not wanted:
         raise UsageError(
@@ -67,8 +66,7 @@ def prepare(flags: Flags, *, say: Say) -> Conditions:
 
 def python_path(text: str | None, site: Path) -> list[str]:
     """The folders of --python_path: under the workspace's site-packages, else from here.
-    Raises UsageError: there is no such folder.
-    """
+    Raises UsageError: there is no such folder."""
     folders = []
     for word in filter(None, (word.strip() for word in (text or "").split(","))):
         place = next((place for place in (site / word, Path(word)) if place.exists()), None)
@@ -110,8 +108,7 @@ def _parsed(text: str) -> list[Device]:
 
 def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:
     """Names that the filter finds. A class that cannot be imported stands as one nameless method: running
-    that tells why, and does not keep the others from being run. Raises NoMatch: it has no such method.
-    """
+    that tells why, and does not keep the others from being run. Raises NoMatch: it has no such method."""
     answer = _public(pattern.cls, pattern.pattern, flags, path).event("names")
     if answer is None:
         return [""]
@@ -135,8 +132,7 @@ def _public(cls: str, pattern: str, flags: Flags, path: list[str]) -> process.En
 
 def there(conditions: Conditions) -> list[str]:
     """The methods that would run, as `pkg.mod.Class.method`, each looked up in its class.
-    Raises UserCodeError: a class cannot be imported. UsageError: it has no such method.
-    """
+    Raises UserCodeError: a class cannot be imported. UsageError: it has no such method."""
     for cls in dict.fromkeys(each.cls for each in conditions.methods):
         ended = _public(cls, "", conditions.flags, conditions.python_path)
         names = ended.event("names")

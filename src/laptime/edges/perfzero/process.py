@@ -27,51 +27,33 @@ from laptime.process.program import Process
 
 PERIOD = 0.5
 """Seconds between two looks at the process. CPU time is counted in ticks of 10 ms: 2 % of such a window."""
-KEEP = 2_000_000
-"""Bytes of output kept from the beginning, and as many from the end."""
+KEEP = 2_000_000  # bytes of output kept from the beginning, and as many from the end
 GRACE = 5.0
-
 Event = dict[str, Any]
 
 
 class Look(Struct, frozen=True, array_like=True):
-    """The process and its children at one moment.
+    """The process and its children at one moment."""
 
-    Attributes:
-        unix: time of day.
-        rss, vms: bytes, resident and virtual. Pages that processes share count once for each.
-        cpu: percent of one CPU used since the look before.
-        used: CPU seconds used since the first look.
-        waited: seconds since the first look that its threads could run, but had no CPU.
-    """
-
-    unix: float
+    unix: float  # time of day
+    # rss, vms: bytes, resident and virtual. Pages that processes share count once for each.
     rss: int
     vms: int
-    cpu: float
-    used: float = 0.0
-    waited: float = 0.0
+    cpu: float  # percent of one CPU used since the look before
+    used: float = 0.0  # CPU seconds used since the first look
+    waited: float = 0.0  # seconds since the first look that its threads could run, but had no CPU
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """How a process went.
+    """How a process went."""
 
-    Attributes:
-        status: exit status; negative is a signal; None when it was ended by us.
-        hung: it was ended because its time was over.
-        events: what it told, by name, each with the time of day.
-        looks: seen from outside, every half second.
-        printed: bytes of output, of which the log keeps what there is room for.
-        seconds: from start to end.
-        throttled: seconds in between in which the container's CPU quota stopped it; None: it is not told.
-    """
-
-    status: int | None
-    hung: bool
-    events: list[Event]
-    looks: list[Look]
-    printed: int
-    seconds: float
+    status: int | None  # exit status; negative is a signal; None when it was ended by us
+    hung: bool  # it was ended because its time was over
+    events: list[Event]  # what it told, by name, each with the time of day
+    looks: list[Look]  # seen from outside, every half second
+    printed: int  # bytes of output, of which the log keeps what there is room for
+    seconds: float  # from start to end
+    # seconds in between in which the container's CPU quota stopped it; None: it is not told
     throttled: float | None = None
 
     def event(self, name: str) -> Event | None:

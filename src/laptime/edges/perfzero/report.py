@@ -32,17 +32,13 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One report of a benchmark method.
+    """One report of a benchmark method."""
 
-    Attributes:
-        name: `Class.method`, or what the benchmark called it.
-        wall_time: as reported: mean, median or total seconds, in some benchmarks microseconds; 0 without one.
-        iters, cpu_time, throughput: as reported; 0 is also what an unset field reads as.
-    """
-
-    name: str = ""
+    name: str = ""  # `Class.method`, or what the benchmark called it
+    # iters, cpu_time, throughput: as reported; 0 is also what an unset field reads as
     iters: int = 0
     cpu_time: float = 0.0
+    # as reported: mean, median or total seconds, in some benchmarks microseconds; 0 without one
     wall_time: float = 0.0
     throughput: float = 0.0
     extras: dict[str, float | str] = {}

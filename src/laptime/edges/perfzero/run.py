@@ -37,8 +37,7 @@ UPLOADED_WITHIN = 600.0
 
 def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
     """Run what the flags ask for; the run, and what could not be sent where it should.
-    Raises UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing.
-    """
+    Raises UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing."""
     return _PerfZeroRun(prepare(flags, say=say), LiveRun("suite", emit)).run()
 
 
@@ -163,8 +162,7 @@ class _PerfZeroRun:
 
     def _folder(self, method: Method, trial: int, *, only: bool) -> Path:
         """A new folder for one trial of one method; one that exists is never written into.
-        Raises UsageError: it cannot be made.
-        """
+        Raises UsageError: it cannot be made."""
         stem = self._flags.execution_id or f"{datetime.now(UTC):%Y-%m-%d-%H-%M-%S-%f}"
         if not only:
             stem = f"{stem}-{method.cls.rpartition('.')[2]}.{method.method}-{trial}"

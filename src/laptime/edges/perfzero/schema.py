@@ -15,12 +15,8 @@ from laptime.store.encoding import spelled
 WALL_TIME = "wall_time"
 REPORT_VARIABLE = "TEST_REPORT_FILE_PREFIX"
 """What tells `report_benchmark` where its files go, and how their names begin."""
-REPORT_PREFIX = "proto_"
-"""Files of one benchmark method are called `proto_<Class>.<method>`."""
-
-_ABSENT = -1
-"""What PerfZero writes for a count that could not be read."""
-
+REPORT_PREFIX = "proto_"  # files of one benchmark method are called `proto_<Class>.<method>`
+_ABSENT = -1  # what PerfZero writes for a count that could not be read
 _UNITS: tuple[tuple[str, float, str, Literal["lower", "higher"]], ...] = (
     ("_per_second", 1.0, "1/s", "higher"),
     ("_per_sec", 1.0, "1/s", "higher"),

@@ -55,20 +55,14 @@ _NEXT = {
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """Facts that all methods of a run share.
-
-    Attributes:
-        python_path: folders for the benchmarks' sys.path, absolute.
-        repos: as they are checked out, by name.
-        timing: seconds of preparing, by step.
-    """
+    """Facts that all methods of a run share."""
 
     flags: Flags
     methods: list[Method]
-    python_path: list[str]
+    python_path: list[str]  # folders for the benchmarks' sys.path, absolute
     environment: Environment
-    repos: dict[str, Repo]
-    timing: dict[str, float]
+    repos: dict[str, Repo]  # as they are checked out, by name
+    timing: dict[str, float]  # seconds of preparing, by step
 
 
 class Point(Struct, frozen=True, kw_only=True):

@@ -50,36 +50,23 @@ State = Literal[
     "negative",
 ]
 """passed; or the first of these that holds, from how the process ended to what its numbers say."""
-
-MEASURED = frozenset({"passed", "bound_violated"})
-"""The method ended, and its numbers can be used."""
+MEASURED = frozenset({"passed", "bound_violated"})  # the method ended, and its numbers can be used
 IMPOSSIBLE = frozenset({"not_a_number", "negative"})
 """The method ended, and its numbers cannot be what they are said to be."""
-
-_NEVER_NEGATIVE = (WALL_TIME, "_per_second", "_per_sec")
-"""Endings of the names of times and rates."""
+_NEVER_NEGATIVE = (WALL_TIME, "_per_second", "_per_sec")  # endings of the names of times and rates
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """One trial of one method.
+    """One trial of one method."""
 
-    Attributes:
-        state: see `State`.
-        sentence: what happened, in words.
-        report: the one that counts; None when there is none.
-        others: further reports of the same method.
-        renamed: the report that counts was given another name than `Class.method`.
-        units_doubtful: the reported wall time is longer than the method ran, so it is not in seconds.
-        ended: how the process went.
-    """
-
-    state: State
-    sentence: str
-    report: Report | None
-    others: list[Report] = []
-    renamed: bool = False
+    state: State  # see `State`
+    sentence: str  # what happened, in words
+    report: Report | None  # the one that counts; None when there is none
+    others: list[Report] = []  # further reports of the same method
+    renamed: bool = False  # the report that counts was given another name than `Class.method`
+    # the reported wall time is longer than the method ran, so it is not in seconds
     units_doubtful: bool = False
-    ended: Ended
+    ended: Ended  # how the process went
 
     @property
     def measured(self) -> bool:
@@ -88,22 +75,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Spread(Struct, frozen=True, kw_only=True):
-    """A number over the trials so far, in the benchmark's own unit.
+    """A number over the trials so far, in the benchmark's own unit."""
 
-    Attributes:
-        values: one a trial, in their order.
-        value, statistic: the mean over the trials, and which mean it is (see `over_trials`).
-        ci95: 95 % interval of the mean over fresh processes; None below three trials.
-        bound: whether the bounds are kept; None without bounds.
-    """
-
-    values: list[float]
+    values: list[float]  # one a trial, in their order
+    # value, statistic: the mean over the trials, and which mean it is (see `over_trials`)
     value: float
     statistic: str
+    # 95 % interval of the mean over fresh processes; None below three trials
     ci95: tuple[float, float] | None
     min_value: float | None = None
     max_value: float | None = None
-    bound: Judgement | None = None
+    bound: Judgement | None = None  # whether the bounds are kept; None without bounds
 
     @property
     def range(self) -> tuple[float, float]:
@@ -312,17 +294,11 @@ def _notes(last: Outcome) -> Iterator[Check]:
 
 
 class Disturbance(NamedTuple):
-    """Disturbances of a trial.
+    """Disturbances of a trial."""
 
-    Attributes:
-        label: its causes; NONE where nothing is known of any.
-        share: of the time that the worst of them took; threads that waited together add up, above 1 too.
-        words: `its threads waited for a CPU that other programs used, 3.10 s in 8.20 s`.
-    """
-
-    label: Label
-    share: float
-    words: str
+    label: Label  # its causes; NONE where nothing is known of any
+    share: float  # of the time that the worst of them took; threads that waited together add up, above 1 too
+    words: str  # `its threads waited for a CPU that other programs used, 3.10 s in 8.20 s`
 
 
 def disturbance(ended: Ended, *, virtual: bool) -> Disturbance:

@@ -33,7 +33,6 @@ from laptime.store.folder import new_id
 from laptime.verbs.bench.postprocess import completed, findings
 
 logger = logging.getLogger("torch-benchmark")  # its name is part of the interface: users configure it
-
 PARTS = {
     "cpu_to_gpu": "copy of the input to the device, waited for",
     "gpu_to_cpu": "copy of the output from the device, waited for",
@@ -43,19 +42,14 @@ PARTS = {
 
 @dataclass
 class Procedure:
-    """One call of `benchmark`.
-
-    Attributes:
-        samples: input on the host by batch size.
-        say: hears every result as text.
-    """
+    """One call of `benchmark`."""
 
     model: Any
-    samples: dict[int, Any]
+    samples: dict[int, Any]  # input on the host by batch size
     device: torch.device
     transfer: Callable[[Any, Any], Any]
     runs: int
-    say: Callable[[str], Any]
+    say: Callable[[str], Any]  # hears every result as text
     warm_up: Callable[..., Any] | None
 
     def __post_init__(self) -> None:

@@ -28,10 +28,8 @@ from laptime.records.case import Case
 from laptime.records.plan import Variant
 
 T = TypeVar("T")
-
 _ATTEMPTS = 4
 """Blocks measured at most while the level has not settled; then the last runs are taken, and labelled."""
-
 _BLOCK = 1.0  # seconds; the counters beside the samples are read at its ends at least
 _NO_LIMIT = 1e9  # seconds; in this process nobody could end a call that hangs
 

@@ -7,15 +7,9 @@ from laptime.analysis.summary import headline, main_throughput
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
 
-MANY = 0.5
-"""Share of disturbed samples from which even the undisturbed ones are suspect."""
-
-UNEXPLAINED = 0.05
-"""Share of the mean from which the excluded samples are not only those that others hit."""
-
-QUEUE = 0.02
-"""The same for paced calls: each one delays those behind it, so none can be excluded."""
-
+MANY = 0.5  # share of disturbed samples from which even the undisturbed ones are suspect
+UNEXPLAINED = 0.05  # share of the mean from which the excluded samples are not only those that others hit
+QUEUE = 0.02  # the same for paced calls: each one delays those behind it, so none can be excluded
 _CAUSES = {
     "waited": "waited for a CPU that other programs used",
     "stolen": "lost CPU time to the hypervisor",

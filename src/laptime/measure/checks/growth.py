@@ -10,8 +10,7 @@ from laptime.kit.units import show
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.probes.host_memory import OVER_TIME
 
-LEAST = 16 * 2**20
-"""Bytes. Allocators and compilers keep a few MiB in the first calls of any program."""
+LEAST = 16 * 2**20  # Bytes. Allocators and compilers keep a few MiB in the first calls of any program.
 READINGS = 3
 
 

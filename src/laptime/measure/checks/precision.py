@@ -8,8 +8,7 @@ from laptime.analysis.evidence import MIN_SAMPLES
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.measure.schedule import printed, reached
 
-TOLERATED = 0.05
-"""Half-width up to which a number is not noisy although it missed the preset's precision."""
+TOLERATED = 0.05  # Half-width up to which a number is not noisy although it missed the preset's precision
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -10,13 +10,11 @@ from laptime.kit.units import show
 from laptime.measure.checks import Case, Check, Environment, Setting
 from laptime.records.series import Regime
 
-FAST = 0.6
-"""Of the median: calls that are faster, again and again, show a speed that this process seldom has."""
+FAST = 0.6  # of the median: calls that are faster, again and again, show a speed that this process seldom has
 AGAIN, SHARE = 5, 0.01
 SHORT, THREADS = 5e-3, 1.3
 """Seconds of a call, and CPUs that it keeps busy, from which threads that wait for each other may decide."""
-APART = 1.1
-"""Of medians of processes."""
+APART = 1.1  # of medians of processes
 
 
 def is_suspect(case: Case) -> bool:

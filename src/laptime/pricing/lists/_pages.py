@@ -15,8 +15,7 @@ from laptime.records.cost import Machine
 
 def pages(url: str, open_url: Callable[[str], IO[bytes]], most: int) -> list[dict[str, Any]]:
     """The items of all pages, each of which tells the next at `NextPageLink`; at most so many.
-    Raises ValueError, KeyError: a page is none; a list leads to another host.
-    """
+    Raises ValueError, KeyError: a page is none; a list leads to another host."""
     host = url.split("/")[2].partition(":")[0]
     items: list[dict[str, Any]] = []
     for _ in range(most):

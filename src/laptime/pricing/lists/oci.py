@@ -33,8 +33,7 @@ def fetch(
 
 def parse(data: bytes, known: Table, today: date) -> list[FlexShape]:
     """Shapes of the table whose two parts are in the list.
-    Raises ValueError, KeyError: it is no such list.
-    """
+    Raises ValueError, KeyError: it is no such list."""
     prices = {str(item["partNumber"]): item for item in json.loads(data)["items"]}
     found = []
     for shape in known.flex:

@@ -240,8 +240,7 @@ _ROW_TABLES: dict[str, tuple[str, ...]] = {
     "memory": tuple(MemoryEvents.__dataclass_fields__),
 }
 _FLOATS = ("blocks_per_sm", "occupancy")
-_LATEST = 1 << 61
-"""ns after which a time is damage."""
+_LATEST = 1 << 61  # ns after which a time is damage
 
 
 class Rows:

@@ -23,8 +23,6 @@ from msgspec import Raw, Struct, defstruct, field
 from laptime.trace.columns import DeviceKind, HostKind
 
 Number = TypeVar("Number", int | float, Decimal)
-
-
 _NOTHING: Any = None  # a Raw cannot be in a union; its default can be anything
 
 
@@ -136,10 +134,8 @@ _OTHERS = tuple(
     for phase in "BECbenItTpFNDOPRcvV(),"
 )
 _KINDS = {"X": Complete, "i": Instant, "s": Begins, "f": Ends, "M": Meta}
-
 Event = Any
-Events = list[Any]
-"""Of the classes above."""
+Events = list[Any]  # of the classes above
 
 
 def _decoder(number: Any) -> msgspec.json.Decoder[Any]:
@@ -151,8 +147,6 @@ _quick, _exact = _decoder(int | float), _decoder(Decimal)
 _texts = msgspec.json.Decoder(list[Raw])
 _TOGETHER = 32
 """Events of an odd chunk that are decoded at once, so that an odd one slows no more than these down."""
-
-
 FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises: no JSON or other types, no UTF-8, nested too deeply."""
 
@@ -307,15 +301,10 @@ def _number(value: Any) -> Any:
         return None
 
 
-APIS = ("mtia", "xpu")
-"""Accelerators whose categories name them, as `mtia_runtime` does."""
-
-STREAM_WAIT = "event_wait"
-"""What MTIA writes on a stream that waits for an event of another: no work."""
-
+APIS = ("mtia", "xpu")  # accelerators whose categories name them, as `mtia_runtime` does
+STREAM_WAIT = "event_wait"  # what MTIA writes on a stream that waits for an event of another: no work
 DEVICE, RANGE, SKIP = 10, 20, 99
 """Groups of ranges: below DEVICE a HostKind, from there to RANGE a DeviceKind; RANGE is on a stream."""
-
 _DEVICE_WORK = {
     **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), DeviceKind.KERNEL),
     **dict.fromkeys(("memcpy", "gpu_memcpy"), DeviceKind.MEMCPY),

@@ -31,11 +31,9 @@ from laptime.trace.reading.decode import (
 )
 
 Columns = dict[str, np.ndarray[Any, Any]]
-
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62
-_SANE = 4.5e15
-"""Microseconds (142 years) above which a number is no time."""
+_SANE = 4.5e15  # microseconds (142 years) above which a number is no time
 _FINE = float(1 << 43)
 """Microseconds (102 days) up to which a float64 names a nanosecond: it is off by 0.49 ns at most."""
 
@@ -45,25 +43,19 @@ class Imprecise(Exception):
 
 
 class Part(Struct):
-    """Columns of one stretch of a file, as raw bytes, so that another process can send them.
+    """Columns of one stretch of a file, as raw bytes, so that another process can send them."""
 
-    Attributes:
-        columns: "table.column" -> (dtype, bytes).
-        api: accelerator that the categories name, mtia or xpu; "" without.
-        texts: named by index columns; threads: (pid, tid) as written; collectives: as tuples.
-    """
-
-    columns: dict[str, tuple[str, bytes]] = {}
-    texts: list[str] = []
-    threads: list[tuple[str, str]] = []
+    columns: dict[str, tuple[str, bytes]] = {}  # "table.column" -> (dtype, bytes)
+    texts: list[str] = []  # named by index columns
+    threads: list[tuple[str, str]] = []  # (pid, tid) as written
     thread_names: dict[str, str] = {}
-    collectives: list[tuple[str, int, int, str, str, int, int]] = []
+    collectives: list[tuple[str, int, int, str, str, int, int]] = []  # as tuples
     events: int = 0
     lost: int = 0
     absurd: int = 0
     timeless: int = 0
     capitals: bool = False
-    api: str = ""
+    api: str = ""  # accelerator that the categories name, mtia or xpu; "" without
     flows: list[str] = []
     head: bytes = b""
     tail: bytes = b""
@@ -120,9 +112,7 @@ class Gather:
         self._part = Part()
 
     def add(self, events: Events) -> None:
-        """Take one chunk.
-        Raises Imprecise: a time is too large for its float.
-        """
+        """Take one chunk. Raises Imprecise: a time is too large for its float."""
         self._part.events += len(events)
         ranges = [event for event in events if type(event) is Complete]
         codes = np.fromiter(map(self._codes.__getitem__, map(_CATEGORY, ranges)), np.int8, len(ranges))
@@ -286,9 +276,7 @@ class Gather:
 
 
 def _nanoseconds(times: list[Any]) -> Ints:
-    """Microseconds as written to whole nanoseconds.
-    Raises Imprecise: a float is too large to tell them.
-    """
+    """Microseconds as written to whole nanoseconds. Raises Imprecise: a float is too large to tell them."""
     if times and isinstance(times[0], Decimal):
         scaled = [round(time * 1000) for time in times]
         return np.array([n if abs(n) < _LARGEST else _LARGEST for n in scaled], np.int64)

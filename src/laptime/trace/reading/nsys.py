@@ -19,15 +19,13 @@ from laptime.trace.reading.sqlite import Tables, mapped, triples
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
-_RANGES = (59, 60)
-"""Push-pop and start-end ranges of NVTX; others are marks, domains and categories."""
+_RANGES = (59, 60)  # Push-pop and start-end ranges of NVTX; others are marks, domains and categories
 _VERSION = re.compile(r"_v\d+(_ptsz|_ptds)?$")
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 _MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}
 _GRID, _BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
 _ON_DEVICE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphNodeId")
-_THREAD = 24
-"""Bits of the thread within a global thread id; above them is the process."""
+_THREAD = 24  # bits of the thread within a global thread id; above them is the process
 
 
 def is_own(names: set[str]) -> bool:

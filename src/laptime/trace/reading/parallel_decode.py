@@ -27,15 +27,13 @@ from laptime.trace.reading.stream import Cut, first_corner
 _WINDOW = 8 << 20
 HEAD_START = 24 << 20
 """Bytes that are decoded here while a fresh interpreter starts and imports numpy (0.25 s)."""
-LONGEST = 3600.0
-"""Seconds that a stretch may take."""
+LONGEST = 3600.0  # seconds that a stretch may take
 _IMPRECISE = b"imprecise"
 
 
 def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | None:
     """The parts in order; None when the file cannot be cut blindly, so that it must be read in one go.
-    Raises Imprecise: as Gather.add.
-    """
+    Raises Imprecise: as Gather.add."""
     cuts = [0, *_cuts(path, size, processes), size]
     if len(cuts) < 3:
         return None
@@ -75,9 +73,7 @@ def stretch(path: Path, begin: int, end: int, *, exact: bool) -> Part:
 
 
 def gathered(cut: Cut) -> Part:
-    """All of one stream.
-    Raises Imprecise: as Gather.add.
-    """
+    """All of one stream. Raises Imprecise: as Gather.add."""
     collector = Gather()
     for events in cut.events():
         collector.add(events)

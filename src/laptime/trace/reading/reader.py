@@ -47,12 +47,8 @@ OTHERS: dict[tuple[str, ...], Callable[[Path], Trace]] = {
     torch_trace.SUFFIXES: torch_trace.read,
 }
 """Files that are no Chrome traces, by the end of their names."""
-
 _TOOLS = {"nsys": nsys, "rocpd": rocpd}
-
-LARGE = 48 << 20
-"""Bytes from which another process (0.15 s to start) pays for itself."""
-
+LARGE = 48 << 20  # bytes from which another process (0.15 s to start) pays for itself
 _T = TypeVar("_T")
 
 
@@ -116,8 +112,7 @@ def _database(path: Path) -> Trace:
 
 def head(path: Path) -> dict[str, Any]:
     """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
-    Raises UsageError: it cannot be opened, or it is no trace.
-    """
+    Raises UsageError: it cannot be opened, or it is no trace."""
     try:
         opener = stream.opener(path)
         if opener is None:
@@ -153,9 +148,7 @@ def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str)
 
 
 def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
-    """The parts as one trace.
-    Raises UsageError: there is no event in them, but something else.
-    """
+    """The parts as one trace. Raises UsageError: there is no event in them, but something else."""
     if not any(part.events for part in parts) and (lost := sum(part.lost for part in parts)):
         raise no_trace(f"of {count(lost, 'element')} in its list none is an event")
     metadata = _metadata(parts)

@@ -25,8 +25,7 @@ _GRID = ("grid_size_x", "grid_size_y", "grid_size_z")
 _BLOCK = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
 _WAYS = {("CPU", "GPU"): "HtoD", ("GPU", "CPU"): "DtoH", ("GPU", "GPU"): "DtoD", ("CPU", "CPU"): "HtoH"}
 _TWO_GPUS = re.compile(r"PEER|P2P", re.IGNORECASE)
-_OWN = 1 << 40
-"""Ids of the second recording of a file begin here, so that none is there twice."""
+_OWN = 1 << 40  # ids of the second recording of a file begin here, so that none is there twice
 
 
 def is_own(names: set[str]) -> bool:

@@ -35,8 +35,7 @@ _BEGIN = re.compile(rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}')
 _GPU = re.compile(r"GPU(\d{1,4})$")
 _API = {"CPU HIP API": HostKind.RUNTIME, "CPU HSA API": HostKind.DRIVER}
 _COPIES, _MARKS = "COPY", "Markers and Ranges"
-_LAUNCH = re.compile(r"launch|memcpy|memset|copy|dispatch", re.IGNORECASE)
-"""Calls that arrows start from."""
+_LAUNCH = re.compile(r"launch|memcpy|memset|copy|dispatch", re.IGNORECASE)  # calls that arrows start from
 _WAY = re.compile(r"Copy(Host|Device)To(Host|Device)")
 
 

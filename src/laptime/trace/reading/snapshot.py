@@ -176,8 +176,7 @@ Frames = tuple[tuple[str, int, str], ...]
 
 def read(path: Path) -> Trace:
     """A snapshot, every device of it.
-    Raises UsageError: it cannot be opened, is damaged, holds more than plain containers, or has no events.
-    """
+    Raises UsageError: it cannot be opened, is damaged, holds more than plain containers, or has no events."""
     try:
         content = load(path)
         size = path.stat().st_size

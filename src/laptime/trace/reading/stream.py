@@ -35,7 +35,6 @@ from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictl
 
 BLOCK = 1 << 20
 """Bytes read at once. Its events stay in the cache of a CPU; larger ones do not, smaller ones cost joins."""
-
 _CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*")')
 _END, _EMPTY = re.compile(rb"\}\s*\]"), re.compile(rb"\s*\]")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -76,9 +75,7 @@ class Cut:
         self.lost = 0
 
     def events(self) -> Iterator[Events]:
-        """Lists of decoded events.
-        Raises UsageError: this is no list of trace events.
-        """
+        """Lists of decoded events. Raises UsageError: this is no list of trace events."""
         rest = b"" if self._inside else self.find_list()
         while True:
             block = self._more()
@@ -100,8 +97,7 @@ class Cut:
 
     def find_list(self) -> bytes:
         """Set `head`, and return what was read behind it.
-        Raises UsageError: this is no list of trace events.
-        """
+        Raises UsageError: this is no list of trace events."""
         head = b""
         while True:
             block = self._more()
@@ -198,9 +194,7 @@ class Cut:
 
 
 def _of_events(text: bytes) -> bytes:
-    """The text behind the bracket of the list.
-    Raises UsageError: it is a list of something else.
-    """
+    """The text behind the bracket of the list. Raises UsageError: it is a list of something else."""
     if text.lstrip()[:1] not in (b"{", b"]", b""):
         raise no_trace("its list holds something else than events")
     return text
@@ -240,7 +234,6 @@ def first_corner(text: bytes) -> int | None:
 
 _BOMB_RATIO, _BOMB_SIZE = 200, 1 << 30
 """Traces shrink to a tenth or a fiftieth. What unpacks to more than both is no trace."""
-
 Opener = Callable[[IO[bytes], Path], IO[bytes]]
 
 
@@ -285,9 +278,7 @@ _OPENERS: dict[bytes, Opener] = {
 
 
 def opener(path: Path) -> Opener | None:
-    """What unpacks a file; None for one that is plain.
-    Raises OSError: it cannot be opened.
-    """
+    """What unpacks a file; None for one that is plain. Raises OSError: it cannot be opened."""
     with path.open("rb") as file:
         begin = file.read(max(map(len, _OPENERS)))
     return next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)
@@ -311,8 +302,7 @@ class Ahead:
 
     def read(self, size: int) -> bytes:
         """The next block, of about `BLOCK` bytes; empty at the end.
-        Raises UsageError: it cannot be unpacked, or is a bomb.
-        """
+        Raises UsageError: it cannot be unpacked, or is a bomb."""
         block = self._blocks.get()
         if not block and self._refused:
             raise self._refused

@@ -31,8 +31,7 @@ FORMAT = "torch_trace"
 _NEXT = "TORCH_TRACE=FOLDER python SCRIPT, then laptime trace FOLDER/dedicated_log_torch_trace_*.log"
 _LINE = re.compile(r"(?:\[rank\d+\]: ?)?V\d{4} [\d:.]+ \d+ \S+:\d+\] (\{.*)")
 _WANTED = ('"compilation_metrics"', '"recompile_reasons"', '"chromium_event"')
-_LONGEST = 300
-"""Characters of a reason that are kept."""
+_LONGEST = 300  # characters of a reason that are kept
 
 
 def read(path: Path) -> Trace:

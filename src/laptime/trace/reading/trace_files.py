@@ -124,32 +124,22 @@ def _inside(folder: Path) -> list[Path]:
     return files
 
 
-TOGETHER = 10
-"""Seconds within which ranks without numbers write their files."""
-
+TOGETHER = 10  # seconds within which ranks without numbers write their files
 _SILENT = tuple(suffix for suffixes in reader.OTHERS for suffix in suffixes)
 """Files that do not say whose they are."""
-
 _NUMBER = re.compile(r"\d{4,}")
 _WRITTEN = re.compile(r"(?<!\d)(\d{10})(\d{3}|\d{6}|\d{9})?(?!\d)")
 """A time since 1970 in seconds, milliseconds, microseconds or nanoseconds."""
 
 
 class _Identity(NamedTuple):
-    """What a file shows of its job.
-
-    Attributes:
-        rank: as the file states it, else its name; None unknown.
-        stated: the job that the file states; () without.
-        shape: its path without rank, times and process ids.
-        written: seconds since 1970, where the name tells them.
-    """
+    """What a file shows of its job."""
 
     path: Path
-    rank: int | None
-    stated: tuple[object, ...]
-    shape: str
-    written: int | None
+    rank: int | None  # as the file states it, else its name; None unknown
+    stated: tuple[object, ...]  # the job that the file states; () without
+    shape: str  # its path without rank, times and process ids
+    written: int | None  # seconds since 1970, where the name tells them
 
 
 class Jobs(NamedTuple):

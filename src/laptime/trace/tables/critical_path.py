@@ -36,8 +36,7 @@ from laptime.trace.intervals import Ranges
 from laptime.trace.tables.timeline import typical
 from laptime.trace.view import View
 
-MOST = 40
-"""Rows; the rest of a kind is one row without a name."""
+MOST = 40  # Rows; the rest of a kind is one row without a name
 
 
 class _Piece(NamedTuple):
@@ -150,19 +149,13 @@ def _row(view: View, kind: Link, name: str, pieces: list[_Piece]) -> PathRow:
 
 
 class Part(NamedTuple):
-    """A stretch of the path, [start, end) in ns.
-
-    Attributes:
-        kind: device, gap, latency or host.
-        row: device row that ran, or that is about to run; NONE on the host.
-        thread: of the host; NONE on the device.
-    """
+    """A stretch of the path, [start, end) in ns."""
 
     start: int
     end: int
-    kind: str
-    row: int
-    thread: int
+    kind: str  # device, gap, latency or host
+    row: int  # device row that ran, or that is about to run; NONE on the host
+    thread: int  # of the host; NONE on the device
 
 
 def walk(view: View, begin: int, end: int) -> list[Part]:

@@ -22,18 +22,12 @@ from laptime.trace.intervals import EMPTY, Ranges
 from laptime.trace.view import View, of_host, once
 
 FAR = 1_000_000
-MANY = 20
-"""ns, and times the usual distance, from which on two launches are far apart."""
-LONG = 1_000_000
-"""ns from which on a call that makes a context or loads a library is told."""
-ONCE = 16
-"""Long calls of one name in a file without steps; more of them are a habit and no beginning."""
-NAMED = 12
-"""Ranges, the longest ones, that are looked into for what the host was doing."""
+MANY = 20  # ns, and times the usual distance, from which on two launches are far apart
+LONG = 1_000_000  # ns from which on a call that makes a context or loads a library is told
+ONCE = 16  # long calls of one name in a file without steps; more of them are a habit and no beginning
+NAMED = 12  # Ranges, the longest ones, that are looked into for what the host was doing
 MOST = 5
-COVERS = 0.3
-"""Share of a stretch from which on a function in it is named."""
-
+COVERS = 0.3  # share of a stretch from which on a function in it is named
 _is_capture_begin = names.matching("StreamBeginCapture")
 _is_capture_end = names.matching("StreamEndCapture")
 _is_instantiation = names.matching("Graph(Instantiate|Upload|ExecUpdate)")

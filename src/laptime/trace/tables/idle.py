@@ -49,12 +49,8 @@ from laptime.trace.host_time import Shares
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
 
-Part = tuple[int, Cause, Ranges]
-"""Idle time of an accelerator with one cause."""
-
-MOST = 8
-"""Operators listed per cause."""
-
+Part = tuple[int, Cause, Ranges]  # idle time of an accelerator with one cause
+MOST = 8  # operators listed per cause
 PYTHON = "Python"
 """What the host is doing where no operator, annotation or Python function of the trace is around."""
 

@@ -25,11 +25,8 @@ from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Ints, Mask
 from laptime.trace.tables.overview import BUCKETS
 from laptime.trace.view import View, of_host
 
-TINY = 10_000
-"""ns below which a kernel is tiny: about what it costs the host to launch one."""
-
-MOST = 50
-"""Operators listed."""
+TINY = 10_000  # ns below which a kernel is tiny: about what it costs the host to launch one
+MOST = 50  # operators listed
 
 
 def launches(view: View) -> Launches | None:
@@ -173,8 +170,7 @@ def _quantile(values: Ints, share: float) -> int:
     return int(np.partition(values, at := max(0, int(np.ceil(share * len(values))) - 1))[at])
 
 
-MOST_COPIES = 8
-"""Operators listed per row."""
+MOST_COPIES = 8  # operators listed per row
 
 
 def copies(view: View) -> list[CopyRow]:
@@ -222,8 +218,7 @@ def copies(view: View) -> list[CopyRow]:
     return sorted(table, key=lambda row: -row.total_ns)
 
 
-UPLOAD = 16
-"""Copies to the device in one row, without a kernel between them, from which on a model is moved."""
+UPLOAD = 16  # copies to the device in one row, without a kernel between them, from which on a model is moved
 
 
 def _row(view: View, key: tuple[str, str], rows: Index, exposed: Ints, waited: Mask) -> CopyRow:

@@ -23,32 +23,19 @@ DEVICES = {
     0: "cpu", 1: "cuda", 6: "hip", 9: "xla", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse",
 }  # fmt: skip
 """c10::DeviceType of PyTorch, those that allocate."""
-
-BUCKETS = 500
-"""A curve keeps the first, lowest, highest and last total of each of so many buckets."""
-
-FEW = 0.01
-"""Share of the peak below which a kind has no band of its own."""
-
+BUCKETS = 500  # a curve keeps the first, lowest, highest and last total of each of so many buckets
+FEW = 0.01  # share of the peak below which a kind has no band of its own
 OUTSIDE = "(no operator)"
-
 _NO_ADDRESS = np.uint64(NONE % 2**64)
 
 
 class _Owners(NamedTuple):
-    """Which operators an event belongs to.
+    """Which operators an event belongs to."""
 
-    Attributes:
-        innermost: per event, a host row; NONE outside of all.
-        around: host row of the next operator around that; NONE without.
-        inside: what lies in which operator. outermost: per row of it, whether it is an operator in no other
-            one of its name.
-    """
-
-    innermost: Index
-    around: Index
-    inside: intervals.Subtrees
-    outermost: Mask
+    innermost: Index  # per event, a host row; NONE outside of all
+    around: Index  # host row of the next operator around that; NONE without
+    inside: intervals.Subtrees  # what lies in which operator
+    outermost: Mask  # per row of it, whether it is an operator in no other one of its name
 
 
 def memory(view: View) -> list[Memory]:
@@ -198,17 +185,11 @@ def _sums(index: Rows, values: Ints | None, length: int) -> Ints:
 
 
 class _Blocks(NamedTuple):
-    """Blocks of one device, rows of MemoryEvents: one an allocation with its free, or one of both alone.
+    """Blocks of one device, rows of MemoryEvents: one an allocation with its free, or one of both alone."""
 
-    Attributes:
-        alloc: NONE when it was allocated before the trace began.
-        gone: the event after which it is not there any more; past the last event when it stays.
-        freed: its free was seen.
-    """
-
-    alloc: Ints
-    gone: Ints
-    freed: Mask
+    alloc: Ints  # NONE when it was allocated before the trace began
+    gone: Ints  # the event after which it is not there any more; past the last event when it stays
+    freed: Mask  # its free was seen
 
 
 def _blocks(events: MemoryEvents, rows: Ints) -> _Blocks:

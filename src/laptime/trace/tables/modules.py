@@ -38,22 +38,14 @@ class Node(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Ranges of modules.
+    """Ranges of modules."""
 
-    Attributes:
-        nodes: parents come before children.
-        rows: host rows that are calls of modules, or in `Module Hierarchy` the outermost operators of one.
-        node: per row its node. outer: per row the one that it lies in, an index into rows; NONE without.
-        inside: per host row the node that it lies in; NONE without.
-        calls: per node.
-    """
-
-    nodes: list[Node]
-    rows: Rows
-    node: Index
-    outer: Index
-    inside: Index
-    calls: Ints
+    nodes: list[Node]  # parents come before children
+    rows: Rows  # host rows that are calls of modules, or in `Module Hierarchy` the outermost operators of one
+    node: Index  # per row its node
+    outer: Index  # per row the one that it lies in, an index into rows; NONE without
+    inside: Index  # per host row the node that it lies in; NONE without
+    calls: Ints  # per node
 
 
 def modules(view: View) -> list[ModuleRow]:
@@ -201,16 +193,11 @@ _is_engine = names.matching("^autograd::engine::evaluate_function")
 
 
 class Backward(NamedTuple):
-    """One entry a backward operator: arrays of one length.
+    """One entry a backward operator: arrays of one length."""
 
-    Attributes:
-        root: host row: autograd's `evaluate_function` around it, where the file has those, else itself.
-        forward: host row of the operator that it is the backward of.
-        host_ns, device_ns: of the root with all in it, but without other roots in it (checkpointing).
-    """
-
-    root: Rows
-    forward: Rows
+    root: Rows  # host row: autograd's `evaluate_function` around it, where the file has those, else itself
+    forward: Rows  # host row of the operator that it is the backward of
+    # host_ns, device_ns: of the root with all in it, but without other roots in it (checkpointing)
     host_ns: Ints
     device_ns: Ints
 

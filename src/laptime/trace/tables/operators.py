@@ -21,33 +21,23 @@ from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Int
 from laptime.trace.intervals import Groups, group
 from laptime.trace.view import View, once
 
-WITH_STACKS = 60
-"""Rows, from the top, that say where they are called from."""
-
-PLACES = 5
-"""Places at most in one row."""
+WITH_STACKS = 60  # Rows, from the top, that say where they are called from
+PLACES = 5  # places at most in one row
 
 
 class Calls(NamedTuple):
-    """Operators as calls: one entry per host row, which counts only where `own` is the row itself.
+    """Operators as calls: one entry per host row, which counts only where `own` is the row itself."""
 
-    Attributes:
-        own: the operator that this one is one with: itself for most. NONE for rows that are no operators.
-        within: what lies in which range.
-        host_self: ns.
-        device_self: ns of the activities it launched itself, how many (`kernels`), ns in tensor-core kernels.
-        could: use tensor cores: it is named so, or launched a kernel that does.
-        eligible: it or an operator in it could.
-    """
-
+    # the operator that this one is one with: itself for most. NONE for rows that are no operators.
     own: Index
-    within: intervals.Subtrees
-    host_self: Ints
+    within: intervals.Subtrees  # what lies in which range
+    host_self: Ints  # ns
+    # ns of the activities it launched itself, how many (`kernels`), ns in tensor-core kernels
     device_self: Floats
     kernels: Ints
     tensor_cores: Floats
-    could: Mask
-    eligible: Mask
+    could: Mask  # use tensor cores: it is named so, or launched a kernel that does
+    eligible: Mask  # it or an operator in it could
 
 
 def operators(view: View) -> list[OperatorRow]:
@@ -207,9 +197,7 @@ def _share(part: float, whole: float) -> float | None:
     return float(part / whole) if whole > 0 else None
 
 
-MOST = 500
-"""Rows at most; a name with a running number in it would give one row each."""
-
+MOST = 500  # rows at most; a name with a running number in it would give one row each
 _is_marked = names.matching(
     r"^(enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$)"
 )

@@ -78,8 +78,7 @@ CATEGORIES = Breakdown.__struct_fields__
 
 def breakdown(view: View) -> list[Breakdown]:
     """One a step, with communication as it ran: kernels of collectives, and host ranges of those that the
-    host itself carries out (gloo, MPI, UCC). Driver calls are runtime.
-    """
+    host itself carries out (gloo, MPI, UCC). Driver calls are runtime."""
     device, texts = view.trace.device, view.trace.texts
     talks = names.rows(texts, device.name, names.is_communication)
     carried_out = names.rows(texts, view.trace.host.name, names.is_host_collective)
@@ -130,8 +129,7 @@ def covered_by(ranges: Ranges, steps: Steps) -> Ints:
     return intervals.within(ranges, steps.start, steps.end)
 
 
-BUCKETS = 100
-"""Points of a busy curve."""
+BUCKETS = 100  # points of a busy curve
 
 
 def use(view: View) -> list[DeviceUse]:
@@ -147,9 +145,8 @@ def use(view: View) -> list[DeviceUse]:
 
 
 def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_core_eligible) -> Mask:
-    """Device rows launched by operators that could use tensor cores: the innermost ones that are named so
-    (of the family) or launched a kernel which uses them (`matrix`, per device row).
-    """
+    """Device rows launched by operators that could use tensor cores: the innermost ones that are named so (of
+    the family) or launched a kernel which uses them (`matrix`, per device row)."""
     trace, links = view.trace, view.links
     named = names.rows(trace.texts, trace.host.name, family)
     could = named & (trace.host.kind == HostKind.OPERATOR)

@@ -37,9 +37,7 @@ from laptime.trace.view import Steps, View
 
 RANGES = 12_000
 ARROWS = 6_000
-GAPS = 2_000
-"""As many ranges, arrows and gaps as a page can draw and carry."""
-
+GAPS = 2_000  # as many ranges, arrows and gaps as a page can draw and carry
 _KINDS = ("operator", "annotation", "runtime", "python", "module", "kernel", "communication", "memcpy")
 CATEGORIES = [*_KINDS, "memset", "data", "thread", *(f"idle-{cause}" for cause in CAUSES)]
 OF_HOST = {kind: kind.name.lower() for kind in HostKind if kind < HostKind.OVERHEAD} | {
@@ -255,9 +253,7 @@ def _lanes(
     return lanes, place
 
 
-NODES = 4000
-"""Nodes that are kept: those with the largest share of the time of the host or of the device."""
-
+NODES = 4000  # nodes that are kept: those with the largest share of the time of the host or of the device
 UNLAUNCHED = "launched outside of the steps"
 
 

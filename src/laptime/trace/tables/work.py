@@ -35,14 +35,11 @@ from laptime.trace.view import View
 
 KINDS: tuple[OperatorClass, ...] = get_args(OperatorClass)
 _OTHER, _CONVOLUTION = KINDS.index("other"), KINDS.index("convolution")
-
 _NO_SHAPES = (
     "The file has no shapes, which give FLOP and bytes: record it with"
     " torch.profiler.profile(record_shapes=True), or laptime profile."
 )
-
-_FOLLOWING = 4
-"""Operators after a convolution whose inputs may show its output."""
+_FOLLOWING = 4  # operators after a convolution whose inputs may show its output
 
 
 class _Spent(NamedTuple):

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 LONG_CALL = 0.2  # seconds of a call that lets caches and threads forget whatever ran before it
-
 Model = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 

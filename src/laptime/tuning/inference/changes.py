@@ -226,20 +226,16 @@ def find_candidates(
 
 @dataclass(frozen=True)
 class Interpreters:
-    """Which interpreter writes and runs what.
+    """Which interpreter writes and runs what."""
 
-    Attributes:
-        named: an interpreter, or the folder of its environment, by package; see `NAMED`.
-    """
-
+    # an interpreter, or the folder of its environment, by package; see `NAMED`
     named: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_text(cls, text: str) -> Interpreters:
         """`openvino=.venv-ov,torchao=.venv-t`.
         Raises UsageError: it has another form, names another package, or there is no such interpreter.
-        Unavailable: the package is not installed there, or laptime cannot run there.
-        """
+        Unavailable: the package is not installed there, or laptime cannot run there."""
         named: dict[str, str] = {}
         for part in filter(None, text.split(",")):
             package, assigned, python = part.partition("=")

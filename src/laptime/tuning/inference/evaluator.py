@@ -187,8 +187,7 @@ class ModelEvaluator(Sides):
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
-        Raises TrialFailed: a side does not run.
-        """
+        Raises TrialFailed: a side does not run."""
         coin = random.Random(len(self.timings))  # noqa: S311
         process = 0
         while True:
@@ -215,8 +214,7 @@ class ModelEvaluator(Sides):
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the folder computes what the model does, and keeps the limits that the incumbent keeps.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         gate = self.sameness(candidate)
         if not self.limits or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
             return gate
@@ -224,8 +222,7 @@ class ModelEvaluator(Sides):
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the limits; it is timed further while that is open and there is time.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         until = self.elapsed() + LIMITS * self.request.budget
         while True:
             timing = self.timings[built(recipe)]
@@ -262,8 +259,7 @@ class ModelEvaluator(Sides):
 
     def sameness_at(self, recipe: Recipe, batch: int) -> Gate:
         """The same, in calls of so many items, too.
-        Raises TrialFailed: it does not run, or takes no such batch; or the model as it is does not.
-        """
+        Raises TrialFailed: it does not run, or takes no such batch; or the model as it is does not."""
         gate = self.sameness(recipe)
         if batch == self.batch:
             return gate

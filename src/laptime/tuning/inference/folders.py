@@ -91,8 +91,7 @@ class Folders:
 
     def written(self, recipe: Recipe) -> Path:
         """The folder of a recipe; written when it is first wanted.
-        Raises TrialFailed: it cannot be written.
-        """
+        Raises TrialFailed: it cannot be written."""
         recipe = built(recipe)
         if recipe not in self._folders:
             folder = self.home / f"arm{len(self._folders)}"

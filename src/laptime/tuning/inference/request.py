@@ -24,19 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """What `laptime tune model` can be asked.
+    """What `laptime tune model` can be asked."""
 
-    Attributes:
-        target: the model, as `laptime bench` takes it.
-        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process;
-            cost: CPU seconds that an item takes.
-        batch: items in a call; 0: as the inputs are given. batches: sizes that the final set is tried with.
-        instances: numbers of processes at once that it is tried with; none: as `on` says.
-        device: as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU.
-        inputs: see `samples`. metric: see `metric`. python: see `Interpreters`. slo: see `limits`.
-    """
-
-    target: str
+    target: str  # the model, as `laptime bench` takes it
     budget: Budget = 600.0
     allow: Annotated[
         list[Literal["precision"]],
@@ -47,11 +37,14 @@ class ModelRequest:
     ] = False
     only: Annotated[list[str], only("model_changes")] = field(default_factory=list)
     skip: Annotated[list[str], skip("model_changes")] = field(default_factory=list)
+    # latency: the median of calls; throughput: items per second; memory: the peak of its process; cost: CPU
+    # seconds that an item takes
     goal: Annotated[
         Literal["throughput", "memory", "latency", "cost"],
         Option("What to improve; cost is CPU seconds per item."),
     ] = "throughput"
-    batch: int = 0
+    batch: int = 0  # items in a call; 0: as the inputs are given
+    # sizes that the final set is tried with
     batches: Annotated[
         list[int],
         Option(
@@ -61,6 +54,7 @@ class ModelRequest:
             read=typed.integers,
         ),
     ] = field(default_factory=list)
+    # numbers of processes at once that it is tried with; none: as `on` says
     instances: Annotated[
         list[int],
         Option(
@@ -70,10 +64,12 @@ class ModelRequest:
             read=typed.integers,
         ),
     ] = field(default_factory=lambda: [1])
+    # as `laptime bench` names it; "auto": CUDA where there is a device, else the CPU
     device: Annotated[
         str,
         Option("Device: cpu, cuda, cuda:1. [default: the first CUDA device, else the CPU]", "NAME"),
     ] = "cpu"
+    # see `samples`
     inputs: Annotated[
         str,
         Option(
@@ -81,12 +77,14 @@ class ModelRequest:
             "FILE.py:FUNCTION",
         ),
     ] = ""
+    # see `metric`
     metric: Annotated[
         str,
         Option(
             "Function that scores a list of outputs for these samples; higher is better.", "FILE.py:FUNCTION"
         ),
     ] = ""
+    # see `limits`
     slo: Annotated[
         str,
         Option("Latency limit of the tuned model; the upper end of the interval decides.", "20ms@p99"),
@@ -102,6 +100,7 @@ class ModelRequest:
     certify: Certify = False
     resume: Resume = False
     dry_run: DryRun = False
+    # see `Interpreters`
     python: Annotated[
         str,
         Option("Environment that has a runtime: openvino=.venv-ov. [default: laptime's own]", "NAME=PATH"),
@@ -191,8 +190,7 @@ def is_model(program: str) -> bool:
 def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
     Raises UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
-    folder exists or cannot be written. Unavailable: ONNX Runtime is not installed.
-    """
+    folder exists or cannot be written. Unavailable: ONNX Runtime is not installed."""
     recipe = targets.parse(request.target)
     if recipe.kind == "onnx_file":
         onnxruntime.imports(Variant(target=request.target))

@@ -249,8 +249,7 @@ def scores(*, function: str, outputs: str, counts: list[int], structure: list[st
 @dataclass
 class UserMetric:
     """The user's metric of folders beside that of the model as it is.
-    Raises LaptimeError: it raised, or gave no scores, for the outputs of the model as it is.
-    """
+    Raises LaptimeError: it raised, or gave no scores, for the outputs of the model as it is."""
 
     function: str  # `FILE.py:FUNCTION`, or "" for none
     recorded: RecordedCalls  # the first calls are those of the samples

@@ -32,8 +32,7 @@ class Sample:
 
     def ordered(self, names: Sequence[str]) -> Sample:
         """With its keywords in another order; the same where there are none.
-        Raises TargetError: the call takes others.
-        """
+        Raises TargetError: the call takes others."""
         if not self.names:
             return self
         if set(names) != set(self.names):
@@ -58,8 +57,7 @@ class Sample:
 def drawn(function: str) -> Iterator[Sample]:
     """What a function of the user's gives, one sample after the other. function: `FILE.py:FUNCTION`.
     Raises TargetError: it gives no samples, or one that is no sample or not like the first. UserCodeError: it
-    raised.
-    """
+    raised."""
     given = called(function)
     if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(given, "shape"):
         raise _unusable(function, f"it returned {type(given).__name__}, not a list or generator of samples")
@@ -116,8 +114,7 @@ EXAMPLES = {"--inputs": "data.py:samples", "--metric": "eval.py:accuracy"}
 def check(option: str, text: str) -> None:
     """Refuse what names no function, without running anything.
     Raises UsageError: it is not written like that. TargetError: there is no such file or function.
-    UserCodeError: the file is not valid Python.
-    """
+    UserCodeError: the file is not valid Python."""
     if not file.matches(text):
         raise UsageError(
             f"{option} {text} names no function",

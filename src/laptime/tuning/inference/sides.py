@@ -39,8 +39,6 @@ class Timing:
 
 
 MOST_COMPARED = 3  # calls that are compared at a batch size which is chosen
-
-
 StartArm = Callable[[Path, Path, Sequence[int]], Arm]
 """Starts a folder that is called with recorded inputs, on some CPUs; on all where none are named."""
 
@@ -200,16 +198,14 @@ class Sides:
 
     def side(self, recipe: Recipe) -> Side:
         """A recipe's folder in new processes, as many as a side of a race has.
-        Raises TrialFailed: the folder cannot be written.
-        """
+        Raises TrialFailed: the folder cannot be written."""
         if self.raced.instances == 1:
             return self.arm(recipe)
         return self.fleet(self.as_raced(recipe), self.raced)
 
     def arm(self, recipe: Recipe, calls: Path | None = None) -> Arm:
         """A recipe's folder in a new process; calls: other recorded inputs than the session's.
-        Raises TrialFailed: the folder cannot be written.
-        """
+        Raises TrialFailed: the folder cannot be written."""
         folder = self.folders.written(recipe)
         self.accounting.trials += 1
         return self.arm_of(recipe, folder, calls or self.calls)

@@ -125,8 +125,7 @@ class TimedCalls(Struct, frozen=True, kw_only=True):
 
 def journal_of(request: ModelRequest) -> SessionJournal:
     """The journal of a session: one goes on where names, the text of files and options are the same.
-    Raises LaptimeError: a file is gone, there is no session to go on with, or it still runs.
-    """
+    Raises LaptimeError: a file is gone, there is no session to go on with, or it still runs."""
     named = [request.target, request.inputs, request.metric]
     files = [targets.parse(name).sha256 if name else "" for name in named]
     terms = ["model", named, files, {name: getattr(request, name) for name in _OPTIONS}]

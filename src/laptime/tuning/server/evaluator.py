@@ -75,8 +75,7 @@ class ServerEvaluator:
 
     def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The figure under a recipe, and how much it scatters from block to block and start to start.
-        Raises TrialFailed: the server does not run.
-        """
+        Raises TrialFailed: the server does not run."""
         began = self.elapsed()
         numbers = self.numbers(NOISE_BLOCKS)
         with self.accounting.spent_on("diagnose"):
@@ -117,8 +116,7 @@ class ServerEvaluator:
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired blocks with the same arrivals and prompts, of servers that are up one after the other.
-        Raises TrialFailed: a side does not run.
-        """
+        Raises TrialFailed: a side does not run."""
         coin = random.Random(self._number)  # noqa: S311
         sides, process = (incumbent, candidate), 0
         while True:
@@ -132,8 +130,7 @@ class ServerEvaluator:
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Whether the server answers the same, and keeps the promise that the incumbent keeps.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         gate = self.sameness(candidate)
         if not self.request.slo or gate.word != "passed" or word(self.limit_checks(incumbent)) is not KEPT:
             return gate
@@ -168,8 +165,7 @@ class ServerEvaluator:
 
     def limit_checks(self, recipe: Recipe) -> list[GateCheck]:
         """Whether a recipe keeps the promise; it is loaded further while that is open and there is time.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         if not self.request.slo:
             return []
         budget = self.request.budget
@@ -184,8 +180,7 @@ class ServerEvaluator:
     def measured(self, recipe: Recipe, numbers: list[int]) -> list[float]:
         """The figures of blocks of these numbers, of a server started for them; NaN of one that cannot be
         used.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         with self.visit(recipe) as visit:
             cases = [visit.block(number, self.block, self.began) for number in numbers]
         faults = [generators_fault(case) for case in cases]
@@ -198,8 +193,7 @@ class ServerEvaluator:
     @contextmanager
     def visit(self, recipe: Recipe) -> Iterator[Visit]:
         """A recipe's server, up and warm; what it answers to the same prompts is asked where it is not known.
-        Raises TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         recipe, began = built(recipe), self.elapsed()
         self.accounting.trials += 1
         with visiting(self.request, values_of(recipe), self.folder) as visit:

@@ -42,14 +42,12 @@ _BETWEEN = re.compile(r"[\s,;|=<>()\[\]{}\"']+")
 LENGTHS = ("prompt tokens", "output tokens", "status", "length", "values", "error", "prompt answered")
 """Parts that are compared where texts may differ."""
 _MOST_NAMED = 4
-
 Output = dict[str, Any]  # parts of one answer
 
 
 def outputs(endpoint: Endpoint, at_once: int = PROMPTS) -> list[Output]:
     """What a server answers to the first different prompts of its load, alone and so many at once.
-    Raises TrialFailed: it does not answer one.
-    """
+    Raises TrialFailed: it does not answer one."""
     return asyncio.run(_asked(structs.replace(endpoint, turns=1), min(max(PROMPTS, at_once), MOST_AT_ONCE)))
 
 
@@ -205,8 +203,7 @@ def figure(case: Case, name: str) -> float:
     """Seconds, less is better: the mean of a latency over all requests, a growing queue's too; of throughput
     the seconds that an answer (of a language model: an output token) takes of the server's time. name: one of
     `TITLES`.
-    Raises TrialFailed: the block has no such figure.
-    """
+    Raises TrialFailed: the block has no such figure."""
     if name == "throughput":
         return 1 / rate(case)
     samples = [
@@ -219,8 +216,7 @@ def figure(case: Case, name: str) -> float:
 
 def rate(case: Case) -> float:
     """Answers per second, of a language model whose tokens are counted output tokens per second.
-    Raises TrialFailed: there is none.
-    """
+    Raises TrialFailed: there is none."""
     stats = level_stats(case)
     answered = stats.answered.value if stats else None
     if stats is None or not answered:

@@ -29,38 +29,32 @@ LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"  # where requests go unless the u
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRequest:
-    """What `laptime tune server` can be asked.
+    """What `laptime tune server` can be asked."""
 
-    Attributes:
-        command: the server's, with choices in braces, see below.
-        url: perhaps with `{port}`.
-        rate: at random (Poisson); 0: `concurrency` users, who wait for their answers.
-        bodies: what is sent, from the file `body` if that is not "".
-        output: tokens of a language model's answer.
-        slo: promises that the tuned server has to keep under this load.
-        goal: throughput: answers (of a language model: output tokens) per second; latency: the mean of what
-            the SLO promises, of a whole answer where it says nothing or several things.
-        timeout: until a server has to be ready.
-    """
-
-    command: str
+    command: str  # the server's, with choices in braces, see below
     budget: Budget = 600.0
+    # perhaps with `{port}`
     url: Annotated[str, Option("Address to send to.  [default: http://127.0.0.1:{port}/v1]", "URL")] = (
         LANGUAGE_MODEL
     )
+    # at random (Poisson); 0: `concurrency` users, who wait for their answers
     rate: Annotated[float, Option("Requests per second.  [default: use --concurrency]", "R")] = 0.0
     concurrency: Annotated[
         int, Option("Users who wait for each answer.  [default: use --rate]", "N", least=1)
     ] = 0
-    bodies: list[str] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)  # what is sent, from the file `body` if that is not ""
     body: Annotated[str, Option("File to send; .jsonl: one line for each request.", "FILE")] = ""
     headers: Headers = field(default_factory=list)
     prompt: Annotated[int, Option("Prompt length in tokens.", "N", least=1)] = 128
+    # tokens of a language model's answer
     output: Annotated[int, Option("Answer length in tokens.", "N", flags="--output-tokens", least=1)] = 64
+    # promises that the tuned server has to keep under this load
     slo: Annotated[
         str,
         Option("Limits to keep under load, comma-separated: latency, ttft, itl or tpot.", "ttft=300ms@p95"),
     ] = ""
+    # throughput: answers (of a language model: output tokens) per second; latency: the mean of what the SLO
+    # promises, of a whole answer where it says nothing or several things
     goal: Annotated[
         Literal["throughput", "latency"],
         Option("What to improve.  [default: latency with --rate, else throughput]"),
@@ -72,6 +66,7 @@ class ServerRequest:
     certify: Certify = False
     resume: Resume = False
     dry_run: DryRun = False
+    # until a server has to be ready
     timeout: Annotated[float, Option("Time limit for the server to start.", "TIME", read=seconds)] = 600.0
     name: Name = ""
     save: Save = True
@@ -79,8 +74,7 @@ class ServerRequest:
 
     def completed(self) -> ServerRequest:
         """The request with what follows from what was asked: the goal from the load, bodies from the file.
-        Raises UsageError: where the file is sent is not said, or it cannot be read.
-        """
+        Raises UsageError: where the file is sent is not said, or it cannot be read."""
         if self.body and self.url == LANGUAGE_MODEL:
             raise UsageError(
                 "--body needs the address that it is sent to",
@@ -124,8 +118,7 @@ class ServerRequest:
 
     def check(self) -> None:
         """Refuse what cannot be done before a server is started.
-        Raises UsageError: the command, the address or the load is impossible.
-        """
+        Raises UsageError: the command, the address or the load is impossible."""
         template = self.template
         if not (self.rate or self.concurrency):
             raise UsageError(
@@ -169,7 +162,6 @@ _OPERATORS = "|&;<>()"
 _EXPANSION = re.compile(r"\$[\w({]|`")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _MARK = "LAPTIME0PORT"  # stands for the port while words are quoted: braces would be
-
 Value = str | int | float
 
 
@@ -231,8 +223,7 @@ def _texts(word: Word, values: Mapping[str, Value]) -> list[str]:
 
 def parsed(text: str) -> Template:
     """The template that a text means.
-    Raises UsageError: it is none, has nothing to choose from, or needs a shell.
-    """
+    Raises UsageError: it is none, has nothing to choose from, or needs a shell."""
     choices: list[Choice] = []
     words: list[Word] = []
     for word in _split(text):

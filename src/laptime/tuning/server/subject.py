@@ -234,8 +234,7 @@ def sent(request: ServerRequest) -> str:
 
 def _request_of(run: Run, request: VerifyRequest) -> ServerRequest:
     """The request of a stored session, as far as it is asked again.
-    Raises UsageError: it has kept nothing, or what it has sent is no longer known.
-    """
+    Raises UsageError: it has kept nothing, or what it has sent is no longer known."""
     tuning, server = run.tuning, run.tuning.server if run.tuning else None
     if tuning is None or server is None or not tuning.recipe:
         raise UsageError(

@@ -44,15 +44,13 @@ LONGEST_LOOK = 0.5
 GRACE = 10.0  # seconds that a server has to end by itself, before its whole group is killed
 LOG = 32_000  # bytes of what it has printed in which the reason of its end is looked for
 _RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception): .*\S")
-
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass
 class LiveServer:
     """Up from `with` on, gone after it.
-    Raises TrialFailed: it does not start, ends before it is ready, or is not ready in time.
-    """
+    Raises TrialFailed: it does not start, ends before it is ready, or is not ready in time."""
 
     words: Sequence[str]  # the program and its arguments
     variables: Mapping[str, str]  # added to the environment
@@ -169,8 +167,7 @@ class Visit:
 
     def outputs(self) -> list[Output]:
         """What it answers to the same prompts, one after another and as many at once as the load has.
-        Raises TrialFailed: it does not answer one.
-        """
+        Raises TrialFailed: it does not answer one."""
         return outputs(self._endpoint, self._request.concurrency)
 
     def block(self, number: int, seconds: float, began: float) -> Case:
@@ -233,8 +230,7 @@ def has_answers(case: Case) -> bool:
 @contextmanager
 def visiting(request: ServerRequest, values: dict[str, Value], folder: Path) -> Iterator[Visit]:
     """A visit to the server with these choices.
-    Raises TrialFailed: it does not start, or does not answer a first request.
-    """
+    Raises TrialFailed: it does not start, or does not answer a first request."""
     port = free_port()
     variables, words = request.template.command(values, str(port))
     url = request.at(port)

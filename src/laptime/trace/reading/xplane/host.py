@@ -83,11 +83,7 @@ _FUNCTION = re.compile(
     r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$|^EagerLocalExecute: (?!__|IteratorGetNext)"
 )
 _WAITS = re.compile(r"^(MultiDevice)?IteratorGetNext\w*::DoCompute$|^EagerLocalExecute: IteratorGetNext")
-
-OWN = "laptime::step"
-"""What `laptime profile` writes around its steps; they go before all others."""
-
-
+OWN = "laptime::step"  # what `laptime profile` writes around its steps; they go before all others
 Steps = tuple[int, str, list[tuple[int, int, int]]]
 """A line, the name of the ranges that its steps stand for, and number, start and end of each step."""
 

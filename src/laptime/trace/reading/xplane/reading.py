@@ -22,8 +22,7 @@ FORMAT = "xplane"
 
 def read(path: Path) -> Trace:
     """A file of TensorFlow's profiler.
-    Raises UsageError: it cannot be opened, is damaged, or has no events.
-    """
+    Raises UsageError: it cannot be opened, is damaged, or has no events."""
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -11,9 +11,7 @@ from laptime.kit.protobuf import NUMBER, double, fields, signed
 
 Fact = int | float | str
 NO_FACTS: dict[str, Fact] = {}
-
 Words = dict[int, str]
-
 OF_EVENTS = frozenset(
     {"step_num", "tf_function_call", "correlation_id", "kernel_details", "memcpy_details", "memset_details"}
 )
@@ -53,9 +51,7 @@ class Plane(NamedTuple):
 
 
 def planes(data: bytes) -> list[Plane]:
-    """All planes of a file.
-    Raises Damaged: the bytes are no XSpace.
-    """
+    """All planes of a file. Raises Damaged: the bytes are no XSpace."""
     return [
         _plane(data, at, end) for field, at, end in fields(data, 0, len(data)) if field == 1 and end != NUMBER
     ]

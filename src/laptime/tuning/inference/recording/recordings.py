@@ -96,8 +96,7 @@ def _each(evaluator: ModelEvaluator, sides: list[tuple[Recipe, Measured | None]]
 
 def _call(evaluator: ModelEvaluator, recipe: Recipe, measured: Measured | None) -> float:
     """Seconds of a call that is not recorded: measured again, or on the way, or now.
-    Raises TrialFailed: it does not run.
-    """
+    Raises TrialFailed: it does not run."""
     alone = evaluator.timings[built(recipe)].seconds if evaluator.raced.instances == 1 else []
     samples = measured.samples if measured is not None else [alone]
     if not any(samples):  # calls of several instances at once do not count
@@ -113,8 +112,7 @@ def _seconds(evaluator: ModelEvaluator, call: float) -> float:
 def recorded(evaluator: ModelEvaluator, recipe: Recipe) -> Recorded:
     """Some calls of a recipe's folder as its runtime's profiler has seen them.
     Raises TrialFailed: it does not run, or nothing was recorded. LookupError, ValueError: what was recorded
-    is not what its reader knows.
-    """
+    is not what its reader knows."""
     folder, form = evaluator.folders.written(recipe), "as_is"
     if evaluator.folders.is_isolated(recipe):
         form = evaluator.folders.form(recipe)

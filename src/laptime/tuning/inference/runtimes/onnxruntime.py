@@ -33,7 +33,6 @@ _RUNS: dict[str, Any] = {
     "conflicts": OF_PYTORCH,
     "packages": ("onnxruntime", "onnx", "onnxscript"),
 }
-
 CHANGES = [
     # All levels of graph optimisation, float32.
     # Lies when: an operator has no fast kernel there.
@@ -125,8 +124,7 @@ def _export(draft: Draft, folder: Path) -> None:
 
 def _place(file: Path, folder: Path) -> None:
     """An ONNX file at another place, with the files that hold its weights.
-    Raises Refused: weights lie outside its folder, which no copy could find.
-    """
+    Raises Refused: weights lie outside its folder, which no copy could find."""
     link(file, folder / "model.onnx")
     for name in _outside(file):
         source, place = file.parent / name, folder / name
@@ -149,8 +147,7 @@ def _outside(file: Path) -> set[str]:
 def write_int8(draft: Draft, folder: Path, *, calls_for_ranges: bool = True) -> None:
     """Writes model.onnx, weights and activations in int8, ranges taken from the calibration; or weights of
     matrix products alone, ranges taken in each call.
-    Raises Refused: it cannot be exported or quantised, or has no products with weights.
-    """
+    Raises Refused: it cannot be exported or quantised, or has no products with weights."""
     write_onnx(draft, folder)
     inputs = RecordedCalls.load(draft.calibration).calls[0].inputs if calls_for_ranges else None
     with refusing("ONNX Runtime cannot quantise it"):

@@ -27,7 +27,6 @@ _RUNS: dict[str, Any] = {
     "packages": _PACKAGES,
 }
 _PROPERTIES = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}  # one request at a time
-
 CHANGES = [
     # Lies when: the performance hint sees CPUs that a container's quota takes away.
     # Source: docs.openvino.ai, high-level performance hints; precision hint f32, as the default may be
@@ -66,8 +65,7 @@ CHANGES = [
 
 def write(draft: Draft, folder: Path) -> None:
     """Writes model.xml and model.bin; weights stay in float32.
-    Raises Refused: it cannot be exported or converted.
-    """
+    Raises Refused: it cannot be exported or converted."""
     import openvino
 
     write_onnx(draft, folder)

@@ -69,8 +69,7 @@ def in_half_precision(draft: Draft, dtype: str) -> None:
 
 def _narrow(draft: Draft, bits: int) -> None:
     """Large linear layers by torchao, whose tensors torch.export sees as plain ones then.
-    Raises Refused: there are none, or it cannot be done.
-    """
+    Raises Refused: there are none, or it cannot be done."""
     import torch
     from torchao import quantization
     from torchao.utils import unwrap_tensor_subclass
@@ -253,8 +252,7 @@ def write_exported(draft: Draft, folder: Path) -> None:
 
 def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProgram:
     """The exported model, for any batch size and length where these may vary, or for any batch size alone.
-    Raises Refused: it cannot be exported.
-    """
+    Raises Refused: it cannot be exported."""
     import torch
 
     tracing: Any = torch.export
@@ -282,8 +280,7 @@ def graph_of(draft: Draft, *, lengths: bool = True) -> torch.export.ExportedProg
 
 def write_packaged(draft: Draft, folder: Path) -> None:
     """Writes compiled.pt2, with the weights frozen into it. Needs a C++ compiler, once.
-    Raises Refused: it cannot be exported or compiled.
-    """
+    Raises Refused: it cannot be exported or compiled."""
     import torch
     import torch._inductor
 
@@ -307,8 +304,7 @@ def write_packaged(draft: Draft, folder: Path) -> None:
 
 def write_packaged_int8(draft: Draft, folder: Path) -> None:
     """Writes compiled.pt2 of a graph that torchao has quantised (PT2E).
-    Raises Refused: it cannot be exported, quantised or compiled.
-    """
+    Raises Refused: it cannot be exported, quantised or compiled."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
     from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86

@@ -16,7 +16,6 @@ _RUNS: dict[str, Any] = {
     "conflicts": OF_PYTORCH,
     "packages": ("tensorrt", "onnx", "onnxscript"),
 }
-
 CHANGES = [
     # Lies when: a call has more than four times the items of the measurement: the engine takes no more.
     # Source: docs.nvidia.com/deeplearning/tensorrt, Python API; strongly typed networks, BuilderFlag.TF32.
