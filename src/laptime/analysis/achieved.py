@@ -91,10 +91,7 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
 
     Of an incomplete count the rates are lower bounds, and there is no share.
 
-    Args:
-        flops: FLOPs of one call.
-        rate: items per second.
-    """
+    flops: FLOPs of one call. rate: items per second."""
     if flops is None or not flops.value or rate is None or not rate.value:
         return []
     per_item = flops.value / case.batch

@@ -20,8 +20,7 @@ factor does not show in it, and near ties of an untrained classifier change plac
 Of whole numbers (labels, ranks, places) `rms` is the share that differs. One that is the place of a value in
 another output may differ where the values tie; of all others a percent may, in lower precision.
 
-Lies when: an error shows on other inputs only.
-"""
+Lies when: an error shows on other inputs only."""
 
 from __future__ import annotations
 
@@ -89,13 +88,8 @@ def measured(
     calls: Sequence[Call], *, against: str, dtype: str = "float32", rounding: Sequence[float] = ()
 ) -> Agreement:
     """The errors of every output tensor over these calls; NaN at the same places counts as equal.
-
-    Args:
-        calls: at least one; the more inputs and batch sizes, the more they tell.
-        against: name of the reference.
-        dtype: its precision.
-        rounding: of each of its output tensors, see the module.
-    """
+    calls: at least one; the more inputs and batch sizes, the more they tell. against: name of the reference.
+    dtype: its precision. rounding: of each of its output tensors, see the module."""
     batches = sorted({call.batch for call in calls})
     about: dict[str, Any] = {"against": against, "dtype": dtype, "inputs": len(calls), "batches": batches}
     for call in calls:
@@ -120,8 +114,7 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
 
     `same`: no more than its rounding explains. `close`: than that of the next coarser precision. `different`:
     more. `unknown`: the outputs hardly depend on the inputs, so nothing can be told; or, with a `share` above
-    1, whole numbers or small columns are off in lower precision, which only a metric can weigh.
-    """
+    1, whole numbers or small columns are off in lower precision, which only a metric can weigh."""
     if agreement.reason:
         return Judgement("different", agreement.reason)
     if agreement.undetermined:
@@ -263,8 +256,7 @@ def _tied(labels: tuple[Array, Array, int], values: tuple[Array, Array, int]) ->
 def _small(column: Column, scale: float) -> float:
     """Largest RMS error of a column of small numbers over its own RMS; 0 where there is none.
 
-    A column: one place along a dimension other than the first. Shares of one whole (a softmax) are none.
-    """
+    A column: one place along a dimension other than the first. Shares of one whole (a softmax) are none."""
     shapes = {other.shape[1:] for _, other, _ in column}
     if len(shapes) > 1 or len(*shapes) < 1 or column[0][1].dtype.kind == "c":
         return 0.0
@@ -343,7 +335,6 @@ def _cosine(one: Array, other: Array) -> float:
 def precision_of(dtype: str, held: Mapping[str, int]) -> str:
     """The precision of a model that is said to run in `dtype` and holds so many tensors by dtype.
 
-    Where a tenth of them has 8 bits it is a quantized one, whatever scales and biases are.
-    """
+    Where a tenth of them has 8 bits it is a quantized one, whatever scales and biases are."""
     few_bits = sum(held.get(name, 0) for name in ("int8", "uint8", "int4", "uint4"))
     return "int8" if few_bits > QUANTIZED * sum(held.values()) else dtype

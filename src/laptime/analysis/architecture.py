@@ -7,8 +7,7 @@
     FLOPs               per item; frameworks count differently (elementwise operations or products only), so
                         they agree within 5 %, and the counters are named where they do not
 
-Lies when: two models of one name differ in what neither number shows (strides, activations, epsilon).
-"""
+Lies when: two models of one name differ in what neither number shows (strides, activations, epsilon)."""
 
 from __future__ import annotations
 

@@ -54,8 +54,7 @@ def worth(values: Floats, q: float) -> float:
 
     The share below the quantile has the variance q(1 - q)/n of independent values; what the means of batches
     show instead says how many these are worth. Few batches know that badly, which makes it less; and no tail
-    is known better than the mean: one that shows no memory has had too few busy spells to show it.
-    """
+    is known better than the mean: one that shows no memory has had too few busy spells to show it."""
     below = (values <= np.quantile(values, q, method="lower")).astype(float)
     means = batch_means(below)
     if means is None:
@@ -89,10 +88,7 @@ def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[f
 def needed(q: float, alone: float, level: float = LEVEL) -> int:
     """Independent values that tell the q-quantile: twice as many of values that mostly repeat each other,
     since the levels that seem to have just enough are those that saw too few busy spells.
-
-    Args:
-        alone: share of the values that are worth as independent ones.
-    """
+    alone: share of the values that are worth as independent ones."""
     return math.ceil(quantiles.samples_needed(q, level) * (2 - min(1.0, alone)))
 
 
@@ -102,9 +98,7 @@ def upwards(value: float, ends: tuple[float, float], alone: float, n: int) -> tu
     What a queue does rarely and for long is missing where few busy spells were seen, and then the requests
     look more alone than they are: every interval that misses is too low (21 queues of 10 to 240 s, measured).
 
-    Args:
-        value: inside the interval. alone: share of the `n` values that are worth as independent ones.
-    """
+    value: inside the interval. alone: share of the `n` values that are worth as independent ones."""
     low, high = ends
     if not 0 < value < high < math.inf:
         return ends

@@ -37,8 +37,7 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
 
     They must reach over as much time as lies between the two: what drifts within a day does not show in runs
     of one minute. The two themselves do not count, nor do programs of which it is unknown whether they are
-    still the same.
-    """
+    still the same."""
     alike = [
         run
         for run in earlier

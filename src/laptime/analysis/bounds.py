@@ -14,8 +14,7 @@ row takes at least max(FLOP / peak, bytes / bandwidth).
 
 Lies when: as operator_work; recording slows operators down (compute and memory come out too small, as their
 shares are those of the recorded operators); threads that spin while they wait count as working; operators
-that run at the same time are counted as if they ran after each other.
-"""
+that run at the same time are counted as if they ran after each other."""
 
 from __future__ import annotations
 
@@ -54,11 +53,8 @@ class Recorded(NamedTuple):
 
 def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | None) -> CallBounds:
     """What bounds a call.
-
-    Args:
-        recorded: at least one call. call: seconds of one that is not recorded, above 0.
-        cores: that may be used. ceilings: of all these cores; None where they are not known.
-    """
+    recorded: at least one call. call: seconds of one that is not recorded, above 0. cores: that may be used.
+    ceilings: of all these cores; None where they are not known."""
     number = recorded.calls
     rows = [
         structs.replace(
@@ -134,8 +130,7 @@ def _least(row: Work, ceilings: Ceilings | None) -> tuple[BoundWord | None, floa
     """The nearer ceiling, and the seconds that it asks for, at most those of the row; None where that is not
     known.
 
-    A ceiling that the row is far above does not hold for it, and the other one is asked.
-    """
+    A ceiling that the row is far above does not hold for it, and the other one is asked."""
     seconds = (row.total_ns - row.uncounted_ns) / 1e9
     if ceilings is None or not ceilings.bandwidth or row.bytes is None or not seconds:
         return None, 0.0

@@ -6,8 +6,7 @@ undecided, and a regression must also be worse at 99 %.
 The unit of a change is the ratio of the two numbers, turned so that above 1 is worse. Its error comes from
 both intervals, and for what varies from run to run from the spread between runs, too. A number that is
 counted or measured once (a peak of memory, parameters, FLOPs) is taken as it is. Wrong where such a number
-varies by itself.
-"""
+varies by itself."""
 
 from __future__ import annotations
 
@@ -49,13 +48,8 @@ def names(case: Case) -> list[str]:
 
 def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | float) -> Verdict:
     """Whether a statistic of a case is at most (max) or at least (min) a limit.
-
-    Args:
-        limit: with a unit (`30 ms`), or a number in the statistic's own.
-
-    Raises:
-        UsageError: the limit cannot be read.
-    """
+    limit: with a unit (`30 ms`), or a number in the statistic's own.
+    Raises UsageError: the limit cannot be read."""
     limit = amount(limit, stat.unit) if isinstance(limit, str) else float(limit)
     why = doubt(case, stat)
     word = UNDECIDED
@@ -154,11 +148,8 @@ def metric_change(
     baseline: Case, candidate: Case, name: str, tolerance: str | float, between: Spread
 ) -> Verdict:
     """Whether a metric of the candidate is worse than the baseline's by no more than the tolerance.
-
-    Args:
-        name: as `budgets.named` takes it; the candidate has it, and it is known which direction is better.
-        between: how far two runs of one program lie apart; none of it where both sides are of one run.
-    """
+    name: as `budgets.named` takes it; the candidate has it, and it is known which direction is better.
+    between: how far two runs of one program lie apart; none of it where both sides are of one run."""
     now, before = named(candidate, name), named(baseline, name)
     assert now is not None, name
     theirs = _why_not(baseline, before) if before else ""

@@ -17,8 +17,7 @@
    three groups and is older than those is not found.
 
 Lies when: neighbouring runs resemble each other for reasons outside the program (a shared machine that is
-slow for hours): then the level did change, but not because of a commit. Measured rates: docs/history.md.
-"""
+slow for hours): then the level did change, but not because of a commit. Measured rates: docs/history.md."""
 
 from __future__ import annotations
 
@@ -67,12 +66,8 @@ def changes(
     histories: Sequence[Sequence[float]], level: float = LEVEL, margin: float = MARGIN
 ) -> list[list[ChangePoint]]:
     """The changes of level in each of several histories, oldest first.
-
-    Args:
-        histories: positive numbers, one a run, in the order of time.
-        level: chance of naming any change in any of them where there is none.
-        margin: changes smaller than this share are left out.
-    """
+    histories: positive numbers, one a run, in the order of time. level: chance of naming any change in any of
+    them where there is none. margin: changes smaller than this share are left out."""
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     # Too short ones are not asked, and cost the others nothing.
     long_enough = [at for at, history in enumerate(logs) if len(history) >= FEWEST]
@@ -104,8 +99,7 @@ def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
     """The level at which each of several histories may be searched; 0 where nothing may be said.
 
     Holm 1979: the smallest p-value is held against level / k, the next against level / (k - 1), until one
-    fails; it and all after it are out.
-    """
+    fails; it and all after it are out."""
     adjusted = [0.0] * len(p_values)
     for rank, at in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         step_level = level / (len(p_values) - rank)
@@ -144,8 +138,7 @@ def _group_means(groups: Floats) -> Floats:
 def _best_of_all(logs: Floats, level: float) -> tuple[int, float]:
     """The best split, and how often a permutation has one as good; drawn as often as the level needs.
 
-    The random numbers depend on the number of runs alone: the same history gives the same answer.
-    """
+    The random numbers depend on the number of runs alone: the same history gives the same answer."""
     # Start, split and end of every split of every seeded interval of n values.
     n = len(logs)
     rows: list[tuple[int, int, int]] = []

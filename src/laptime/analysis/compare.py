@@ -2,8 +2,7 @@
 
 Blocks of both cases are measured side by side in time, round by round, in fresh processes; `paired` says how
 large the effect is and how sure. Wrong when one side runs only while the other does not exist (different
-machines).
-"""
+machines)."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
     Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
-    settled samples count, and the error grows with what disturbed them.
-    """
+    settled samples count, and the error grows with what disturbed them."""
     for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
         left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
@@ -73,8 +71,7 @@ def compare(
 ) -> Comparison | None:
     """Compare two interleaved cases; times are taken per item where batch sizes or instances differ.
 
-    Returns None when a side has no samples in this regime or too few rounds are shared.
-    """
+    Returns None when a side has no samples in this regime or too few rounds are shared."""
     left, right = baseline.find("latency", regime), candidate.find("latency", regime)
     if left is None or right is None:
         return None
@@ -131,8 +128,7 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
 
     On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
     and say nothing about the program. All blocks are no better: beside a neighbour two processes of one
-    program differ by several per cent for as long as they live (decision 0003).
-    """
+    program differ by several per cent for as long as they live (decision 0003)."""
     started = min(len(set(series.process or [0])) for series in (baseline, candidate))
     if measured.rounds < MIN_PAIRS:
         return (

@@ -1,6 +1,5 @@
 """Which samples a statistic may use, decided by what is known about them and never by their size; and how
-much of each sample's time the outside took, from the evidence beside it.
-"""
+much of each sample's time the outside took, from the evidence beside it."""
 
 from __future__ import annotations
 
@@ -100,8 +99,7 @@ def lost_time(case: Case, series: Series) -> Floats:
 
     What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
     leaves: waiting is a sum over threads. A slower CPU lengthens the rest by as much as known arithmetic, or
-    less: by nothing where a program waits for memory.
-    """
+    less: by nothing where a program waits for memory."""
     seconds = np.asarray(series.samples, dtype=float)
 
     def column(name: str) -> Floats:
@@ -119,9 +117,8 @@ def lost_time(case: Case, series: Series) -> Floats:
 def unexplained(case: Case, series: Series) -> float:
     """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
 
-    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples
-    stay longer than the others even without what they lost, leaving them out has picked the short ones.
-    """
+    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples stay
+    longer than the others even without what they lost, leaving them out has picked the short ones."""
     evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
     calls = np.asarray(series.calls or [1] * len(seconds))
     whole = np.average((seconds - lost_time(case, series))[evidence.settled], weights=calls[evidence.settled])

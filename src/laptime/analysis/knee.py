@@ -9,8 +9,7 @@ knows.
 Of levels of load: power, what is answered per second over the mean time of an answer, is largest at the knee
 (L. Kleinrock, Power and Deterministic Rules of Thumb for Probabilistic Problems in Computer Communications,
 ICC 1979; R. Jain, The Art of Computer Systems Performance Analysis, 1991, 3.3). It rises before the knee and
-falls behind it, so that levels tell between which two of them the knee lies.
-"""
+falls behind it, so that levels tell between which two of them the knee lies."""
 
 from __future__ import annotations
 
@@ -39,11 +38,8 @@ class Knee(NamedTuple):
 
 def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
     """The knee of cases that differ in their batch size alone.
-
-    Args:
-        cases: at least two.
-        regimes: in which throughput means the same; of each pair the one counts that knows it best.
-    """
+    cases: at least two. regimes: in which throughput means the same; of each pair the one counts that knows
+    it best."""
     # Bounds of the first size's throughput over the second's; from 0 to inf where evidence is thin.
     ratios: dict[tuple[int, int], Bounds] = {}
     for one, other in combinations(cases, 2):

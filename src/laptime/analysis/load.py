@@ -1,8 +1,7 @@
 """One level of load in numbers: its requests in order of arrival, whether the queue grows, latencies, tokens.
 
 Requests are not independent: one that waits makes those behind it wait, too. Whatever has an interval here
-has it from batch means in order of arrival (`batch_means`).
-"""
+has it from batch means in order of arrival (`batch_means`)."""
 
 from __future__ import annotations
 

@@ -33,11 +33,8 @@ def kind_of(op: str) -> OperatorClass:
 
 def work(op: str, inputs: Tensors, outputs: Tensors) -> Counted | None:
     """The work of one call; None where the shapes do not tell it.
-
-    Args:
-        op: `Conv`, `FullyConnected` ...
-        inputs, outputs: those whose shapes are known, in order; weights may be missing.
-    """
+    op: `Conv`, `FullyConnected` ... inputs, outputs: those whose shapes are known, in order; weights may be
+    missing."""
     count = _NODES[op][1] if op in _NODES else None
     try:
         counted = count(inputs, outputs) if count and inputs and outputs else None

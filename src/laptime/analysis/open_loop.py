@@ -2,8 +2,7 @@
 
 A server that is busy for the share `rate x mean service time` of the time is in balance below 1 (utilisation
 law: Denning & Buzen, The Operational Analysis of Queueing Network Models, 1978). Above 1 the latency grows as
-long as calls come: any number printed for it would be the length of the measurement.
-"""
+long as calls come: any number printed for it would be the length of the measurement."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ def open_loop(case: Case) -> OpenLoop | None:
     """The balance of a case's paced calls; None where none were made, or their schedule was not recorded.
 
     The service time of a call is its latency less its waiting in the queue. Calls that others disturbed
-    count, too: those behind them had to wait.
-    """
+    count, too: those behind them had to wait."""
     latency, late = case.find("latency", Regime.PACED), case.find("disturbance/late", Regime.PACED)
     if latency is None or late is None or len(latency.at) < 2 or len(late.samples) != len(latency.samples):
         return None
@@ -77,8 +75,7 @@ def balance(due: Floats, end: Floats) -> Balance:
     """Of requests by when each was due and ended, in order of due, in seconds.
 
     Arrivals less departures, slice by slice: their mean is above zero where more comes than goes. At first
-    that is so of every server, while the first answers are under way, but latency does not grow then.
-    """
+    that is so of every server, while the first answers are under way, but latency does not grow then."""
     last = float(due[-1]) if len(due) else 0.0
     slices = min(SLICES, len(due) // 3)
     if slices < 5 or last <= due[0]:
@@ -117,8 +114,7 @@ def grew_since(due: Floats, end: Floats) -> float:
 def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
     """From which second on answers took another time, and how many times that before: of medians of slices.
 
-    Busy spells of a queue may look alike, but seldom do: 2 of 400 levels of servers that did not change.
-    """
+    Busy spells of a queue may look alike, but seldom do: 2 of 400 levels of servers that did not change."""
     due, latency = due[np.isfinite(latency)], latency[np.isfinite(latency)]
     parts = np.array_split(np.arange(len(due)), SLICES)
     if len(parts[-1]) < FEWEST_LOST:
@@ -133,8 +129,7 @@ def step(due: Floats, latency: Floats) -> tuple[float, float] | None:
 def longest_pause(due: Floats, end: Floats, is_whole: NDArray[np.bool_]) -> tuple[float, float, int] | None:
     """When a server stood still, in seconds since the run started, and the requests that came meanwhile.
 
-    None unless that was many times what is usual there and requests were waiting.
-    """
+    None unless that was many times what is usual there and requests were waiting."""
     ends = np.sort(end[is_whole])
     if len(ends) < FEWEST:
         return None

@@ -1,8 +1,7 @@
 """FLOP and least bytes of one call by the tensors that go in: one function a kind of operator.
 
 Each gets the inputs that are tensors, in order, and the shape of the output, where the caller knows it; an
-IndexError or ValueError says that no call has such inputs.
-"""
+IndexError or ValueError says that no call has such inputs."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ a convolution whose output nothing shows.
 
 Lies when: a mask or a causal kernel skips work (it is counted); a convolution needs fewer multiplications
 (Winograd, FFT); an input is expanded, and has fewer elements than its size says; the first convolution of a
-network needs no gradient of its input (it is counted).
-"""
+network needs no gradient of its input (it is counted)."""
 
 from __future__ import annotations
 
@@ -62,11 +61,8 @@ def work(
     name: str, shapes: Sequence[object], types: Sequence[object], output: Shape | None = None
 ) -> Counted | None:
     """The work of one call; None where the sizes do not tell it.
-
-    Args:
-        shapes, types: of the inputs, as a trace has them: `[[64, 32], []]`, `["float", "Scalar"]`.
-        output: shape of the result, for convolutions, whose inputs do not tell it.
-    """
+    shapes, types: of the inputs, as a trace has them: `[[64, 32], []]`, `["float", "Scalar"]`. output: shape
+    of the result, for convolutions, whose inputs do not tell it."""
     row = _OPERATORS.get(_plain(name))
     tensors = list(_tensors(shapes, types))
     if row is None or row[1] is None or not tensors:
@@ -89,11 +85,8 @@ PRODUCTS: frozenset[OperatorClass] = frozenset(
 
 def output_of(convolution: Sequence[object], inputs: Sequence[object]) -> Shape | None:
     """The output of a convolution, where it is among the inputs of a later operator; None where it is not.
-
-    Args:
-        convolution: shapes of its inputs: (N, C, *sizes), (out, C / groups, *kernel).
-        inputs: shapes of the later operator's.
-    """
+    convolution: shapes of its inputs: (N, C, *sizes), (out, C / groups, *kernel). inputs: shapes of the later
+    operator's."""
     before, weight = [shape for shape in convolution if _is_shape(shape)][:2] or (None, None)
     if before is None or weight is None or len(before) != len(weight) or len(before) < 3:
         return None

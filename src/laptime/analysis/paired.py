@@ -103,11 +103,8 @@ def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
 
 def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: float) -> Effect:
     """The effect of a race's rounds.
-
-    Args:
-        logs: log time ratio of each round, at least two. processes: the pair of processes that it comes from.
-        noise: standard deviation of a round of the script against itself, above 0.
-    """
+    logs: log time ratio of each round, at least two. processes: the pair of processes that it comes from.
+    noise: standard deviation of a round of the script against itself, above 0."""
     n = len(logs)
     cut = n // CUT
     mean, squares = trimmed(logs, cut)

@@ -1,7 +1,6 @@
 """FLOP of products by the sizes of what is multiplied: 2 x multiply-accumulates.
 
-Source: `torch.utils.flop_counter`.
-"""
+Source: `torch.utils.flop_counter`."""
 
 from __future__ import annotations
 
@@ -39,10 +38,7 @@ def attention_backward(query: Shape, key: Shape, value: Shape) -> int:
 def convolution(places: Shape, weight: Shape) -> int:
     """Every element of the output, or of the input where it is transposed, meets the kernel of each channel
     of its group.
-
-    Args:
-        weight: (out, in / groups, *kernel).
-    """
+    weight: (out, in / groups, *kernel)."""
     return 2 * prod(places) * prod(weight[1:])
 
 

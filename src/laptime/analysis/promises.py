@@ -2,8 +2,7 @@
 
     50ms    latency=50ms@p99    ttft=300ms@p95,itl=40ms@p95    tpot=20ms@median
 
-The one parser of `--slo`, for load, cost and tune, and the one place that holds quantiles against it.
-"""
+The one parser of `--slo`, for load, cost and tune, and the one place that holds quantiles against it."""
 
 from __future__ import annotations
 

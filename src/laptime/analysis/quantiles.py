@@ -3,8 +3,7 @@
 The interval of a quantile comes from order statistics: of n independent samples, the number below the
 q-quantile is Binomial(n, q), whatever the distribution (David & Nagaraja, Order Statistics, 7.1).
 Timings of one process are autocorrelated, so n is replaced by the effective number of samples, from the
-autocorrelation of the indicator `sample <= quantile` (initial positive sequence, Geyer 1992).
-"""
+autocorrelation of the indicator `sample <= quantile` (initial positive sequence, Geyer 1992)."""
 
 from __future__ import annotations
 
@@ -35,9 +34,8 @@ _NORMAL = NormalDist()
 def ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int] | None:
     """1-based ranks (r, s) of the order statistics that enclose the q-quantile at this level.
 
-    P(X_(r) <= quantile <= X_(s)) = P(r <= Binomial(n, q) <= s - 1) >= level. The two tails are kept at
-    most (1 - level) / 2 each. None when n is too small for both ends to exist.
-    """
+    P(X_(r) <= quantile <= X_(s)) = P(r <= Binomial(n, q) <= s - 1) >= level. The two tails are kept at most
+    (1 - level) / 2 each. None when n is too small for both ends to exist."""
     tail = (1 - level) / 2
     if n < 1:
         return None
@@ -59,8 +57,7 @@ def ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int] | None:
 def samples_needed(q: float, level: float = LEVEL) -> int:
     """Smallest number of independent samples for which a two-sided interval of the q-quantile exists.
 
-    72 for p95 and 368 for p99 at 95 %.
-    """
+    72 for p95 and 368 for p99 at 95 %."""
     tail = (1 - level) / 2
     extreme = max(q, 1 - q)
     n = max(1, math.floor(math.log(tail) / math.log(extreme)) - 2)
@@ -86,8 +83,7 @@ def effective_size_of_mean(samples: Floats) -> float:
     """The same for the mean: of the values or of their order, whichever repeats itself longer.
 
     Single slow samples hide how the others follow each other, and the order alone knows nothing of how far
-    apart they lie.
-    """
+    apart they lie."""
     n = len(samples)
     if n < 8:
         return float(n)
@@ -100,8 +96,7 @@ def _worth(n: int, time: float) -> float:
     """Independent samples that n with this correlation time tell as much as.
 
     What a series shows of a long memory is less than it has: by about twice the share that its correlation
-    time has of it (Marriott & Pope, Bias in the Estimation of Autocorrelations, 1954).
-    """
+    time has of it (Marriott & Pope, Bias in the Estimation of Autocorrelations, 1954)."""
     return float(n) if time < NOTHING else max(1.0, n / time * (1 - 2 * min(0.4, time / n)))
 
 
@@ -132,8 +127,7 @@ def quantile_of_ordered(ordered: Floats, q: float) -> float:
     """The same of samples in ascending order: `np.quantile` to the last bit, in a tenth of its time.
 
     It is asked for hundreds of times between the rounds of a measurement. NaN is the last of an order, and
-    makes every quantile NaN.
-    """
+    makes every quantile NaN."""
     if math.isnan(ordered[-1]):
         return math.nan
     place = q * (len(ordered) - 1)
@@ -179,8 +173,7 @@ def mean_interval(
     always have one. Means of batches know that (Law & Carson, A Sequential Procedure for Determining the
     Length of a Steady-State Simulation, 1979); 20 of them are enough for a t.
 
-    Rare slow calls make the interval lopsided: who saw few of them has mostly seen too few (`_skewed`).
-    """
+    Rare slow calls make the interval lopsided: who saw few of them has mostly seen too few (`_skewed`)."""
     n = len(samples)
     if n < 3:
         return None
@@ -205,10 +198,7 @@ def _skewness(x: Floats) -> float:
 def _skewed(t: float, share: float) -> float:
     """The studentised mean at which a symmetric one would be t (Hall, On the Removal of Skewness by
     Transformation, 1992).
-
-    Args:
-        share: skewness of the samples over the root of their number.
-    """
+    share: skewness of the samples over the root of their number."""
     if abs(share) < 1e-6:
         return t
     return 3 / share * (float(np.cbrt(1 + share * (t - share / 6))) - 1)
@@ -217,8 +207,7 @@ def _skewed(t: float, share: float) -> float:
 def deviation_interval(samples: Floats, *, level: float = LEVEL) -> tuple[float, float] | None:
     """Interval of the standard deviation, for any distribution with four moments.
 
-    Var(s) ~ s^2 (kurtosis - 1) / 4n (Cramer, Mathematical Methods of Statistics, 27.7.2).
-    """
+    Var(s) ~ s^2 (kurtosis - 1) / 4n (Cramer, Mathematical Methods of Statistics, 27.7.2)."""
     n = len(samples)
     if n < 8:
         return None
@@ -250,8 +239,7 @@ def over_trials(values: Sequence[float]) -> OverTrials:
 
     Times and rates are positive and differ by factors, so theirs is the geometric mean with Student's t on
     the logarithms: such an interval never reaches below zero. Numbers that can be zero or negative have the
-    usual mean. The trials must be independent: what drifts through all of them does not show.
-    """
+    usual mean. The trials must be independent: what drifts through all of them does not show."""
     n, first = len(values), float(values[0])
     if n == 1:
         return OverTrials(Quantity(first), "one trial")

@@ -4,8 +4,7 @@
     seconds >= bytes / bandwidth                                  memory
 
 The larger of the two is the bound; over the measured seconds it is the share. Source: Williams, Waterman and
-Patterson, Roofline (2009).
-"""
+Patterson, Roofline (2009)."""
 
 from __future__ import annotations
 

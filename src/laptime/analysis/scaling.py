@@ -3,8 +3,7 @@
     efficiency    rate / (threads x instances x rate of one thread)
     siblings      more threads at work than physical cores: some share one
 
-Efficiency is told against one thread where that was measured, else against the fewest threads, per thread.
-"""
+Efficiency is told against one thread where that was measured, else against the fewest threads, per thread."""
 
 from __future__ import annotations
 

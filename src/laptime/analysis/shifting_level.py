@@ -6,8 +6,7 @@ lies far below 20 ms. Where there are so many calls, the level and the scatter a
 batches of calls in a row have a median each; the interval is that of the quantile of calls over the median of
 their batch, widened by where the level of one more batch would lie (a prediction interval of Student's t on
 logarithms; Hahn & Meeker, Statistical Intervals, 4.7). It is wider than it has to be, but narrow enough
-to say that a limit is far.
-"""
+to say that a limit is far."""
 
 from __future__ import annotations
 
@@ -31,13 +30,7 @@ p99: wide enough for a machine whose clock changed once while it was measured.
 def interval(samples: Floats, q: float) -> tuple[float, float] | None:
     """Interval of the q-quantile in the samples' unit: the usual one, or where they are worth too few for it
     that of shifting levels.
-
-    Args:
-        samples: above 0, in the order of time.
-
-    Returns:
-        None where the samples support neither.
-    """
+    samples: above 0, in the order of time. Returns none where the samples support neither."""
     if not len(samples):
         return None
     independent = quantiles.effective_size(samples, q)

@@ -6,8 +6,7 @@ absolute deviations of the logarithm, so that single slow samples do not matter)
 differ by more than noise. What comes before the last cut is not steady state.
 
 After Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017): some programs never settle,
-so the kind is returned, too.
-"""
+so the kind is returned, too."""
 
 from __future__ import annotations
 
@@ -45,13 +44,9 @@ class Steady(NamedTuple):
 
 def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     """Find the steady part of one process's samples (seconds, in order of measuring).
-
-    Args:
-        samples: shape (n,), positive.
-        ignore: shape (n,), bool: samples with a known outside cause, which must not be taken for warm-up.
-            Outside causes only slow a call down, so a level below that of the others counts all the same.
-            Where hardly any others are left, all count, but a slow-down may then be the outside's.
-    """
+    samples: shape (n,), positive. ignore: shape (n,), bool: samples with a known outside cause, which must
+    not be taken for warm-up. Outside causes only slow a call down, so a level below that of the others counts
+    all the same. Where hardly any others are left, all count, but a slow-down may then be the outside's."""
     if len(samples) <= _MIN_TAIL:
         return Steady(0, "flat", 0.0)
     if (is_hidden := ignore is not None and bool((~ignore).sum() <= _MIN_TAIL)) or ignore is None:

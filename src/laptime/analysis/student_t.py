@@ -18,9 +18,7 @@ def t_quantile(p: float, df: float) -> float:
     Newton's method on the logarithm of the upper tail over the logarithm of t. That curve is concave, so the
     iteration cannot diverge. The tail is a regularised incomplete beta function (Abramowitz & Stegun 26.7.1).
 
-    Raises:
-        ValueError: p is not between 0 and 1, or df is not positive.
-    """
+    Raises ValueError: p is not between 0 and 1, or df is not positive."""
     if not (0 < p < 1 and df > 0):
         raise ValueError(f"no quantile at p={p}, df={df}")
     if p < 0.5:

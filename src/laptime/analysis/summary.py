@@ -1,8 +1,7 @@
 """From raw samples to the numbers people read, each with unit, regime, n and a 95 % interval.
 
 Tags: `latency/<regime>/<statistic>`, `throughput/<regime>`, and the series' own tag for everything that is
-measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`).
-"""
+measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`)."""
 
 from __future__ import annotations
 
@@ -84,9 +83,7 @@ def throughput_regime(
     long saturated blocks were too disturbed, the regime is taken in which the fewest cases rest on disturbed
     samples, and of those the one with the narrowest intervals.
 
-    Args:
-        rates: one dict a case, throughput by regime.
-    """
+    rates: one dict a case, throughput by regime."""
     if not rates:
         return None
     shared = [regime for regime in THROUGHPUT_ORDER if all(regime in case_rates for case_rates in rates)]
@@ -107,10 +104,7 @@ def throughput_regimes(
 ) -> list[str | None]:
     """The regime of each case's throughput: the shared one, else, where its number there rests on disturbed
     samples, the soundest of its own; None where it has none.
-
-    Args:
-        rates: as for `throughput_regime`; empty ones have no say in what is shared.
-    """
+    rates: as for `throughput_regime`; empty ones have no say in what is shared."""
     shared = throughput_regime([each for each in rates if each], on_cpu=on_cpu, constants=constants)
     return [
         shared
@@ -195,10 +189,9 @@ def quantile_interval(
 ) -> tuple[float, float] | None:
     """95 % interval of a quantile, widened by how far whole processes lie apart.
 
-    Samples of one process share its memory layout and its minutes, so several processes that disagree
-    tell more about the error than the samples within one. Two processes: their own quantiles are
-    enclosed. Three and more: Student's t on the logarithms of their quantiles.
-    """
+    Samples of one process share its memory layout and its minutes, so several processes that disagree tell
+    more about the error than the samples within one. Two processes: their own quantiles are enclosed. Three
+    and more: Student's t on the logarithms of their quantiles."""
     evidence = evidence or select(series)
     parts = _by_process(series, evidence)
     pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
@@ -287,8 +280,7 @@ def _spared(case: Case, series: Series, stat: Stat, evidence: Evidence) -> Stat:
 def throughput(series: Series, evidence: Evidence | None = None, *, batch: int) -> Stat:
     """Items per second: total work over total time, never a mean of reciprocals.
 
-    The interval is that of the mean time of a call, turned over.
-    """
+    The interval is that of the mean time of a call, turned over."""
     evidence = evidence or select(series)
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
     per_call = evidence.values  # samples are seconds per call, also where one covers a block

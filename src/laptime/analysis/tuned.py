@@ -128,8 +128,7 @@ def detectable(run: Run) -> float | None:
     """Smallest gain that could be shown, as a share of a step; None where it is not known.
 
     The control changes nothing. If it came out different, no gain inside its interval was claimed: the search
-    widens its margin so.
-    """
+    widens its margin so."""
     tuning = run.tuning
     if tuning is None:
         return None
@@ -144,8 +143,7 @@ def detectable(run: Run) -> float | None:
 def in_measured_steps(tuning: Tuning) -> Tuning:
     """The session with every time of a step on the scale of the steps that were measured again.
 
-    A diagnosis leaves parts out: seconds of its own would be another answer to how long a step takes.
-    """
+    A diagnosis leaves parts out: seconds of its own would be another answer to how long a step takes."""
     before, after = (tuning.before, tuning.baseline), (tuning.after, tuning.final)
     return structs.replace(tuning, before=_in_measured(*before), after=_in_measured(*after))
 

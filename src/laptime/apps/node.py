@@ -2,8 +2,7 @@
 
 A request comes in as one line of JSON, events go out as lines of JSON: what is known of the machine first, a
 beat every two seconds, `run_finished` or `failed` at the end. When nobody reads any more, the node stops.
-What programs print goes to standard error, and nothing is kept here: the other end has the journal.
-"""
+What programs print goes to standard error, and nothing is kept here: the other end has the journal."""
 
 from __future__ import annotations
 

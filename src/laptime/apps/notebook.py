@@ -1,7 +1,6 @@
 """`%load_ext laptime`, then `%laptime EXPRESSION` or a cell under `%%laptime`: measured in this process.
 
-The result is the run itself, so that a notebook shows it and `run = %laptime model(x)` keeps it.
-"""
+The result is the run itself, so that a notebook shows it and `run = %laptime model(x)` keeps it."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ def load_ipython_extension(shell: Any) -> None:
         """Measure an expression, or a whole cell as %%laptime: `run = %laptime model(x)`.
 
         --budget SECONDS   of measuring, 5 by default
-        --name NAME        keep the run under .laptime/
-        """
+        --name NAME        keep the run under .laptime/"""
         try:
             return measured(shell, line, cell)
         except LaptimeError as error:
@@ -42,14 +40,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 def measured(shell: Any, line: str, cell: str | None = None) -> Any:
     """The run of one magic.
-
-    Args:
-        shell: IPython's: its names are those of the measured code.
-        line: options, then (without a cell) the code.
-
-    Raises:
-        UsageError: unknown options, no code, or code that cannot be compiled. UserCodeError: the code fails.
-    """
+    shell: IPython's: its names are those of the measured code. line: options, then (without a cell) the code.
+    Raises UsageError: unknown options, no code, or code that cannot be compiled. UserCodeError: the code
+    fails."""
     options, code = parsed(line, cell)
     from laptime.verbs import api  # not for %load_ext
 

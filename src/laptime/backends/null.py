@@ -1,7 +1,6 @@
 """No framework at all: the program is called and nothing else happens.
 
-For `null:` targets, for plain Python functions, and to see what laptime itself adds to a measurement.
-"""
+For `null:` targets, for plain Python functions, and to see what laptime itself adds to a measurement."""
 
 from __future__ import annotations
 
@@ -37,11 +36,8 @@ def available() -> dict[str, str]:
 
 def open(variant: Variant) -> NullModel:
     """Load a target without any framework.
-
-    Raises:
-        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
-        Unavailable, UsageError: the variant asks for a device, dtype or compiler that only frameworks have.
-    """
+    Raises TargetError, UserCodeError, OutOfMemory: see `laptime.targets`. Unavailable, UsageError: the
+    variant asks for a device, dtype or compiler that only frameworks have."""
     _check(variant)
     recipe = parse(variant.target)
     try:

@@ -2,8 +2,7 @@
 
 Parts: between (from one step to the next: with the backends torch and jax, waiting for data), compute.
 Lies when: the backend is TensorFlow, which waits for data inside the step; a GPU still works when a step
-ends; `steps_per_execution` is above 1.
-"""
+ends; `steps_per_execution` is above 1."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """For Lightning: `Trainer(callbacks=[StepTimes()])` logs the parts of a step and samples per second.
 
 Parts: data (until the batch is there), forward, backward, optimizer (with whatever follows it in the step).
-Lies when: a GPU still works when a part ends: the step is right, its parts are the host's.
-"""
+Lies when: a GPU still works when a part ends: the step is right, its parts are the host's."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """For the Hugging Face Trainer: `Trainer(..., callbacks=[StepTimes()])`; its numbers join the trainer's logs.
 
 Parts: data (until the step's batches are there), compute (forward and backward), optimizer.
-Lies when: a GPU still works when a part ends: the step is right, its parts are the host's.
-"""
+Lies when: a GPU still works when a part ends: the step is right, its parts are the host's."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@
 
     laptime suite perfzero --benchmark_methods=tiny.Tiny.benchmark_add
 
-The file it writes is the one that TensorFlow writes.
-"""
+The file it writes is the one that TensorFlow writes."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
     from laptime.compat.pytorch_benchmark import benchmark    # was: from pytorch_benchmark import benchmark
     results = benchmark(model, sample, num_runs=100)
 
-What differs in value, and why, is told in docs/pytorch-benchmark.md and in `benchmark`.
-"""
+What differs in value, and why, is told in docs/pytorch-benchmark.md and in `benchmark`."""
 
 from __future__ import annotations
 

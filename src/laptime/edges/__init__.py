@@ -8,5 +8,4 @@
     exports/            numbers for tools that keep them, one file a tool
 
 No room below imports this one. What users import stands where the docs say, in `laptime.compat`,
-`laptime.callbacks` and `laptime.exports`: these are doors, and what is behind them is here.
-"""
+`laptime.callbacks` and `laptime.exports`: these are doors, and what is behind them is here."""

@@ -2,8 +2,7 @@
 
 A mark is one reading of the clock, so a step costs a few microseconds. Nothing waits for a GPU: that would
 slow the loop. On one, a part is the time in which its work was handed over; the step as a whole is right,
-because the loop cannot run ahead for long.
-"""
+because the loop cannot run ahead for long."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class StepClock:
     def metrics(self) -> list[tuple[str, float, str]]:
         """Means of the recent steps: tag, value, unit; the step, samples per second, then the parts.
 
-        Empty until the first steps are over.
-        """
+        Empty until the first steps are over."""
         count = len(self._recent)
         if not count:
             return []

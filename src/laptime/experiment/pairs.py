@@ -3,8 +3,7 @@
 The unit of evidence is the pair, as processes of one program differ: their scatter is taken as it was
 measured (`analysis.paired.from_pairs`). How many there are is decided by time, and by how rounds scatter
 within one; never by how the pairs scatter, until there are `SURE` of them: those that agree by luck would
-end a measurement too soon.
-"""
+end a measurement too soon."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Both meet the same machine within seconds of each other: what it does to a round it does to both, and what it
 does to one alone falls on either by lot. So every round counts, disturbed or not. Noise costs power, not
-truth.
-"""
+truth."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ class Device:
     """Tells the time on the device, and waits for it.
 
     Steps are timed by events in the device's own queue: nothing is waited for, so the script keeps running
-    ahead of its device as it would without us, and a step is as long as the device takes for it.
-    """
+    ahead of its device as it would without us, and a step is as long as the device takes for it."""
 
     @property
     def name(self) -> str:

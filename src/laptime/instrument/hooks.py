@@ -13,8 +13,7 @@
 path, seven times as expensive. Once the loop has settled, only the classes of its outermost modules stay
 wrapped, so that the modules inside cost nothing. Code that is being compiled passes through: the wrapper is
 in no graph; and what was compiled stays as it was compiled: there it is not taken off before the end. A call
-that is traced (`torch.jit.trace`, an export) is none of the loop's.
-"""
+that is traced (`torch.jit.trace`, an export) is none of the loop's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """What is to be done at a moment: when somebody else has imported a module, which we must not do first; in a
-child that is forked.
-"""
+child that is forked."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from weakref import WeakMethod
 class WhenImported(importlib.abc.MetaPathFinder):
     """Calls back once, when a module was imported whole; at once, when it is there already.
 
-    Being asked where the module is does not end the watch: libraries look for torch before they import it.
-    """
+    Being asked where the module is does not end the watch: libraries look for torch before they import it."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name
@@ -61,8 +59,7 @@ class WhenImported(importlib.abc.MetaPathFinder):
 def in_children(method: Callable[[], Any]) -> None:
     """Call this bound method in every child that is forked from now on, while its object is there.
 
-    Python keeps such functions for ever, and with them everything that they hold.
-    """
+    Python keeps such functions for ever, and with them everything that they hold."""
     weak = WeakMethod(method)
 
     def call() -> None:

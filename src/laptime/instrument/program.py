@@ -1,8 +1,7 @@
 """A script or a module, run as `python script.py` or `python -m module` would run it.
 
 Other text may stand in for some of the user's files, under their names: `__file__` and imports stay as they
-are.
-"""
+are."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ def run(words: list[str], *, is_module: bool) -> Ended:
     """Run `words[0]` with the arguments behind it until it ends, in whatever way.
 
     sys.argv, sys.path[0], `__main__` and its `__file__` are as without us. An exception is shown by
-    sys.excepthook, as Python would show it, without our own frames.
-    """
+    sys.excepthook, as Python would show it, without our own frames."""
     name = words[0]
     sys.argv = list(words)
     try:

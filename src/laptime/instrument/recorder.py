@@ -213,8 +213,7 @@ def primitives(lines: list[str]) -> list[dict[str, Any]]:
     """Calls and nanoseconds by kind, implementation and shapes, most time first.
 
     Lines that say nothing of an execution are left out. Fields are those of oneDNN 1.0 to 3.13:
-    `exec,ENGINE,KIND,IMPLEMENTATION,...,SHAPES,MILLISECONDS`; since 3.0 `v1,primitive` comes before them.
-    """
+    `exec,ENGINE,KIND,IMPLEMENTATION,...,SHAPES,MILLISECONDS`; since 3.0 `v1,primitive` comes before them."""
     totals: dict[tuple[str, str, str], list[int]] = {}
     for line in lines:
         words = line.split(",")[1:]

@@ -4,8 +4,7 @@ settle      the first steps: allocators, autotuning, compilation
 time        untraced steps, each with its phases
 trace       warm-up and recorded steps under torch.profiler
 primitives  one more step with oneDNN's verbose lines, where there is no accelerator
-done        the script is stopped, or goes on without us
-"""
+done        the script is stopped, or goes on without us"""
 
 from __future__ import annotations
 
@@ -189,8 +188,7 @@ class StepObserver(StepFinder):
     def _is_room_in_epoch(self) -> bool:
         """Whether the window can end before the epoch does, as far as earlier epochs tell.
 
-        Several ranks must begin together, and one of them may evaluate alone: they do not ask.
-        """
+        Several ranks must begin together, and one of them may evaluate alone: they do not ask."""
         if not self._has_paused or not self._run or self._world > 1:
             return True
         needed = self.settings.warmup + self.settings.steps

@@ -12,8 +12,7 @@ A step ends, in this order of preference:
 Evaluation is in no step: a step begins only with a fetch from a loader that training has used, and the
 loader that is exhausted ends one without beginning another. A step inside which a model evaluates (without
 gradients, or in a mode that is not for training), or something is saved or logged, is dropped where most
-steps do neither. Times are nanoseconds of the host's clock.
-"""
+steps do neither. Times are nanoseconds of the host's clock."""
 
 from __future__ import annotations
 
@@ -265,8 +264,7 @@ class PhaseClock:
     def cut(self) -> list[int]:
         """The totals since the last cut, in the order of NAMES; they begin anew.
 
-        An optimizer whose step raised is left here: nothing told its end.
-        """
+        An optimizer whose step raised is left here: nothing told its end."""
         while self.current == OPTIMIZER:
             self.leave()
         spent, self.totals = self.totals, [0, 0, 0, 0]

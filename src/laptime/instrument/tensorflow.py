@@ -1,8 +1,7 @@
 """TensorFlow's part: calls of compiled functions are the loop's calls, tf.profiler records them.
 
 Every `tf.function` is called through one method, which Keras's `fit` and `predict` use, too. That one is
-wrapped; a step is from one call of the function that leads the loop to its next.
-"""
+wrapped; a step is from one call of the function that leads the loop to its next."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Units, errors, clocks, the extension registry; the version and the folder of this package. Standard library
-only.
-"""
+only."""
 
 __version__ = "0.1.0"
 FOLDER = __file__.rpartition("/kit/")[0]

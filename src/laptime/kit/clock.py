@@ -1,7 +1,6 @@
 """The only door to clocks, so that tests and the scripted machine can move time.
 
-All readings are in seconds. `now` is monotonic, with the resolution of `time.perf_counter`.
-"""
+All readings are in seconds. `now` is monotonic, with the resolution of `time.perf_counter`."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@
         Hung             4   it did not answer within --timeout
         Died             4   its process was killed or crashed
 
-Each says three things: what happened, why we think so, what to type next.
-"""
+Each says three things: what happened, why we think so, what to type next."""
 
 from __future__ import annotations
 

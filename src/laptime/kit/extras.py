@@ -1,8 +1,7 @@
 """How to get the packages of an extra: one place, since it depends on the source of laptime.
 
 No package index has laptime, so `pip install 'laptime[torch]'` finds nothing: the packages themselves are
-named, as the installed laptime lists them.
-"""
+named, as the installed laptime lists them."""
 
 from __future__ import annotations
 

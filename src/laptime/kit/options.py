@@ -5,8 +5,7 @@
 The field's name is that of the option (`--slo`) and of the keyword. Its type says how it is typed: a bool is
 a switch (`--no-NAME` if it is on by default), a Literal has choices, a list takes one value or several. The
 shell's options are made of it in `apps/cli/options`, the keywords of `laptime.bench` by `takes`. Both read
-what they get with `Field.read`, so that they refuse the same things in the same words.
-"""
+what they get with `Field.read`, so that they refuse the same things in the same words."""
 
 from __future__ import annotations
 

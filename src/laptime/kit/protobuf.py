@@ -1,7 +1,6 @@
 """The wire format of protocol buffers: bytes to fields. Knows no messages.
 
-Source: protobuf.dev/programming-guides/encoding.
-"""
+Source: protobuf.dev/programming-guides/encoding."""
 
 from __future__ import annotations
 
@@ -22,9 +21,7 @@ def fields(data: bytes | mmap, at: int, end: int) -> Iterator[tuple[int, int, in
 
     Fixed 64- and 32-bit values come as the unsigned number that they spell; `double` reads it.
 
-    Raises:
-        Damaged: a field does not end before `end`, or has a type that does not exist.
-    """
+    Raises Damaged: a field does not end before `end`, or has a type that does not exist."""
     while at < end:
         key, at = varint(data, at, end)
         kind = key & 7

@@ -1,8 +1,7 @@
 """Texts without secrets: command lines and addresses that are stored or shown, and reports of bugs.
 
 Secrets are: values of headers, user, password and query of an address, what stands behind an option
-or a variable whose name says so, and such variables of the environment.
-"""
+or a variable whose name says so, and such variables of the environment."""
 
 from __future__ import annotations
 

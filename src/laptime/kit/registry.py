@@ -1,11 +1,9 @@
 """Extensions by file name: one file is one extension, and its name is the word on the command line.
 
-`names(room)` lists without importing; `load(room, name)` imports one file. Other packages join through
-entry points in the group `laptime.<room>` (say `laptime.backends`). A broken extension raises when it is
-asked for and is listed by `broken(room)`: it is never skipped in silence. A room may have a table of
-extensions a
-file instead of one: `entries(room)`.
-"""
+`names(room)` lists without importing; `load(room, name)` imports one file. Other packages join through entry
+points in the group `laptime.<room>` (say `laptime.backends`). A broken extension raises when it is asked for
+and is listed by `broken(room)`: it is never skipped in silence. A room may have a table of extensions a file
+instead of one: `entries(room)`."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ What cannot be read, or is not what it should be, is None. Version 1 of control 
 controller, version 2 one for all; hybrids exist. A process sits in a group, and every group above it limits
 it, too: the tightest one counts. A container without its own cgroup namespace sees the host's path of its
 group but has only that group mounted, so paths are taken relative to the mount's root (mountinfo field 4), as
-the JVM does.
-"""
+the JVM does."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ def memory_limit(root: str = "/") -> int | None:
 def memory_headroom(root: str = "/") -> int | None:
     """Bytes that may still be used under the tightest memory limit; None without one.
 
-    File cache that the kernel would give back first (inactive_file) counts as free.
-    """
+    File cache that the kernel would give back first (inactive_file) counts as free."""
     rooms = []
     for group in groups("memory", root):
         used = number(group.folder / ("memory.current" if group.version == 2 else "memory.usage_in_bytes"))

@@ -1,7 +1,6 @@
 """Amounts as people read and type them: SI base units inside, readable ones only when shown.
 
-Digits follow the interval: a value is never printed finer than its uncertainty supports.
-"""
+Digits follow the interval: a value is never printed finer than its uncertainty supports."""
 
 from __future__ import annotations
 
@@ -52,9 +51,8 @@ def names(unit: str) -> dict[str, float]:
 def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int:
     """How many decimals a value supports.
 
-    With an interval, the last digit shown is the one in which the half-width has its first digit
-    (so the next digit would be noise). Without one, so many significant figures.
-    """
+    With an interval, the last digit shown is the one in which the half-width has its first digit (so the next
+    digit would be noise). Without one, so many significant figures."""
     if half_width and half_width > 0 and math.isfinite(half_width):
         return min(6, max(0, -math.floor(math.log10(half_width))))
     if value == 0 or not math.isfinite(value):
@@ -148,9 +146,7 @@ def share(text: str) -> float:
 
     A bare `1` is refused: it may mean 1 % or all of it.
 
-    Raises:
-        UsageError: not a percentage, or outside its range.
-    """
+    Raises UsageError: not a percentage, or outside its range."""
     match = _TYPED.fullmatch(text)
     unit = match[2] if match else "?"
     value = float(match[1]) / (100.0 if unit == "%" else 1.0) if match and unit in ("", "%") else math.nan

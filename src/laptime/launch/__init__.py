@@ -5,5 +5,4 @@ sender          sends requests, from processes of their own
 script          a user's script under laptime's hooks; target_loop: the script behind `laptime profile TARGET`
 fresh_call      one call of a function of laptime in a fresh process
 interpreter     another Python for workers
-git_worktree    the user's repository as it was at another revision
-"""
+git_worktree    the user's repository as it was at another revision"""

@@ -1,8 +1,7 @@
 """One call in a fresh process: one of laptime's functions runs there, its result comes back as JSON.
 
 For what needs a framework that this process must not load. There it is
-`python -m laptime.launch.fresh_call laptime.backends.torch.peaks:survey`; arguments come over the channel.
-"""
+`python -m laptime.launch.fresh_call laptime.backends.torch.peaks:survey`; arguments come over the channel."""
 
 from __future__ import annotations
 

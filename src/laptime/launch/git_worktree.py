@@ -1,7 +1,6 @@
 """The user's repository as it was at another revision, in a temporary folder beside the working tree.
 
-`git worktree` makes it: no clone, no network, and the working tree stays as it is. Hooks are not run.
-"""
+`git worktree` makes it: no clone, no network, and the working tree stays as it is. Hooks are not run."""
 
 from __future__ import annotations
 
@@ -30,9 +29,8 @@ class Revision(NamedTuple):
     def python_path(self, current: str) -> str:
         """A PYTHONPATH with which a process imports the revision's code, and not the working tree's.
 
-        Entries inside the working tree are turned to the revision; its own folder and `src` come after
-        them, and so before what is installed, which may be the working tree (`pip install -e`).
-        """
+        Entries inside the working tree are turned to the revision; its own folder and `src` come after them,
+        and so before what is installed, which may be the working tree (`pip install -e`)."""
         entries = [Path(entry) for entry in current.split(os.pathsep) if entry]
         moved = [
             self.place / entry.relative_to(self.top)

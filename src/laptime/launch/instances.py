@@ -156,8 +156,7 @@ def _column(
 def _alone(times: Sequence[Series]) -> set[tuple[int, int]]:
     """(instance, sample) that began after another instance had ended its last, or ended before one began.
 
-    The ends of the others say so, never a sample's own duration.
-    """
+    The ends of the others say so, never a sample's own duration."""
     ends = [series.at[-1] + series.samples[-1] * _calls(series, -1) for series in times]
     begins = [series.at[0] for series in times]
     found = set()

@@ -3,8 +3,7 @@
 The worker always runs this very laptime, so that both ends speak one protocol: a folder with a link to it
 comes first on the worker's import path, and nothing else of this environment does. A worker also needs
 msgspec and psutil. Where the other Python lacks them and is of the same version, so that binaries fit, they
-are linked, too.
-"""
+are linked, too."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ A level is dealt out to them in turn, request by request, so that each sends at 
 parent blocks while they send; what they tell comes back as it comes.
 
 Commands come as JSON, messages go as JSON (`process.channel`). Headers may hold secrets: they come over the
-channel, and no list of processes shows them.
-"""
+channel, and no list of processes shows them."""
 
 from __future__ import annotations
 

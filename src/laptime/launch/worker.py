@@ -1,8 +1,7 @@
 """A worker, asked and answered: in a fresh process, or in this one.
 
 Commands and messages are JSON (`process.channel`). What a model prints in a process of its own is kept there
-in a file, and its end is shown when something fails.
-"""
+in a file, and its end is shown when something fails."""
 
 from __future__ import annotations
 
@@ -175,8 +174,7 @@ class WorkerProcess:
     def close(self) -> None:
         """End the worker and all it started: politely, or at once when it is in the middle of a command.
 
-        The latter is Ctrl-C; nobody wants to wait then.
-        """
+        The latter is Ctrl-C; nobody wants to wait then."""
         if self.alive and not self._is_busy:
             with suppress(CommandFailed):
                 self.ask(Close(), timeout=5.0)

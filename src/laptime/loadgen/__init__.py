@@ -7,5 +7,4 @@ connection   HTTP/1.1: one connection, and a pool of as many as requests are und
 endpoint     what is sent to an address, and the row that is made of each answer, whole or token by token
 language_model, server_metrics   prompts of so many tokens; what the server counts itself
 loopback     a sender alone, tested on a server of its own process
-promise, checks   does a level keep what was promised; is the level true
-"""
+promise, checks   does a level keep what was promised; is the level true"""

@@ -1,8 +1,7 @@
 """When requests are due: seconds from the beginning, in order, drawn before the first is sent.
 
 One seed gives one schedule of a rate, whatever the server does: a request is due although the one before is
-late.
-"""
+late."""
 
 from __future__ import annotations
 
@@ -28,15 +27,10 @@ def schedule(
     Random gaps are drawn once and scaled so that `rate` is what is sent: the requests fill `count / rate`
     seconds. Of poisson arrivals their number is given, and nothing else of their law changes.
 
-    Args:
-        law: of the gaps between requests: constant; poisson (exponential gaps); gamma (burstier for a
-            `shape` below 1, whose square root is one over the gaps' coefficient of variation).
-        rate: requests per second, on average.
-        seconds: length of the window; `requests`: so many instead, however long they take.
-
-    Raises:
-        UsageError: the rate is impossible, or there are too many requests.
-    """
+    law: of the gaps between requests: constant; poisson (exponential gaps); gamma (burstier for a `shape`
+    below 1, whose square root is one over the gaps' coefficient of variation). rate: requests per second, on
+    average. seconds: length of the window; `requests`: so many instead, however long they take.
+    Raises UsageError: the rate is impossible, or there are too many requests."""
     if not 0 < rate < math.inf:
         raise UsageError(
             f"a rate of {rate:g} requests/s is impossible",
@@ -66,9 +60,7 @@ def from_trace(path: Path) -> Times:
 
     The latter is the form of the Mooncake traces. The first request is due at once.
 
-    Raises:
-        UsageError: the file cannot be read, or holds no rising times.
-    """
+    Raises UsageError: the file cannot be read, or holds no rising times."""
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         times = np.asarray([_time(line) for line in lines if line and not line.startswith("#")])

@@ -1,8 +1,7 @@
 """HTTP/1.1 connections on h11: the clock is read as bytes come, before anything else.
 
 No redirect is followed, nothing is sent a second time, nothing is decompressed: what is timed is what the
-server does with one request.
-"""
+server does with one request."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A request that is due is sent, or waits for its turn if only so many may be under way: none is left out
 because others are slow. What waits for its turn does so inside its latency. `Driver` sends to an address;
-`drive` calls a program of this process, one call at a time.
-"""
+`drive` calls a program of this process, one call at a time."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class Timer:
     """Calls a function at a time of the monotonic clock; one time is waited for at once.
 
     Timers of event loops are a millisecond coarse. Linux's timerfd wakes within about 0.1 ms. Elsewhere the
-    loop's timer does, within 1 to 2 ms.
-    """
+    loop's timer does, within 1 to 2 ms."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop, self._wake = loop, wake
@@ -179,8 +177,7 @@ class Driver:
     async def _by_users(self) -> None:
         """As many users as asked for, each sends when its last request was answered.
 
-        Who was refused waits, as long as the server says or twice as long as before.
-        """
+        Who was refused waits, as long as the server says or twice as long as before."""
         level = self._level
         await asyncio.sleep(max(0.0, level.begin - self._now()))
         numbers = iter(range(level.first, level.first + level.step * (level.requests or 10**9), level.step))
@@ -238,8 +235,7 @@ def drive(
     """Make the calls of a level.
 
     Latency counts from when a request is due, so what waits behind another waits inside it. Requests that
-    have not begun when patience ends are given up, and say so.
-    """
+    have not begun when patience ends are given up, and say so."""
     last = level.begin + level.end + level.patience
     index, ready = 0, level.begin
     while not is_stopped():

@@ -3,8 +3,7 @@
 Streams are those of OpenAI's API, as vLLM and others speak it. The time to the first token ends at the first
 token of any channel: text, reasoning, a tool call. A chunk that only names the role is none; one with empty
 text can be one, because half a character is streamed as "". How many tokens there were is what the server's
-`usage` says, never the number of chunks.
-"""
+`usage` says, never the number of chunks."""
 
 from __future__ import annotations
 

@@ -86,13 +86,8 @@ def _body(prompts: Prompts, text: str) -> str:
 
 def settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
     """The endpoint and the prompts with what the server says: its model, its path, its count of tokens.
-
-    Args:
-        base: the address up to and with `/v1`.
-
-    Raises:
-        UsageError: it has no such model, or does not answer as the API says.
-    """
+    base: the address up to and with `/v1`.
+    Raises UsageError: it has no such model, or does not answer as the API says."""
     return asyncio.run(_settled(base, endpoint, prompts))
 
 

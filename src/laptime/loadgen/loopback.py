@@ -1,7 +1,6 @@
 """A sender alone: what it sends to the endpoint goes to a server of its own process, on loopback.
 
-The server answers at once and looks at nothing, so that what is late, or takes CPU time, is the sender.
-"""
+The server answers at once and looks at nothing, so that what is late, or takes CPU time, is the sender."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What crosses the pipe between laptime and a sender: JSON lines, commands in, messages out.
 
-All times are seconds on the machine's monotonic clock, which its processes share.
-"""
+All times are seconds on the machine's monotonic clock, which its processes share."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ def goodput(wanted: Sequence[Promise], stats: LevelStats) -> tuple[float, float,
     None of a queue that grows, and if the time between tokens is promised and not known.
 
     The ITL of a request is its TPOT. One that failed keeps nothing; one without a time between tokens breaks
-    no limit on it.
-    """
+    no limit on it."""
     rate = stats.answered.value
     if stats.balance.grows or rate is None:
         return None

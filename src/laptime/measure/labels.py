@@ -11,8 +11,7 @@ duration and however much CPU time it used:
 
 What a program does by itself (sleeps, locks, disks, a serial part, child processes) earns none of them: CPU
 time that is low beside the case's usual is no evidence. Rule of thumb behind the numbers: a loss below 2 %
-hides inside an interval of 1 to 2 %.
-"""
+hides inside an interval of 1 to 2 %."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ RULER_RISE = 0.1
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
     """The case with disturbance and warm-up labels on its latency series, and how each process settled.
 
-    Labels that only the worker can know (garbage collection, resumed, recompiled, late) are kept.
-    """
+    Labels that only the worker can know (garbage collection, resumed, recompiled, late) are kept."""
     changed, steady = [], {}
     for series in case.series:
         if series.metric.tag != "latency":
@@ -105,8 +103,7 @@ def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) ->
 
     Nobody knows who had the CPU during a single sample, but each block knows how long others ran. Threads
     that waited for at least four times as long waited for each other. Chores of a quiet machine add up over a
-    block in which the program rarely waits, so the blocks without neighbours are also taken together.
-    """
+    block in which the program rarely waits, so the blocks without neighbours are also taken together."""
     late = waited > WAITED_SHARE * seconds
     if others is None:
         return np.asarray(late)

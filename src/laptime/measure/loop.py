@@ -8,8 +8,7 @@
 Disturbance counters and CPU time are read between samples, at most every `stretch` seconds, so that this
 costs below 1 % of the time measured whatever the length of a call; a reading covers all samples since the
 last. Between two short calls nothing is read: even a system call outside the timed window slows the call
-that follows it by about a microsecond.
-"""
+that follows it by about a microsecond."""
 
 from __future__ import annotations
 
@@ -83,8 +82,7 @@ class Tape:
         """Spread the CPU seconds and what was lost in a span of the wall clock over the samples since the
         last charge.
 
-        Each sample gets a share proportional to its duration: only the sum is known.
-        """
+        Each sample gets a share proportional to its duration: only the sum is known."""
         fresh = self.seconds[len(self.cpu) :]
         use = cpu / span if span > 0 else 0.0
         self.cpu.extend(seconds * use for seconds in fresh)
@@ -212,8 +210,7 @@ def saturated(work: Workload, terms: Terms, *, estimate: float | None = None) ->
     of one call; measured by one more call when unknown.
 
     A block lasts about `BLOCK` seconds. On a device it has at least three calls, so that the host can run
-    ahead; where a call returns with its result there is nothing to run ahead of, and one is enough.
-    """
+    ahead; where a call returns with its result there is nothing to run ahead of, and one is enough."""
     tape = Tape()
     sync, now = work.sync, terms.clock.now
     lay, call = getattr(work, "apart", None) or (None, work.call)
@@ -251,8 +248,7 @@ def paced(work: Workload, terms: Terms, *, rate: float) -> Tape:
     A call that the one before it delayed is late, and its waiting is part of its latency: leaving it out
     would be coordinated omission (MLPerf LoadGen counts the same way). The wait is a sleep, then a short
     spin, because a sleep alone wakes up to a millisecond late. Calls that come faster than they can be served
-    are given up after twice the time: how fast they are served is known by then.
-    """
+    are given up after twice the time: how fast they are served is known by then."""
     tape = Tape()
     (lay, call), clock, seconds = call_of(work), terms.clock, terms.seconds
     now = clock.now

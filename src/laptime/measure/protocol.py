@@ -12,8 +12,7 @@ and may have:
     OPTIONS: dict[str, str]      settings of its own and what they mean, given by --option NAME=VALUE; a name
                                  that ends in a dot stands for all that begin so. Text in `Variant.options`
 
-Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last.
-"""
+Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Model(Loadable, Protocol):
 class Settles(Protocol):
     """Learns from the first call how calls have to be made: with fresh inputs, in which mode of autograd.
 
-    Where calls change their inputs, the workload has `apart`: what lays fresh ones, and the call alone.
-    """
+    Where calls change their inputs, the workload has `apart`: what lays fresh ones, and the call alone."""
 
     def watch(self, batch: int) -> None:
         """The first call comes now: keep what it may change."""
@@ -108,8 +106,7 @@ class TellsInputs(Protocol):
         """Items in a call with the inputs as they were given: nothing else is measured unless asked for.
 
         `workload` of this batch size has exactly those inputs. None where nothing tells: `workload(1)` has
-        them, and no other size is possible. 1 where inputs are made for each batch size.
-        """
+        them, and no other size is possible. 1 where inputs are made for each batch size."""
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """What a call with this batch size gets: `shapes` in words, `batch_is`: how the batch is known ..."""

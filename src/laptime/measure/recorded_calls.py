@@ -7,8 +7,7 @@ shapes, dtypes and the set of values, so that tokens stay tokens and masks stay 
 goes `beyond` what it holds: a mask of ones is cut short, floats reach twice as far, tokens fill their table.
 
 Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
-are left out.
-"""
+are left out."""
 
 from __future__ import annotations
 

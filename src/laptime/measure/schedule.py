@@ -4,8 +4,7 @@
     round 2   C B A      the same turned round
     round 3   B A C      random again ...
 
-A minute of A and then a minute of B would measure the machine's drift; blocks close in time share it.
-"""
+A minute of A and then a minute of B would measure the machine's drift; blocks close in time share it."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def rounds(items: Sequence[T], seed: int) -> Iterator[list[T]]:
 def looks() -> Iterator[int]:
     """Numbers of rounds after which to check whether to stop: 2, 3, 4, 6, 8, 11, 16, 22, 31 ...
 
-    Few and ever farther apart, because each look is another chance to stop on a lucky interval.
-    """
+    Few and ever farther apart, because each look is another chance to stop on a lucky interval."""
     at = 2.0
     last = 1
     while True:

@@ -25,8 +25,7 @@ draw. How wrong this is on the measured machines is told with it: each is predic
 Sources: Winograd, Arithmetic complexity of computations (1980): F(m, r) needs m + r - 1 products; Williams,
 Waterman and Patterson, Roofline (2009).
 Lies when: a compiler proves that an output is not used and drops the operators behind it; what limits the
-program is not in the bound (launches, Python, the loader), and changes between machines.
-"""
+program is not in the bound (launches, Python, the loader), and changes between machines."""
 
 from __future__ import annotations
 
@@ -123,10 +122,7 @@ def may_lower(knobs: Mapping[str, Any], backend: str) -> bool:
 
 def fits(machine: Machine, *, host: float | None, device: float | None) -> str:
     """Why the memory that was measured is not there; "" where it is, or nobody knows.
-
-    Args:
-        host, device: bytes that the program needs there; None unknown.
-    """
+    host, device: bytes that the program needs there; None unknown."""
     gib = 2.0**30
     if machine.accelerator:
         whole = machine.accelerator_memory
@@ -177,12 +173,9 @@ def quality(reached: Sequence[Reached]) -> Prediction:
 
 
 def predict(reached: Sequence[Reached], machine: Machine, bound: float) -> Quantity | str:
-    """Calls per second of one accelerator, or of all cores, of a machine with this bound, for this
-    one machine.
-
-    Returns:
-        A text why that is not predicted.
-    """
+    """Calls per second of one accelerator, or of all cores, of a machine with this bound, for this one
+    machine.
+    Returns A text why that is not predicted."""
     if kinds([machine]) != kinds(each.machine for each in reached):
         return "the measured machines are of another kind"
     bounds = [each.bound for each in reached]

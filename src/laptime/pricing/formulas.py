@@ -5,8 +5,7 @@
     USD of a training  price x (epochs x samples / rate) / 3600
     month              730 h = 8760 h / 12
 
-A price is exact, so a cost is the rate turned over, with its interval.
-"""
+A price is exact, so a cost is the rate turned over, with its interval."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ metadata services answer at one address that leads no further than the hyperviso
 `--detect` only, all at once, for 0.3 s at most, past any proxy.
 
 Source: the providers' pages on instance metadata (IMDS v2 of OCI and AWS, IMDS of Azure, computeMetadata of
-GCP).
-"""
+GCP)."""
 
 from __future__ import annotations
 
@@ -28,13 +27,9 @@ from laptime.records.environment import Environment
 
 def find(text: str, table: Table, environment: Environment | None = None) -> Machine:
     """The machine that is meant; where several regions have it, the cheapest of them.
-
-    Args:
-        environment: of the run; a flexible shape without sizes takes its CPUs and memory.
-
-    Raises:
-        UsageError: none has this name (the nearest are told), or a flexible shape is not sold in this size.
-    """
+    environment: of the run; a flexible shape without sizes takes its CPUs and memory.
+    Raises UsageError: none has this name (the nearest are told), or a flexible shape is not sold in this
+    size."""
     name, _, region = text.strip().partition("@")
     if (shape := table.flexible(name)) is not None:
         return table.contracted(_sized(shape, name.split(":")[2:], environment))

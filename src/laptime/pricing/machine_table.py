@@ -9,8 +9,7 @@ The same machine in a later file replaces that in an earlier one. Columns of `ma
 
 Rows are refused one by one, each with its reason, if they are not believable; the others still count. Faults
 that public lists have had: GPU memory times the number of GPUs, once or twice; a spot price above the one on
-demand; the price of a machine without its GPU; rows twice with two prices.
-"""
+demand; the price of a machine without its GPU; rows twice with two prices."""
 
 from __future__ import annotations
 

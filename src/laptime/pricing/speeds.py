@@ -8,8 +8,7 @@ profile        the untraced step, where the run knows it, else the traced one
 
 Of a language model whose answers were all counted the rate of a level is that of output tokens: reading
 prompts is part of what they cost. Of anything else, and where an answer was not counted, it is that of
-requests.
-"""
+requests."""
 
 from __future__ import annotations
 
@@ -51,15 +50,10 @@ class Speeds(NamedTuple):
 
 def speeds(run: Run, *, wanted: Sequence[Promise] = (), samples_per_step: float | None = None) -> Speeds:
     """All throughputs of a run.
-
-    Args:
-        wanted: only rates at which these promises are kept.
-        samples_per_step: of a training whose run does not tell it.
-
-    Raises:
-        NoCost: all that it has is invalid, or none of it is shown to keep the promise.
-        UsageError: it has no throughput.
-    """
+    wanted: only rates at which these promises are kept. samples_per_step: of a training whose run does not
+    tell it.
+    Raises NoCost: all that it has is invalid, or none of it is shown to keep the promise. UsageError: it has
+    no throughput."""
     word, target = verdict(run), run.subjects[0].target if run.subjects else run.name or run.id
     if run.tuning is None and run.profile is None:
         made = _of_cases(run, wanted)

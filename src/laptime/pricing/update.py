@@ -46,13 +46,8 @@ def update(
     today: date | None = None,
 ) -> list[Fetched]:
     """Fetch the named lists, or all; what is known of machines without a new price stays.
-
-    Args:
-        open_url: gives a page; another one for tests.
-
-    Raises:
-        UsageError: there is no list of this name.
-    """
+    open_url: gives a page; another one for tests.
+    Raises UsageError: there is no list of this name."""
     today = today or datetime.now(UTC).date()
     for name in names:
         if name not in LISTS:

@@ -5,8 +5,7 @@
 
 `watch` is called once in every worker, after the first call; None says that nothing can be read here. Its
 watch is told when a block of calls begins and when it has ended, outside of all timed windows. Only
-`scheduler` is read between the samples of a block, where microseconds count: `measure/loop.py` knows it.
-"""
+`scheduler` is read between the samples of a block, where microseconds count: `measure/loop.py` knows it."""
 
 from __future__ import annotations
 

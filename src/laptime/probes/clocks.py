@@ -1,7 +1,6 @@
 """The clock of the device that works: a GPU's through NVML, a CPU's through cpufreq.
 
-Virtual machines hide both; then there is no reader.
-"""
+Virtual machines hide both; then there is no reader."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The CPU: its name, how many there really are, what instructions it knows, how it is clocked.
 
 A vCPU is a logical CPU, mostly one of two hyperthreads of a core. An OCPU is a physical core. Speed goes
-with physical cores, so the two are told apart wherever the machine lets them be.
-"""
+with physical cores, so the two are told apart wherever the machine lets them be."""
 
 from __future__ import annotations
 
@@ -166,8 +165,7 @@ def _kind(base: Path, affinity: list[int], online: list[int]) -> str:
 def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int | None:
     """Groups of logical CPUs that share a core.
 
-    None on a guest that sees one thread on every core: its cores may well be hyperthreads.
-    """
+    None on a guest that sees one thread on every core: its cores may well be hyperthreads."""
     cores = set()
     for number in online:
         siblings = _siblings(base / f"sys/devices/system/cpu/cpu{number}/topology")

@@ -1,8 +1,7 @@
 """Energy of a window of work: which meters there are, why others are not, and what they read.
 
 A meter is any probe file with `open_meters()`; the first meters were NVML, RAPL and Zeus. No reading is None,
-never 0. A counter is better than power that was sampled and integrated; each result says which it is.
-"""
+never 0. A counter is better than power that was sampled and integrated; each result says which it is."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
     """Run `window` once between start and stop of all meters.
 
     The window must end when the device has finished (synchronise inside), and should last at least
-    `shortest_window(using)`; a shorter one is measured and its note says so.
-    """
+    `shortest_window(using)`; a shorter one is measured and its note says so."""
     for meter in using:
         meter.start()
     started = SystemClock.now()
@@ -183,8 +181,7 @@ class CounterMeter:
         """Joules since `start`, one wrap put right.
 
         None when a reading failed, or the counter stood still for many periods: a stuck counter would be
-        mistaken for a machine that needs no power.
-        """
+        mistaken for a machine that needs no power."""
         end = self._read()
         if self._begin is None or end is None:
             return None

@@ -1,8 +1,7 @@
 """Exact peak of host memory, what may still be allocated, and a limit that fails cleanly.
 
 Linux keeps the highest resident set of a process (VmHWM) and lets it be reset by writing "5" to
-/proc/self/clear_refs: no polling, so no peak is missed, however short.
-"""
+/proc/self/clear_refs: no polling, so no peak is missed, however short."""
 
 from __future__ import annotations
 
@@ -66,9 +65,8 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostMemory:
     tells only that of the process's whole life, it is an upper bound and not `exact`. `virtual`: the highest
     address space so far.
 
-    Memory that was freed earlier is given back to the system first (garbage collection, malloc_trim):
-    it would hide new allocations that fit into it.
-    """
+    Memory that was freed earlier is given back to the system first (garbage collection, malloc_trim): it
+    would hide new allocations that fit into it."""
     gc.collect()
     # Give freed memory back to the system, where the C library knows how (glibc).
     if sys.platform == "linux":
@@ -107,8 +105,7 @@ def page_faults_of(call: Callable[[], Any]) -> int:
 def available_bytes(root: str = "/") -> int:
     """Bytes that can be allocated now without swapping and without waking the OOM killer.
 
-    The smaller of the machine's MemAvailable and the room left under the container's limit.
-    """
+    The smaller of the machine's MemAvailable and the room left under the container's limit."""
     machine = system_files.size(Path(root) / "proc/meminfo", "MemAvailable")
     if machine is None:
         import psutil
@@ -125,8 +122,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would have
     granted it and killed a process when it was used. Should the kernel still run out, this process is the one
     it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for processes that use
-    CUDA, whose driver maps far more than it uses.
-    """
+    CUDA, whose driver maps far more than it uses."""
     process = Path(root) / "proc/self"
     with suppress(OSError):  # a container may forbid it; the limit below is what matters
         (process / "oom_score_adj").write_text("1000")

@@ -5,8 +5,7 @@ Which cloud this machine is of: what its mainboard's name (DMI) tells, read from
 Amazon writes the instance type into the product's name; the others tell the provider alone.
 
 Source: systemd's src/basic/virt.c for the vendors' names; cloud-init's ds-identify for the chassis asset tags
-of OCI and Azure.
-"""
+of OCI and Azure."""
 
 from __future__ import annotations
 
@@ -102,8 +101,7 @@ def memory_total(root: str = "/") -> int:
 def load(root: str = "/") -> dict[str, float]:
     """Load average over a minute, runnable threads now, share of 10 s in which something waited for a CPU.
 
-    Only what the system tells: `average`, `runnable`, `pressure` (a share, 0 to 1).
-    """
+    Only what the system tells: `average`, `runnable`, `pressure` (a share, 0 to 1)."""
     base = Path(root)
     loads: dict[str, float] = {}
     words = (system_files.text(base / "proc/loadavg") or "").split()
@@ -207,8 +205,7 @@ def packages_sha256(path: Sequence[str] | None = None) -> str:
     """Hash over the sorted `name==version` lines of all installed packages, in less than a millisecond.
 
     Names and versions are those of the folders that installers write beside a package; none is opened. path:
-    folders to look in; None for those that this interpreter imports from.
-    """
+    folders to look in; None for those that this interpreter imports from."""
     lines = set()
     for folder in sys.path if path is None else path:
         with suppress(OSError):  # a zip file, or not there
@@ -222,8 +219,7 @@ def packages_sha256(path: Sequence[str] | None = None) -> str:
 def git_state(folder: str | Path | None = None, *, timeout: float = 1.0) -> dict[str, Any] | None:
     """Commit, branch and whether tracked files were changed; None outside a repository or without git.
 
-    Git takes no locks and runs no program that the repository's configuration names.
-    """
+    Git takes no locks and runs no program that the repository's configuration names."""
     command = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch"]
     command += ["--untracked-files=no", "--ignore-submodules=all"]
     environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}

@@ -1,8 +1,7 @@
 """NVIDIA GPUs through NVML (package nvidia-ml-py): energy, power, clocks, throttling, neighbours.
 
 NVML counts all GPUs of the machine; frameworks count those that CUDA_VISIBLE_DEVICES leaves, in its order.
-A query that a GPU does not support is None.
-"""
+A query that a GPU does not support is None."""
 
 from __future__ import annotations
 

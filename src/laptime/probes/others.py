@@ -3,8 +3,7 @@
 A sample that waited for a CPU does not say who had it: a program with more threads than CPUs, or with child
 processes, waits for itself. The machine's busy time less the program's own tells the two apart.
 
-Other programs that use the CPUs now, sampled over a moment.
-"""
+Other programs that use the CPUs now, sampled over a moment."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class OthersMeter:
     def cpus(self) -> float | None:
         """The mean number of CPUs that others used; ticks of 10 ms can make it a little negative.
 
-        None where the kernel does not tell.
-        """
+        None where the kernel does not tell."""
         busy_now = busy()
         span = self._clock.now() - self._now
         if busy_now is None or self._busy is None or span <= 0:

@@ -69,13 +69,9 @@ def device_peak(
     model: str, *, memory: int | None = None, details: Mapping[str, Any] | None = None
 ) -> Peak | None:
     """The peak of an accelerator by the name its driver gives; None when nothing is known.
-
-    Args:
-        model: "NVIDIA H200", "AMD Instinct MI300X" ...
-        memory: bytes; tells apart devices of one name, and rejects one that only sounds alike.
-        details: for devices that are not in the table: `capability` (major, minor), `multiprocessors`,
-            `max_clock` in Hz.
-    """
+    model: "NVIDIA H200", "AMD Instinct MI300X" ... memory: bytes; tells apart devices of one name, and
+    rejects one that only sounds alike. details: for devices that are not in the table: `capability` (major,
+    minor), `multiprocessors`, `max_clock` in Hz."""
     row = _row(model, memory)
     return _estimate(model, details or {}) if row is None else _told(row)
 

@@ -1,8 +1,7 @@
 """Energy of CPU packages and memory from RAPL counters (Intel, and AMD from Zen on) in /sys/class/powercap.
 
 A package holds its cores; they are not added again. Memory (dram) is not in the package. The zone psys
-holds everything and is left out, for it would count the packages twice.
-"""
+holds everything and is left out, for it would count the packages twice."""
 
 from __future__ import annotations
 

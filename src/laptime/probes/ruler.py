@@ -3,8 +3,7 @@
 A virtual machine sees neither the clock of its CPUs nor who uses the other hyperthread of their cores. Both
 change within milliseconds: on a quiet two-core guest the same work took 1.5 times as long in 5 % of all
 readings, and so did the model beside it. The work touches no memory to speak of, so that the measured program
-changes neither its caches nor its page tables.
-"""
+changes neither its caches nor its page tables."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def open_ruler(device: str, clock: Clock, root: str = "/") -> Ruler | None:
 
     None on a scripted machine, where the clock of the CPUs can be read, where threads cannot be bound to
     CPUs, or where OpenSSL does not offer the work. Bare metal lowers its clock while the program sleeps,
-    which is the program's own: no ruler there.
-    """
+    which is the program's own: no ruler there."""
     if clock is not SystemClock or device != "cpu" or not hasattr(os, "sched_setaffinity"):
         return None
     if clocks.reader(device, root) or not machine.hypervisor(cpu(root), root):
@@ -81,8 +79,7 @@ class Ruler:
 
         One CPU is asked after the other: two hyperthreads of one core would slow each other. Threads of the
         program that run meanwhile (pools spin for a while) do no harm as long as readings beside them are
-        usually as fast as others.
-        """
+        usually as fast as others."""
         if os.getpid() != self._process:  # a fork of the program's, which has none of the threads
             return _usual(self._idle)
         began, used, spent = _now(), _cpu_time(), _thread_time()

@@ -6,8 +6,7 @@
     throttled  the container's CPU quota stopped it              cpu.stat of its control groups
     switches   it was taken off a CPU although it could run      getrusage
 
-Files stay open and are read with pread: a few microseconds for all of them.
-"""
+Files stay open and are read with pread: a few microseconds for all of them."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ NOTICED = 1e-4
 class Reading(NamedTuple):
     """Totals since the process (for `stolen_s`: the machine) started; only differences mean anything.
 
-    None: this system does not tell.
-    """
+    None: this system does not tell."""
 
     waited_s: float | None
     stolen_s: float | None
@@ -132,8 +130,7 @@ class Evidence:
         """CPU time that the calling thread lacks since its first reading, of the stretches without a sleep.
 
         A thread that gave its CPU away by itself (a sleep, a lock, a disk, a child) shows a voluntary context
-        switch; what such a stretch lacks may be its own, and counts for nothing.
-        """
+        switch; what such a stretch lacks may be its own, and counts for nothing."""
         waited = self._last.get(str(threading.get_native_id()))
         if waited is None or not _TELLS_THREADS:
             return None

@@ -1,8 +1,7 @@
 """Energy of Jetson, Apple and AMD devices through the package `zeus`, where it is installed.
 
 Zeus counts in millijoules. Its rails overlap (a Jetson's total holds CPU and GPU), so exactly those are
-taken that cover the whole device once.
-"""
+taken that cover the whole device once."""
 
 from __future__ import annotations
 

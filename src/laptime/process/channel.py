@@ -5,8 +5,7 @@ before it, in eight bytes, highest first: text that somebody else prints into th
 one. Neither end ever waits for the other to read: what comes in while a message goes out is kept, however
 long both are.
 
-Standard library only and nothing of laptime: processes without laptime load this file by its path.
-"""
+Standard library only and nothing of laptime: processes without laptime load this file by its path."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ class Channel:
     """One end. Its descriptors, which may be the same, are made non-blocking.
 
     is_open: the other end has not closed its stream. Messages may be left when it has. taken: gives the next
-    one that has been read, None without one; it reads nothing. Raises Garbled: what came is none.
-    """
+    one that has been read, None without one; it reads nothing. Raises Garbled: what came is none."""
 
     def __init__(self, incoming: int, outgoing: int, frames: Frames | None = None) -> None:
         self._incoming, self._outgoing = incoming, outgoing
@@ -192,8 +190,7 @@ def to_parent(frames: Frames | None = None) -> Channel:
     """The channel to the process that has started this one, over its standard input and output.
 
     Both are moved to numbers that nobody else uses. What the program prints from here on goes to standard
-    error, and what it reads is empty: neither can be taken for a message, or take one away.
-    """
+    error, and what it reads is empty: neither can be taken for a message, or take one away."""
     incoming, outgoing = (out_of_reach(os.dup(number)) for number in (0, 1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -4,8 +4,7 @@
         answer = peer.ask(b"...", timeout=60)
 
 A peer is a program that was started here, or anything else with a channel to it. Waiting blocks in `poll`: a
-process that spins would take a core away from what is being measured.
-"""
+process that spins would take a core away from what is being measured."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ class Process(subprocess.Popen[bytes]):
     shell reads its words; options are those of `subprocess.Popen`.
 
     keeps_terminal: the program may use laptime's terminal; else it has none. marked: what it starts ends with
-    it even where it has left the group: all of them carry a mark in their environment.
-    """
+    it even where it has left the group: all of them carry a mark in their environment."""
 
     def __init__(
         self, words: Sequence[str], *, keeps_terminal: bool = False, marked: bool = False, **options: Any
@@ -102,8 +101,7 @@ class Process(subprocess.Popen[bytes]):
         """Kill the whole group; the exit status. Safe to call twice. grace: seconds that the program gets to
         end by itself after the signal `first`.
 
-        The group outlives the program that leads it: loaders and servers that it has left end here, too.
-        """
+        The group outlives the program that leads it: loaders and servers that it has left end here, too."""
         try:
             if grace and self.poll() is None:
                 self.send(first)
@@ -124,8 +122,7 @@ class Process(subprocess.Popen[bytes]):
 def _end_marked(mark: str) -> None:
     """Kill all programs with a mark in their environment; again, where one was just about to start another.
 
-    One that empties its environment when it starts a program is out of reach.
-    """
+    One that empties its environment when it starts a program is out of reach."""
     import psutil
 
     for _ in range(3):
@@ -143,8 +140,7 @@ def _end_marked(mark: str) -> None:
 class Guard:
     """Kills programs once this process is gone, however it went: those that stand still notice nothing.
 
-    A process of its own that nobody stops; it waits for the end of a pipe.
-    """
+    A process of its own that nobody stops; it waits for the end of a pipe."""
 
     _WORDS = 'while read -r it; do all="$all $it"; done; kill -s KILL -- $all'
 
@@ -293,8 +289,7 @@ def deferred_signals() -> Iterator[Callable[[], None]]:
     """Ctrl-C and SIGTERM wait until the function that this gives is called, or the block is left.
 
     A program that was just started is nobody's until somebody holds it in a `try`: in between, they would
-    leave it behind.
-    """
+    leave it behind."""
     came: list[int] = []
 
     def later(number: int, frame: FrameType | None) -> None:

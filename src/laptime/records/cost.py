@@ -6,8 +6,7 @@ on Arm one core (A1) or two (A2, A4). Speed goes with cores, so the three are to
 
 All money is USD. Rates are units per second; a unit is a call, an item of a batch, a sample of a training, a
 training step, a request or a token. Keys of laptime.cost/1 are added, never renamed or retyped. NaN and
-infinity are written as null.
-"""
+infinity are written as null."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@ knows.
 
 On disk the fields stand beside each other, and only those that say something. What a backend tells of a
 model, of its inputs and of what it counted is open: other packages add facts, reports show them all.
-`Details.known_model`, `known_inputs` and `receipt` read what laptime itself goes by.
-"""
+`Details.known_model`, `known_inputs` and `receipt` read what laptime itself goes by."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Where a run took place, and what `laptime doctor` says of it. Fields that could not be read are None, never
-a guess.
-"""
+a guess."""
 
 from __future__ import annotations
 
@@ -168,8 +167,7 @@ def _text(value: Any) -> bytes:
 def differences(a: Environment, b: Environment) -> list[str]:
     """Differences that make two runs incomparable, one phrase each: `torch 2.14 and 2.15`.
 
-    Empty exactly when the fingerprints are equal.
-    """
+    Empty exactly when the fingerprints are equal."""
     phrases = []
     left, right = _flat(_decisive(a)), _flat(_decisive(b))
     for name in dict.fromkeys((*left, *right)):
@@ -182,8 +180,7 @@ def differences(a: Environment, b: Environment) -> list[str]:
 def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
     """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
 
-    A field is named where two of them differ in it, as what it is in each.
-    """
+    A field is named where two of them differ in it, as what it is in each."""
     flat = [{"machine": each.machine, **_flat(_decisive(each))} for each in environments]
     names = list(dict.fromkeys(name for fields in flat for name in fields))
     differing = [name for name in names if len({_text(fields.get(name)) for fields in flat}) > 1]

@@ -1,8 +1,7 @@
 """What a verb says while it works, and how a Run grows out of it.
 
 The terminal, the journal on disk and the tests all read this one stream; `RunBuilder` is the only place that
-turns it into a `Run`. Tags are what stands in stored journals: they stay when a class gets a better name.
-"""
+turns it into a `Run`. Tags are what stands in stored journals: they stay when a class gets a better name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Steps and their summary (breakdown, devices, idle time, communication, phases), the ranks of one job, and
-the roofline.
-"""
+the roofline."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from msgspec import Struct
 class Breakdown(Struct, frozen=True, kw_only=True):
     """A step's time in the plugin's categories, by priority: each takes what no earlier one has taken.
 
-    The sum is the step. `communication` counts collectives as they ran; the plugin counted host ranges.
-    """
+    The sum is the step. `communication` counts collectives as they ran; the plugin counted host ranges."""
 
     kernel_ns: int = 0  # kernels that compute
     # memcpy_ns, memset_ns: on the device
@@ -77,8 +75,7 @@ class DeviceUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Totals(Struct, frozen=True, kw_only=True):
     """Exact sums and unions over the whole file, all accelerators: what other tools can be checked against.
 
-    "compute" is every kernel that does not communicate; names are those of trace/names.py.
-    """
+    "compute" is every kernel that does not communicate; names are those of trace/names.py."""
 
     kernels: int = 0
     communication_kernels: int = 0

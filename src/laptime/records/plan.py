@@ -65,8 +65,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything `laptime bench` can be asked, validated by `verbs.bench.planning`.
 
-    Values that are None come from the preset; `origins` tells which ones the user gave.
-    """
+    Values that are None come from the preset; `origins` tells which ones the user gave."""
 
     targets: list[str]  # as typed; the first is the baseline of comparisons
     # None is the batch of the inputs as they were given, 1 where inputs are made

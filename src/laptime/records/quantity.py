@@ -3,8 +3,7 @@
 A `Quantity` is a value with its 95 % interval, its samples and its unit; they change together or not at all.
 A `Judgement` says whether a quantity keeps a limit: kept if the whole interval keeps it, broken if the whole
 interval breaks it, else undecided. Without an interval (too few calls) nothing is decided, unless the number
-is exact: counted, or computed from what is known.
-"""
+is exact: counted, or computed from what is known."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
 
         The two may come from different estimators of the same thing (a median, and the interval of a mean
         over batches): the interval is then widened until it reaches the value. A value that is not finite has
-        none.
-        """
+        none."""
         if interval is None or not math.isfinite(value) or any(map(math.isnan, interval)):
             return cls(value, n=n, unit=unit, exact=exact)
         return cls(value, min(interval[0], value), max(interval[1], value), n, unit)
@@ -111,8 +109,7 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
     def divided(self, by: float | Quantity, unit: str | None = None) -> Quantity:
         """This number over an exact one, or over a quantity above zero: from end to end, as both may err.
 
-        Without the interval of both there is none; an exact number needs none.
-        """
+        Without the interval of both there is none; an exact number needs none."""
         if not isinstance(by, Quantity):
             return self.scaled(1 / by, unit)
         if by.exact:

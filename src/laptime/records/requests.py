@@ -2,8 +2,7 @@
 
 A row is an `Answer`: what became of the request with a number, also of one that failed. `Requests` are rows
 as columns, which is how a run keeps them. Whatever needs two columns (a promise on each request's own time,
-tokens by turn) reads rows; nothing joins columns by a time.
-"""
+tokens by turn) reads rows; nothing joins columns by a time."""
 
 from __future__ import annotations
 

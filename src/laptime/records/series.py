@@ -1,8 +1,7 @@
 """Raw samples of one metric in one regime, and the labels that say what hit each of them.
 
 A metric is data, not a field: a tag, a unit, what it means and when it lies. A regime says how calls follow
-each other while they are timed; no latency means anything without it.
-"""
+each other while they are timed; no latency means anything without it."""
 
 from __future__ import annotations
 
@@ -139,9 +138,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Optional columns missing on one side only are filled: process 0, no label, 1 call. Times cannot be
         filled: `at` stays only when both sides have it.
 
-        Raises:
-            ValueError: the other is a series of something else.
-        """
+        Raises ValueError: the other is a series of something else."""
         if more.key != self.key or more.metric.unit != self.metric.unit:
             other = f"{more.key} in {more.metric.unit}"
             raise ValueError(f"{other} is not part of {self.key} in {self.metric.unit}")

@@ -1,8 +1,7 @@
 """The tables of a profile (operators, annotations, kernels, modules, memory, launches, copies), its critical
 path and one step, event by event.
 
-`id` is stable inside one profile; findings name rows by it (`operators/aten::item`).
-"""
+`id` is stable inside one profile; findings name rows by it (`operators/aten::item`)."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ class OperatorRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AnnotationRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A named range that is no operator, all its occurrences in the window of the steps together.
 
-    DataLoader, Optimizer.step, DistributedDataParallel.forward, compiled regions, the user's own.
-    """
+    DataLoader, Optimizer.step, DistributedDataParallel.forward, compiled regions, the user's own."""
 
     name: str
     calls: int

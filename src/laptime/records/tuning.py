@@ -1,7 +1,6 @@
 """What `laptime tune` found: diagnosis, ladder, gates, the gain of the whole, the patch.
 
-All times are seconds, all speedups are baseline time over candidate time (above 1 is faster).
-"""
+All times are seconds, all speedups are baseline time over candidate time (above 1 is faster)."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
     Options of laptime itself may stand before the verb: `laptime -q tune train.py`. What was no command line,
     a call of the Python API, is the verb with its targets; an object of that process is called again.
 
-    Args:
-        without: options without a value that are left out.
-    """
+    without: options without a value that are left out."""
     verb = verb or run.verb
     typed = _typed(run, verb)
     rest = _others(typed[1:], (*options, *without), options)
@@ -54,8 +52,7 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
 def tuning(optimization: str, run: Run) -> str:
     """A session of `tune` that tries one optimization on the program that was profiled.
 
-    "" where the program is a model, and models have no such change.
-    """
+    "" where the program is a model, and models have no such change."""
     only = ["--only", optimization]
     subject = run.subjects[0] if run.subjects else None
     if subject is not None and subject.source == IN_MEMORY:

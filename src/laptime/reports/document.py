@@ -1,8 +1,7 @@
 """What a report says, whatever kind of run it is about: builders make a `Document`, formats show any.
 
 Every text in it is plain: formats escape, shorten and lay out. Numbers are in SI base units unless a column's
-kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`.
-"""
+kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Text(Block, frozen=True):
 class Facts(Block, frozen=True):
     """Lines of (topic, text), those with a text; an empty topic goes on with the one before.
 
-    `next: COMMAND` is never broken.
-    """
+    `next: COMMAND` is never broken."""
 
     rows: Sequence[tuple[str, str]]
 

@@ -1,8 +1,7 @@
 """What a medium shows of a document: the parts of the right detail that have content, and values as texts.
 
 A raw value stands alone with its unit, or in a column that has one unit for all its cells; columns of one
-kind share their unit, so that numbers can be compared by their length.
-"""
+kind share their unit, so that numbers can be compared by their length."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Lines of text reports: paragraphs under a topic, tables drawn by rich, and plain ASCII.
 
-In tables numbers are never cut, names lose their middle, and columns give way.
-"""
+In tables numbers are never cut, names lose their middle, and columns give way."""
 
 from __future__ import annotations
 

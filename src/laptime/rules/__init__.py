@@ -4,8 +4,7 @@ Each file has `rule(profile) -> Finding | None`, a pure function on records. Non
 this profile. Its docstring says when it lies and where its thresholds come from. `FRAMEWORKS` names those
 that it has advice for; without it that is torch. `NEEDS` names facts of the workload without which the rule
 is silent (`_facts.py`). `GENERAL` is above 0 for those that speak of what more special rules have left
-(`_evidence.py`).
-"""
+(`_evidence.py`)."""
 
 from __future__ import annotations
 
@@ -26,13 +25,11 @@ _ORDER = {"problem": 0, "advice": 1, "info": 2}
 def diagnose(profile: Profile, machine: Environment | None = None) -> list[Finding]:
     """What all rules have to say: most severe first, then what relieves the verdict's limit, then by gain.
 
-    Gains are counted once: those of all findings sum to no more than the step. A rule of another package
-    that is broken becomes a finding of its own.
+    Gains are counted once: those of all findings sum to no more than the step. A rule of another package that
+    is broken becomes a finding of its own.
 
-    Args:
-        machine: where the profile comes from, when that is known: rules find its CPUs, instruction sets and
-            threads among the profile's facts.
-    """
+    machine: where the profile comes from, when that is known: rules find its CPUs, instruction sets and
+    threads among the profile's facts."""
     if machine is not None:
         threads = machine.knobs.get("torch.num_threads")
         thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}

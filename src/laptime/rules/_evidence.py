@@ -12,8 +12,7 @@ The tuner's catalogue refuses an optimization whose needs are not met; whoever i
 should not be turned away. The tables of `NEEDS` and of optimizers are checked against the catalogue and
 against torch's signatures (tests/contract/test_advised_changes.py).
 
-The words of a rule's contract can be imported from here.
-"""
+The words of a rule's contract can be imported from here."""
 
 from __future__ import annotations
 
@@ -178,9 +177,7 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
     One that keeps less than half of its gain, and less than is worth a line, says nothing of its own: it is
     left out.
 
-    Args:
-        general: by kind of finding, how general it is: it takes what all with a lower number have left.
-    """
+    general: by kind of finding, how general it is: it takes what all with a lower number have left."""
     left, whole, slower = pools(profile), turn(profile), slowdown(profile)
     order = sorted(findings, key=lambda one: (general.get(one.kind, 0), -(one.gain or 0.0), one.kind))
     kept: dict[str, Finding] = {}

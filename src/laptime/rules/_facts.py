@@ -1,8 +1,7 @@
 """What rules need to know of a program before they speak: `NEEDS` of a rule names these facts, `!` in front
 means that one must not hold. A rule whose needs are not met is silent.
 
-A profile without a workload was read by a reader that looks for none of this: no fact holds.
-"""
+A profile without a workload was read by a reader that looks for none of this: no fact holds."""
 
 from __future__ import annotations
 

@@ -224,8 +224,7 @@ def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:
     """The bound of these shares.
 
     Communication goes before idle time of the host: collectives keep a device busy until the last rank has
-    come, so where they outweigh computing, what the other ranks do between them is hidden in the waiting.
-    """
+    come, so where they outweigh computing, what the other ranks do between them is hidden in the waiting."""
     other = {bound: share for bound, share in parts.items() if bound not in ("device", "cpu", "unknown")}
     talks, computes = together(profile, parts)
     if talks >= max(CONSIDERABLE, computes):
@@ -240,8 +239,7 @@ def shares(profile: Profile) -> dict[Bound, float]:
     """Shares of the steps by what could give the time back; {} when nothing is known.
 
     Time when kernels compute, when only communication or copies run, and idle time by its cause, 1 in all.
-    Without an accelerator: data wait, collectives, operators, and Python outside of them.
-    """
+    Without an accelerator: data wait, collectives, operators, and Python outside of them."""
     if not profile.overview.devices:
         return _on_cpu(profile)
     uses = profile.overview.devices

@@ -1,8 +1,7 @@
 """Device memory is allocated and freed by the driver inside the steps: the caching allocator cannot serve.
 
 Lies when: the profiled steps are the first ones, in which the cache is still growing.
-Source: PyTorch's notes on memory management; 1 % of the step is our own threshold.
-"""
+Source: PyTorch's notes on memory management; 1 % of the step is our own threshold."""
 
 from __future__ import annotations
 

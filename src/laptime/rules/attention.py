@@ -1,8 +1,7 @@
 """Attention is computed as matrix product, softmax, matrix product, with the whole score matrix in memory.
 
 Lies when: the softmax belongs to something else whose last two dimensions happen to be a sequence.
-Source: PyTorch's documentation of `scaled_dot_product_attention`; 5 % of the step is our own threshold.
-"""
+Source: PyTorch's documentation of `scaled_dot_product_attention`; 5 % of the step is our own threshold."""
 
 from __future__ import annotations
 

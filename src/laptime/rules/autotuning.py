@@ -1,8 +1,7 @@
 """Kernels are tried inside the recorded steps: cuDNN's benchmark mode, Triton's and Inductor's autotuning.
 
 Lies when: shapes change in every step, so that trying never ends; then it is a cost of each step.
-Source: PyTorch's documentation of `cudnn.benchmark` and of Inductor's `max_autotune`; 2 % is our own.
-"""
+Source: PyTorch's documentation of `cudnn.benchmark` and of Inductor's `max_autotune`; 2 % is our own."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ numpy's arrays.
 
 Lies when: rows are large: then copying them takes the time, and that stays.
 Source: torch/utils/data/_utils/fetch.py, which asks a dataset with `__getitems__` for a whole batch; 100
-selections a step and a tenth of it are our own thresholds.
-"""
+selections a step and a tenth of it are our own thresholds."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ Silent where steps touch, and for a loop that `laptime profile` timed for less t
 
 Lies when: the program waits between steps on purpose (a request that has not come), or what is between them
 is what it is for (an evaluation, rollouts).
-Source: our own: a tenth of the step. Ranges of NVTX around forward and backward leave loading outside.
-"""
+Source: our own: a tenth of the step. Ranges of NVTX around forward and backward leave loading outside."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Lies when: something else is concatenated along a dimension that grows by one.
 Source: the documentation of transformers' caches (`DynamicCache` concatenates, `StaticCache` writes in
 place);
-5 % of the step is our own threshold.
-"""
+5 % of the step is our own threshold."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: a collective waits for a rank that is late: then the network is not the problem, that rank is. One
 rank's file alone cannot tell waiting from transfer.
-Source: the TensorBoard plugin's 10 % of the mean step, applied to what collectives' kernels really take.
-"""
+Source: the TensorBoard plugin's 10 % of the mean step, applied to what collectives' kernels really take."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: the clocks of host and device disagree.
 Source: CUDA's API (a synchronous copy begins when everything before it on its stream has ended); a fifth of
-the step is our own threshold.
-"""
+the step is our own threshold."""
 
 from __future__ import annotations
 

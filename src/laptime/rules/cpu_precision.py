@@ -2,8 +2,7 @@
 
 Lies when: float32 is wanted for its accuracy; or shapes are small and the file does not have them.
 Source: Intel's AMX and AVX512-BF16 have 16 and 2 times the float32 rate; 10 % of the step is our own. A step
-of one linear layer under autocast, AVX512-BF16, was 1.13 times as fast at 17 MFLOP a product, 0.68 at 1.6.
-"""
+of one linear layer under autocast, AVX512-BF16, was 1.13 times as fast at 17 MFLOP a product, 0.68 at 1.6."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: operators themselves wait (for a file, a lock, a device that the trace does not show).
 Source: our own: a thread inside an operator keeps one CPU busy; below 0.85 of one it was kept from running.
-Other programs that use a quarter of the CPUs leave no step as it would be alone.
-"""
+Other programs that use a quarter of the CPUs leave no step as it would be alone."""
 
 from __future__ import annotations
 

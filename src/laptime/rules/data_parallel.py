@@ -1,8 +1,7 @@
 """nn.DataParallel drives several devices from one process.
 
 Lies when: the model is wrapped but only one device has memory enough to matter.
-Source: the TensorBoard plugin's rule; PyTorch's own advice.
-"""
+Source: the TensorBoard plugin's rule; PyTorch's own advice."""
 
 from __future__ import annotations
 

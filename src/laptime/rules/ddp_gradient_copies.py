@@ -1,8 +1,7 @@
 """DistributedDataParallel copies every gradient out of its bucket again.
 
 Lies when: the program detaches or replaces gradients, which views of the bucket do not allow.
-Source: PyTorch's documentation of `gradient_as_bucket_view`; 1 % of the step is our own threshold.
-"""
+Source: PyTorch's documentation of `gradient_as_bucket_view`; 1 % of the step is our own threshold."""
 
 from __future__ import annotations
 

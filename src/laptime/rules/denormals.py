@@ -2,8 +2,7 @@
 
 Lies when: the denormal numbers lie where no product reads them, such as a moment of an optimizer.
 Source: torch.set_flush_denormal; a hundred times and the share from which it matters are our own
-(`tuning.catalogue.flush_denormal`).
-"""
+(`tuning.catalogue.flush_denormal`)."""
 
 from __future__ import annotations
 

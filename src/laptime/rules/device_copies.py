@@ -1,8 +1,7 @@
 """Many copies from one place of the device's memory to another, while nothing computes.
 
 Lies when: the copies are the work (a ring buffer, a cache that is moved on purpose).
-Source: our own: 50 copies a step, and 5 % of it while no kernel runs.
-"""
+Source: our own: 50 copies a step, and 5 % of it while no kernel runs."""
 
 from __future__ import annotations
 

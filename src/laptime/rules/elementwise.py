@@ -3,8 +3,7 @@
 Lies when: the kernels run beside others on another stream and cost nothing; or shapes change so often that
 compiling for each costs more than it saves.
 Source: PyTorch's performance guide ("fuse operations"); the bound is measured: of kernels that follow one
-another on a stream, the longest stays. 10 % of the step is our own threshold.
-"""
+another on a stream, the longest stays. 10 % of the step is our own threshold."""
 
 from __future__ import annotations
 

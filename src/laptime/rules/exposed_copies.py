@@ -1,8 +1,7 @@
 """Copies from pinned memory take much of the step while no kernel runs.
 
 Lies when: the copy is the work (a data mover), or it is the first batch of an epoch.
-Source: our own: 5 % of the step.
-"""
+Source: our own: 5 % of the step."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Lies when: float32 is wanted for its accuracy (TF32 keeps 10 bits of the mantissa), or the products are so
 narrow that memory limits them.
 Source: PyTorch's performance guide; 2 % of the step is our own threshold. TF32 has 8 to 15 times the float32
-rate (A100 156 / 19.5, B200 1200 / 80 TFLOP/s: NVIDIA's data sheets).
-"""
+rate (A100 156 / 19.5, B200 1200 / 80 TFLOP/s: NVIDIA's data sheets)."""
 
 from __future__ import annotations
 

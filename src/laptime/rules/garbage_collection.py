@@ -1,8 +1,7 @@
 """Python's garbage collector stops the loop.
 
 Lies when: the program collects on purpose, once in many steps, and the recording caught it.
-Source: Python's documentation of `gc.freeze`; 2 % of the step is our own threshold.
-"""
+Source: Python's documentation of `gc.freeze`; 2 % of the step is our own threshold."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: the program needs zeros (it reads gradients of parameters that took no part).
 Source: PyTorch's performance guide (`set_to_none` is the default from 2.0 on); at least 10 fills per step and
-1 % of it are our own thresholds.
-"""
+1 % of it are our own thresholds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The device waits for data that no DataLoader range shows: it hides as "CPU Exec" or "Other".
 
 Lies when: a range called like a loader does other work, too.
-Source: our own: 5 % of the step, as for a DataLoader that is seen.
-"""
+Source: our own: 5 % of the step, as for a DataLoader that is seen."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ Lies when: the profiler itself slows the host down, which it does most for many 
 and shapes most of all): compare with the untraced step of `laptime profile`.
 The gain leaves out what launching faster does not shorten: compiling, collecting garbage, preparing samples,
 and stretches of the host's work in which nothing is launched.
-Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
-"""
+Source: our own attribution of idle gaps; TraceML's 10 % and 20 %."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The file shows only the host of a program that works on an accelerator.
 
 Lies when: the program asked for CUDA by name and then ran without.
-Source: our own: operators or collectives of an accelerator, and no device activity in the file.
-"""
+Source: our own: operators or collectives of an accelerator, and no device activity in the file."""
 
 from __future__ import annotations
 

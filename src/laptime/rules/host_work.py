@@ -4,8 +4,7 @@ Launching faster (compiling, graphs) does not shorten this; only the work itself
 
 Lies when: the host waits for something that the trace does not show (a file, another process, a lock), or the
 step is the first one.
-Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % of the step.
-"""
+Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % of the step."""
 
 from __future__ import annotations
 

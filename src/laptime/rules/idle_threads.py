@@ -2,8 +2,7 @@
 
 Lies when: operators are too small to be shared between threads.
 Source: our own: at least one CPU busy, and below 60 % of those that other programs leave, while operators
-limit the step.
-"""
+limit the step."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ A profiler writes the host's operators first and the device's work in an order o
 off, or buffers that were full, leave steps whose kernels are not there. No advice with a gain is given then.
 
 Lies when: steps differ that much by nature (evaluation every other step), and the file is cut elsewhere.
-Source: a trace of an A100 cut in its middle; half and a tenth are our own thresholds.
-"""
+Source: a trace of an A100 cut in its middle; half and a tenth are our own thresholds."""
 
 from __future__ import annotations
 

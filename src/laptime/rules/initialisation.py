@@ -3,8 +3,7 @@
 Lies when: the program is all beginning (one call, then its end), and that is what is to be measured.
 Source: CUDA makes a context at the first call that needs one and loads modules lazily (CUDA programming
 guide,
-"Lazy Loading"); half of the recording is our own threshold.
-"""
+"Lazy Loading"); half of the recording is our own threshold."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Kernels that only turn NCHW into NHWC and back.
 
 Lies when: the conversion belongs to the input (one per batch), or only a few layers need the layout.
-Source: NVIDIA's and PyTorch's guides to channels_last; 1 % of the step is our own threshold.
-"""
+Source: NVIDIA's and PyTorch's guides to channels_last; 1 % of the step is our own threshold."""
 
 from __future__ import annotations
 

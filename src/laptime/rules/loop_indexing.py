@@ -1,8 +1,7 @@
 """A Python loop takes a tensor apart, element after element.
 
 Lies when: the selections are views that a compiled program fuses away.
-Source: PyTorch's own profiler has the pattern (10 selects in a row); 100 a step and 5 % of it are our own.
-"""
+Source: PyTorch's own profiler has the pattern (10 selects in a row); 100 a step and 5 % of it are our own."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: the profiled steps are not the largest (longest sample, validation). What the caching allocator
 keeps in reserve is not counted, only what tensors hold.
-Source: the TensorBoard plugin's 90 % of the device's memory.
-"""
+Source: the TensorBoard plugin's 90 % of the device's memory."""
 
 from __future__ import annotations
 

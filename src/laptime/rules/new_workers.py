@@ -3,8 +3,7 @@
 Silent without `laptime profile`, which times it, and where fewer than two epochs began among the timed steps.
 
 Lies when: the script ends after a few epochs, or makes its loader anew on purpose.
-Source: PyTorch's documentation of DataLoader, `persistent_workers`; 2 % of the loop is our own threshold.
-"""
+Source: PyTorch's documentation of DataLoader, `persistent_workers`; 2 % of the loop is our own threshold."""
 
 from __future__ import annotations
 

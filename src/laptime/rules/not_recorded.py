@@ -1,8 +1,7 @@
 """Much of the step no recorded event explains: no advice can be given on it.
 
 Lies when: the host sleeps on purpose (a load generator, a rate limit).
-Source: our own: gaps of at least 1 ms and 20 times the usual one, without any event; 5 % of the step.
-"""
+Source: our own: gaps of at least 1 ms and 20 times the usual one, without any event; 5 % of the step."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: the loader was still filling its queue (first steps of an epoch), or the disk cache was cold: then
 later steps wait less. More workers do not help when all cores are busy already.
-Source: the TensorBoard plugin's 5 % of the mean step.
-"""
+Source: the TensorBoard plugin's 5 % of the mean step."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: weights are reordered once and then kept (frozen inference): the observed step was the first.
 Source: oneDNN's guide to its verbose output; 5 % of the step is our own threshold: the primitives are
-those of a single step, and writing them down makes that step slower.
-"""
+those of a single step, and writing them down makes that step slower."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Batches are copied from pageable memory: the host waits, and nothing overlaps.
 
 Lies when: the copies are few and small (parameters at the start), or host memory is too short to pin.
-Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold.
-"""
+Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Lies when: the samples are drawn anew by other means than torch's generator (Python's random, numpy), or do
 not fit into memory; or the program makes one epoch only. The tuner reads samples twice before it offers this.
 Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021; a tenth of the step
-is our own threshold.
-"""
+is our own threshold."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: they run beside computing, or each is needed before the next can begin.
 Source: nccl-tests (below about 1 MiB the time of a message hardly depends on its size); PyTorch's DDP buckets
-gradients for this reason (`bucket_cap_mb`, 25 MB). 50 a step and 2 % of it are our own thresholds.
-"""
+gradients for this reason (`bucket_cap_mb`, 25 MB). 50 a step and 2 % of it are our own thresholds."""
 
 from __future__ import annotations
 

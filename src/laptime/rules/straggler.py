@@ -2,8 +2,7 @@
 
 Lies when: clocks of different machines were brought together by collectives that are themselves skewed, or
 one step is too few to tell a habit from an accident.
-Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML scores stragglers alike.
-"""
+Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML scores stragglers alike."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ Source: the TensorBoard plugin's rule (compute capability 7 and later, no tensor
 operators), with tensor-core kernels up to Blackwell known, at least 5 % eligible, and silent for runs in half
 precision. The bound on the gain: half-precision tensor cores have 8 times the float32 rate of a V100
 (125 / 15.7 TFLOP/s) and 15 to 28 times that of an A100, H100 or B200 (312 / 19.5, 990 / 67, 2250 / 80:
-NVIDIA's data sheets); other kernels become at most twice as fast, for half the bytes.
-"""
+NVIDIA's data sheets); other kernels become at most twice as fast, for half the bytes."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: the pipeline was still filling its buffers (first steps of an epoch), or the disk cache was cold:
 then later steps wait less. Parallel stages do not help when all cores are busy already.
-Source: the TensorBoard plugin's 5 % of the mean step, as for a DataLoader.
-"""
+Source: the TensorBoard plugin's 5 % of the mean step, as for a DataLoader."""
 
 from __future__ import annotations
 

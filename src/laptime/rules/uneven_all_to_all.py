@@ -3,8 +3,7 @@
 Lies when: clocks of several machines were brought together by collectives that are skewed themselves.
 Source: TraceLens's latency and skew of collectives; half of the time in all_to_all, four fifths of all
 waiting
-and 5 % of the step are our own thresholds.
-"""
+and 5 % of the step are our own thresholds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Some steps are much longer than the others.
 
 Lies when: long steps are meant (validation, checkpoint, log), or lengths of samples differ.
-Source: our own: half as long again as the median.
-"""
+Source: our own: half as long again as the median."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Lies when: parameters are few and large, so that each kernel has enough to do.
 Source: PyTorch's performance guide and its own profiler's single-tensor pattern; over 100 kernels (on a CPU:
-operators) per step and 2 % of it are our own thresholds.
-"""
+operators) per step and 2 % of it are our own thresholds."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
     $LAPTIME_CACHE, else $XDG_CACHE_HOME/laptime, else ~/.cache/laptime (macOS: ~/Library/Caches/laptime)
 
-A file that cannot be read or written counts as not there: a cache is never a reason to fail.
-"""
+A file that cannot be read or written counts as not there: a cache is never a reason to fail."""
 
 from __future__ import annotations
 

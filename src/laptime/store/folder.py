@@ -61,8 +61,7 @@ def write_whole(path: Path, data: bytes) -> None:
     """Put `data` in `path` so that a reader, a crash or a full disk never leaves half of it there.
 
     Anything but a regular file (a pipe, /dev/stdout) is written in place; a link is followed.
-    Raises OSError: it could not be written; what `path` held before is untouched.
-    """
+    Raises OSError: it could not be written; what `path` held before is untouched."""
     path = path.resolve()
     if path.exists() and not path.is_file():
         path.write_bytes(data)

@@ -5,8 +5,7 @@ events --> <id>.jsonl, one line each, written at once --> RunFinished --> <id>.j
                 +-- cannot be written: goes on in the         +-- no room for it: the journal is kept,
                     temporary folder, `complaint` tells           it reads back as the same run
 
-`read_journal` gives the run as far as its journal goes: still running, interrupted, or complete.
-"""
+`read_journal` gives the run as far as its journal goes: still running, interrupted, or complete."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class Journal:
     """Listens to a run's events and keeps them.
 
     A disk that fails must not end the measurement, so calling a journal never raises OSError: read
-    `complaint` once the results have been shown.
-    """
+    `complaint` once the results have been shown."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root or folder.home()

@@ -9,8 +9,7 @@ A suite is a TOML file (see standard.toml), or a Python file that builds one:
         benchmark=[Benchmark(name=f"b{n}", target="model.py:build", batch=[n]) for n in (1, 8)],
     )
 
-One benchmark is one `laptime bench`, in processes of its own, and one stored run.
-"""
+One benchmark is one `laptime bench`, in processes of its own, and one stored run."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ A target file has:
     def resolve(text) -> Recipe     what can be checked without importing a framework; raises TargetError
     def names() -> list[str]        targets of this kind that are known; may import, may be empty
 
-`parse` runs in the parent process and again in the worker; only the worker calls `Recipe.build`.
-"""
+`parse` runs in the parent process and again in the worker; only the worker calls `Recipe.build`."""
 
 from __future__ import annotations
 

@@ -243,8 +243,7 @@ def user_error(error: BaseException, what: str, *, folder: Path | None = None) -
 def line_of(error: BaseException, folder: Path | None = None) -> str:
     """`file.py:12 in build`: the innermost line of the user's that an exception passed through.
 
-    Theirs is what lies in `folder`, else what lies neither in laptime nor in an installed package.
-    """
+    Theirs is what lies in `folder`, else what lies neither in laptime nor in an installed package."""
     frames = traceback.extract_tb(error.__traceback__)
     package = str(Path(__file__).resolve().parents[1])
 

@@ -1,8 +1,7 @@
 """`keras:NAME`: every model of keras.applications, with random weights and inputs of its default size.
 
 Nothing is downloaded (`weights=None`). The shapes are those of the constructor's defaults: 224 for
-EfficientNetB0, 600 for B7, 299 for Inception; MobileNetV3 leaves its size open and gets 224.
-"""
+EfficientNetB0, 600 for B7, 299 for Inception; MobileNetV3 leaves its size open and gets 224."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def matches(text: str) -> bool:
 def resolve(text: str) -> Recipe:
     """The recipe of a model. That Keras is there and knows the name is seen when it is built.
 
-    It may be installed for another interpreter than this one, which only plans.
-    """
+    It may be installed for another interpreter than this one, which only plans."""
     name = text.partition(":")[2]
     if not _NAME.fullmatch(name):
         raise TargetError(

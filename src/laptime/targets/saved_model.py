@@ -1,7 +1,6 @@
 """`saved_model:FOLDER` or `FOLDER/`: a SavedModel of TensorFlow, run by its signature.
 
-The signature is `serving_default`, else the only one there is. `saved_model:FOLDER#NAME` names another.
-"""
+The signature is `serving_default`, else the only one there is. `saved_model:FOLDER#NAME` names another."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ The contracts are written in the rooms themselves: `measure/protocol.py` for bac
 
 Example runs and profiles ship with laptime, and reports, checks and rules are tried on them: `runs`,
 `profiles`. `tests/fixtures` makes them; `tests/golden/test_examples.py` fails when a file is stale, and
-rewrites it.
-"""
+rewrites it."""
 
 from __future__ import annotations
 

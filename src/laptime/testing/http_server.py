@@ -10,8 +10,7 @@ ends by arithmetic, `max(arrival, a free slot) + service`: one late answer does 
 Faults are data: the n-th request gets the n-th of `Script.answers`, and round again. Needs aiohttp.
 
 `python -m laptime.testing.http_server PORT SCRIPT` serves a script (JSON) and prints its address. Flags say
-the same: `--port 8000 --slots 4`.
-"""
+the same: `--port 8000 --slots 4`."""
 
 from __future__ import annotations
 

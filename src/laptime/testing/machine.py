@@ -3,8 +3,7 @@
     machine = ScriptedMachine({"null:noop": 0.010, "null:spin=1ms": 0.0105}, seed=7)
     run = bench(request, open_session=machine.open_session, clock=machine)
 
-Every session it opens answers the real protocol, so everything above the worker is the real program.
-"""
+Every session it opens answers the real protocol, so everything above the worker is the real program."""
 
 from __future__ import annotations
 

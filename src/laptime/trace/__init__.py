@@ -7,5 +7,4 @@ tables/       one file a table: overview, idle, operators, kernels, modules, mem
 ranks         the other files of a job, each reduced to its share by a process, and combined
 profile       all of it together                                  ->  records.profile.Profile
 difference    two profiles, row by row
-slim          a smaller trace file for Perfetto
-"""
+slim          a smaller trace file for Perfetto"""

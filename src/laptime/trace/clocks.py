@@ -5,8 +5,7 @@
 - Work lasts beyond the beginning of the next on its stream, which runs one after the other: it is cut there.
 
 Lies when: one stream in the file stands for several (graphs are left as they are, and so are files in which
-more than `FEW` of the work overlaps); the distance between launch and work is an estimate after a move.
-"""
+more than `FEW` of the work overlaps); the distance between launch and work is an estimate after a move."""
 
 from __future__ import annotations
 
@@ -31,10 +30,7 @@ _waits_for_device = names.matching(r"^(cuda|hip)DeviceSynchronize$|^cuCtxSynchro
 
 def mended(trace: Trace, launch: Index) -> Trace:
     """The trace with possible times; the same object where nothing has to be mended.
-
-    Args:
-        launch: per device row the host row that launched it; NONE without.
-    """
+    launch: per device row the host row that launched it; NONE without."""
     device, warnings = trace.device, list[str]()
     shift = np.zeros(len(device), np.int64)
     for number in np.unique(device.device[launch >= 0]).tolist():

@@ -2,8 +2,7 @@
 
 A collective's kernel runs from the arrival of its own rank until all have got what they need. So the shortest
 of its durations, that of the last arriver, is the transfer, and what the others take longer is waiting.
-Sources: latency and skew as TraceLens' NCCL analyser defines them; bandwidths as nccl-tests do.
-"""
+Sources: latency and skew as TraceLens' NCCL analyser defines them; bandwidths as nccl-tests do."""
 
 from __future__ import annotations
 
@@ -153,8 +152,7 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
     By group, kind and sequence number where the file has one; else in order: the n-th of a group (of a
     stream, if all ranks use the same ones) and kind. When a rank has more of them than another, its trace
     began earlier or ended later: the shift is taken at which most overlap in time. Sends and receives are
-    left out.
-    """
+    left out."""
     numbered: dict[tuple[object, ...], Meeting] = defaultdict(dict)
     series: dict[tuple[object, ...], dict[int, list[Collective]]] = defaultdict(dict)
     streams = {tuple(sorted({each.stream for each in collectives})) for collectives in ranks}
@@ -188,8 +186,7 @@ def _shift(short: list[Collective], long: list[Collective]) -> int:
     """How many of the longer list come before the first of the shorter one.
 
     As many as let most pairs overlap in time; if that does not tell (other clocks), as many as leave the ends
-    of pairs the most even distance.
-    """
+    of pairs the most even distance."""
     number = len(short)
     if number == len(long):
         return 0
@@ -212,8 +209,7 @@ def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
     """Nanoseconds to add to each rank's times so that collectives end together, which they do within a
     transfer.
 
-    All 0 when nine of ten collectives already have an instant at which all ranks are in them.
-    """
+    All 0 when nine of ten collectives already have an instant at which all ranks are in them."""
     clock_offsets = [0] * ranks
     together = [max(o.start_ns for o in one.values()) < min(o.end_ns for o in one.values()) for one in met]
     if sum(together) >= 0.9 * len(together):

@@ -1,8 +1,7 @@
 """A trace as columns: one numpy array a field, one row an event. Plain data; nothing is computed here.
 
 Times are int64 nanoseconds since the first event of the file (`Trace.origin` puts them back on the clock of
-the machine). Names and texts are indices into `Trace.texts`; -1 is "not in the file".
-"""
+the machine). Names and texts are indices into `Trace.texts`; -1 is "not in the file"."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ class Thread(NamedTuple):
 class Accelerator(NamedTuple):
     """An entry of deviceProperties. Unknown numbers are 0.
 
-    `id` is what device activities call it; `memory` is bytes, `capability` is (major, minor).
-    """
+    `id` is what device activities call it; `memory` is bytes, `capability` is (major, minor)."""
 
     id: int
     name: str
@@ -176,8 +174,7 @@ class MemoryEvents(_Table):
 class Flows(_Table):
     """Arrows from forward operators to their backward (cat fwdbwd); other flows are not needed.
 
-    `begin` is True for the arrow's start (in the forward). Sorted by (id, begin first).
-    """
+    `begin` is True for the arrow's start (in the forward). Sorted by (id, begin first)."""
 
     id: Ints
     at: Ints

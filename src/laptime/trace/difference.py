@@ -1,7 +1,6 @@
 """Two profiles side by side: what got slower or faster, per step, by what explains the difference.
 
-Pure functions on records: a profile made years ago can be compared.
-"""
+Pure functions on records: a profile made years ago can be compared."""
 
 from __future__ import annotations
 
@@ -37,9 +36,8 @@ class Spent(NamedTuple):
 def difference(before: Profile, after: Profile) -> Difference:
     """What changed from `before` to `after`.
 
-    Everything is per step: totals of a file are divided by its steps. Lies when: a file has much work
-    outside its steps (warm-up, evaluation); tables count it, steps do not.
-    """
+    Everything is per step: totals of a file are divided by its steps. Lies when: a file has much work outside
+    its steps (warm-up, evaluation); tables count it, steps do not."""
     old, new = before.overview, after.overview
     gain = new.step_ns - old.step_ns
     breakdown = _rows(

@@ -20,8 +20,7 @@ No recorded event explains
   it does inside one on its thread, or by its name (`Activity Buffer Request`, `Instrumentation`), always.
   What the driver does there (it loads modules, it waits for a full queue) is the program's own.
 
-Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range.
-"""
+Lies when: threads that were not recorded do the work; or a thread beside the loop is always in some range."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     """Time of the ranges by innermost operator; a runtime call counts for the operator that made it.
 
     Time outside operators goes to the innermost Python function, where the trace has any, else to the
-    innermost annotation. Time in none of them, or in nothing but the step, is in no share.
-    """
+    innermost annotation. Time in none of them, or in nothing but the step, is in no share."""
     host, links = view.trace.host, view.links
     rows = host.of_thread(thread)
     rows = rows[links.calls.depth[rows] >= 0]
@@ -164,8 +162,7 @@ def culprits(view: View, rows: Index) -> Index:
     """Per host row (or NONE) the operator that caused it, as the program called it; NONE without.
 
     That is the innermost operator, or the outermost of the aten operators it lies in without a break:
-    `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`.
-    """
+    `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`."""
     return of_host(_called(view), rows)
 
 

@@ -2,8 +2,7 @@
 
 A set is a `Ranges` of half-open ranges [start, end): sorted, without overlaps, without empty ranges; touching
 ranges are joined. `union` makes one from any arrays. All results are exact. The tree over host ranges is by
-thread and time containment; groups are by integer codes, which are not sorted if there are few of them.
-"""
+thread and time containment; groups are by integer codes, which are not sorted if there are few of them."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ def build(host: Host, take: Mask) -> RangeTree:
     """The tree over the rows in `take`.
 
     Ranges that cross (start inside another and end after it) lie in the one they start in; what starts in
-    both lies in the later one.
-    """
+    both lies in the later one."""
     rows = np.flatnonzero(take).astype(np.int32)
     parent = np.full(len(host), NONE, np.int32)
     depth = np.full(len(host), NONE, np.int32)

@@ -2,8 +2,7 @@
 
 Every family is a function of texts that returns one bool each; `rows` applies it to a column of names, so
 that each distinct name is looked at once. Names tell what somebody called a thing, not what it does: each
-family says when it lies.
-"""
+family says when it lies."""
 
 from __future__ import annotations
 
@@ -166,8 +165,7 @@ def short(name: str, width: int = 80) -> str:
 def _declarator(signature: str) -> tuple[int, int]:
     """Where the name (with template arguments) begins and ends in `type name<...>(parameters)`.
 
-    Parameters open directly behind the name; `Memcpy HtoD (Pageable -> Device)` has none.
-    """
+    Parameters open directly behind the name; `Memcpy HtoD (Pageable -> Device)` has none."""
     depth, begin = 0, 0
     for at, character in enumerate(signature):
         if character in "<{":

@@ -13,8 +13,7 @@ Every instant of a step on that thread belongs to one phase; the first that fits
    backward all operators;
 6. other: the rest: operators after the backward (clipping, metrics), logging, Python.
 
-A phase's device time is that of the work launched meanwhile, on whichever thread, whenever it ran.
-"""
+A phase's device time is that of the work launched meanwhile, on whichever thread, whenever it ran."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ The first steps, one after the other, are warm-up as long as each takes at least
 those after it; at least `SETTLED` steps have to be left, and none of these may take so long: then long steps
 are a habit, and no beginning.
 
-Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine).
-"""
+Lies when: the first recorded step is long by chance (a checkpoint, another program on this machine)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 share(view) in the process that read the file -> RankShare -> combine([...]) where all come together
 
 A worker, one for each CPU, is `python -m laptime.trace.ranks`; it is asked for one file after the other and
-answers with a RankShare as MessagePack, or with a sentence on what is wrong.
-"""
+answers with a RankShare as MessagePack, or with a sentence on what is wrong."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[Collective
     """All ranks, their collectives in time order, and the stragglers that others wait for.
 
     The ranks of one machine share its clock. Where collectives show that they do not, times are moved until
-    collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then.
-    """
+    collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then."""
     shares = sorted(shares, key=lambda each: each.rank)
     met = collectives.meet([each.collectives for each in shares])
     offset = collectives.offsets(met, len(shares))

@@ -2,8 +2,7 @@
 
 Left out: stacks, shapes, Python functions but those that load data, and single memory events. Added: counter
 tracks of utilisation, queue length and memory. Times are exact: microseconds with three decimals since
-`baseTimeNanoseconds`.
-"""
+`baseTimeNanoseconds`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 From the Python functions around it, where the trace has any there, else from the `Call stack` of the operator
 (`with_stack` up to torch 1.11; later ones write it if they are told to be verbose, and then both say the
-same). Functions that differ only by the address of an object or the number of a module are one place.
-"""
+same). Functions that differ only by the address of an object or the number of a module are one place."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ which newer traces fill with other numbers (`dlrm_8_ranks` proves it).
 
 Steps know the device: they come from `ProfilerStep#N` on the host and the work that each launched. The
 rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
-annotations projected onto streams never count, and driver calls launch as runtime calls do.
-"""
+annotations projected onto streams never count, and driver calls launch as runtime calls do."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ class View(NamedTuple):
 def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
     """Compute the function once per trace, for as long as the trace lives.
 
-    Only for what follows from the trace alone, not from its steps.
-    """
+    Only for what follows from the trace alone, not from its steps."""
     results: WeakKeyDictionary[Trace, Result] = WeakKeyDictionary()
 
     @wraps(find)

@@ -13,5 +13,4 @@ recipe_file    the kept changes as a file, for `laptime verify` and `laptime.app
 wire_format    how messages cross into a trial and out of it
 
 `trial/`, `catalogue/`, `optimization`, `loop_profile` and `wire_format` run beside the user's script, in the
-user's interpreter: they use the standard library and, inside functions, torch.
-"""
+user's interpreter: they use the standard library and, inside functions, torch."""

@@ -80,8 +80,7 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
 def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     """Changes that are only ever suggested, never applied: their `edit` shows how.
 
-    Whose bound is below what a race could show on this machine is not worth a line of anybody's source.
-    """
+    Whose bound is below what a race could show on this machine is not worth a line of anybody's source."""
     changes = []
     visible = loop_profile.step * max(LEAST, detectable(loop_profile.noise, LONGEST[-1]))
     for name in choice.names():
@@ -100,8 +99,7 @@ def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
 def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[tuple[Candidate, bool]]:
     """Changes that may save most of a step, the largest saving first, and whether each is only suggested.
 
-    Races have another order: a cheap answer about a small gain may come before.
-    """
+    Races have another order: a cheap answer about a small gain may come before."""
     usable = find_candidates(loop_profile, recipe, choice, Costs()).usable
     candidates = [(candidate, False) for candidate in usable]
     with_facts = _with_facts_of(recipe, loop_profile)

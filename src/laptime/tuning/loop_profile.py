@@ -1,8 +1,7 @@
 """What is known of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
 
 Everything is in seconds, bytes and counts. `facts` are names that optimizations `NEED` and `CONFLICT` with.
-What single optimizations have found by their `look` is in `details`, by their names.
-"""
+What single optimizations have found by their `look` is in `details`, by their names."""
 
 from __future__ import annotations
 

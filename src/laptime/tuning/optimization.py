@@ -1,7 +1,6 @@
 """What an optimization of a script says of itself: `Optimization`, the object of each file in `catalogue/`.
 
-A `Change` is one of them with its options, a `Recipe` several that are applied together.
-"""
+A `Change` is one of them with its options, a `Recipe` several that are applied together."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
     {"kind": "Block", "version": 1, "round": 0, "arm": 1, "seconds": [0.12, 0.11], ...}
 
 A document says what it is. Decoding is strict: an unknown, missing or mistyped field is an error that names
-it, so that a typo is never lost in silence.
-"""
+it, so that a typo is never lost in silence."""
 
 from __future__ import annotations
 

@@ -100,8 +100,7 @@ def read_rules(path: Path) -> Rules:
 
 def rules_of(budgets: str | Path | None, tolerance: str | None) -> Rules:
     """The rules of a file (laptime.toml, if it exists), with the tolerance given instead of the file's.
-    Raises UsageError: either cannot be read.
-    """
+    Raises UsageError: either cannot be read."""
     file = Path(budgets) if budgets else FILE
     rules = read_rules(file) if budgets or file.exists() else Rules()
     if tolerance is None:
@@ -356,15 +355,9 @@ Measure = Callable[[BenchRequest, OpenSession], Run]
 
 def against_revision(request: BenchRequest, revision: str, measure: Measure) -> Run:
     """The run of both, whose comparisons have the revision as baseline.
-
-    Args:
-        request: what to measure; targets are looked for in the current folder and in the same one at the
-            revision.
-        measure: carries a request out, starting workers as it is told.
-
-    Raises:
-        UsageError: there is no such revision, or the request is impossible.
-    """
+    request: what to measure; targets are looked for in the current folder and in the same one at the
+    revision. measure: carries a request out, starting workers as it is told.
+    Raises UsageError: there is no such revision, or the request is impossible."""
     with checked_out(revision) as there:
         twice = [target for target in request.targets for _ in range(2)]
         name = request.name or f"check-{there.commit[:10]}"

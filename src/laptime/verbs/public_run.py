@@ -31,9 +31,8 @@ LINES = 5  # of the text that stands for a run in a console
 class Run(records.Run, frozen=True, kw_only=True):
     """What `laptime.bench` and `laptime.load` return.
 
-    `run.latency` and `run.throughput` are the headline of a run with one case; `run.cases` holds all of
-    them, with the raw samples. Printed, it is its own first lines.
-    """
+    `run.latency` and `run.throughput` are the headline of a run with one case; `run.cases` holds all of them,
+    with the raw samples. Printed, it is its own first lines."""
 
     @classmethod
     def of(cls, run: records.Run) -> Self:

@@ -1,8 +1,7 @@
 """`suite`: one benchmark after the other, each stored as it ends, and what all of them came to.
 
 One benchmark is one `bench`: its own fresh processes, its own run in the store, named `SUITE:BENCHMARK`.
-One that fails, hangs or is killed is marked, and the rest goes on.
-"""
+One that fails, hangs or is killed is marked, and the rest goes on."""
 
 from __future__ import annotations
 
@@ -83,15 +82,9 @@ def prepare(
     resume: bool = False,
 ) -> list[PlannedBenchmark]:
     """Every benchmark with its plan, checked as far as it can be without measuring.
-
-    Args:
-        trials, timeout: for all benchmarks, whatever the suite says.
-        baseline: name of the suite whose runs regressions are judged against.
-        resume: take over what the last run of these suites has measured.
-
-    Raises:
-        UsageError: a quantity in a suite cannot be read.
-    """
+    trials, timeout: for all benchmarks, whatever the suite says. baseline: name of the suite whose runs
+    regressions are judged against. resume: take over what the last run of these suites has measured.
+    Raises UsageError: a quantity in a suite cannot be read."""
     store = StoredSuites()
     requests = [
         (suite, benchmark, request(suite, benchmark, trials=trials, timeout=timeout))
@@ -143,13 +136,9 @@ def measure(
     machines: Sequence[Machine] = (),
 ) -> Run:
     """Measure what is not done yet, benchmark by benchmark; all of them as one run.
-
-    Args:
-        watch: gives a listener for the events of one benchmark, with progress of the whole suite.
-        ended: called with each benchmark as it ends.
-        complain: called when a run could not be stored where it belongs.
-        machines: that share the work, a benchmark at a time each; none: this one.
-    """
+    watch: gives a listener for the events of one benchmark, with progress of the whole suite. ended: called
+    with each benchmark as it ends. complain: called when a run could not be stored where it belongs.
+    machines: that share the work, a benchmark at a time each; none: this one."""
     suite_id = next((item.done.suite.id for item in items if item.done and item.done.suite), new_id())
     done: list[tuple[PlannedBenchmark, Run]] = []
     status = "complete"
@@ -344,8 +333,7 @@ def _against(item: PlannedBenchmark, run: Run) -> Any:
 def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status: str = "complete") -> Run:
     """All benchmarks as one run: every case with the axis `benchmark`, and all verdicts.
 
-    It is not stored: the runs of its benchmarks are, and `--resume` puts them together again.
-    """
+    It is not stored: the runs of its benchmarks are, and `--resume` puts them together again."""
     several = len({item.suite.name for item, _ in done}) > 1
     cases: list[Case] = []
     verdicts: list[Verdict] = []

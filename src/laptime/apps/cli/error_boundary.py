@@ -1,7 +1,6 @@
 """The boundary of every command: errors become three lines on stderr and an exit code.
 
-stdout carries the result and nothing else; everything said here goes to stderr.
-"""
+stdout carries the result and nothing else; everything said here goes to stderr."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ pass_voice = click.make_pass_decorator(Voice, ensure=True)  # a command's first 
 def run(group: click.Group, arguments: Sequence[str]) -> int:
     """Carry out one command line; its exit code.
 
-    A command's return value is its exit code, None is 0.
-    """
+    A command's return value is its exit code, None is 0."""
     voice = Voice(whole=partial(_whole, group, arguments))
     try:
         with group.make_context("laptime", [*arguments], obj=voice) as context:

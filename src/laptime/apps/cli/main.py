@@ -1,7 +1,6 @@
 """The command line's front door. A command is a file in `commands/`, imported only when it is called.
 
-Nothing heavy is imported here: `laptime --help` answers while numpy would still be loading.
-"""
+Nothing heavy is imported here: `laptime --help` answers while numpy would still be loading."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Options of the command line: those that requests declare (`kit.options`), and those of every command.
 
 Below them: what a shell may complete. Nothing is imported for it before a shell asks, and a completion that
-fails offers nothing: an error in the middle of a typed line helps nobody.
-"""
+fails offers nothing: an error in the middle of a typed line helps nobody."""
 
 from __future__ import annotations
 
@@ -130,8 +129,7 @@ def voice_options(command: Decorated) -> Decorated:
 def report_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--json`, `--details` and `-o FILE`, what the result is written as, and the options of every command.
 
-    The command gets an `output.Delivery` for them, called `delivery`.
-    """
+    The command gets an `output.Delivery` for them, called `delivery`."""
 
     @wraps(function)
     def command(*args: Any, outputs: tuple[str, ...], as_json: bool, **given: Any) -> Any:
@@ -177,8 +175,7 @@ NEWEST = 50  # runs that are offered
 def complete_targets(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Forms (`torchvision:`), or the names of a form that is typed already; and files.
 
-    No framework is imported: its names are asked only of the kind whose form stands there.
-    """
+    No framework is imported: its names are asked only of the kind whose form stands there."""
     kind, colon, _ = typed.partition(":")
     if not colon:
         return [*_files(typed), *_beginning(typed, (f"{name}:" for name in registry.names("targets")))]

@@ -1,7 +1,6 @@
 """A verb carried out from the command line: watched, kept, shown on stdout, written into files.
 
-Files are checked before anything is measured: a typing mistake must not cost a minute of measuring.
-"""
+Files are checked before anything is measured: a typing mistake must not cost a minute of measuring."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Progress on stderr: a line that moves on a terminal, else one line a case.
 
 It is drawn only when an event comes. A thread that redraws by itself would take a CPU from the program
-being measured, just while that is being timed.
-"""
+being measured, just while that is being timed."""
 
 from __future__ import annotations
 

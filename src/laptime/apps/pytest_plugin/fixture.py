@@ -64,14 +64,9 @@ class Measure:
         iterations: int = 1,
     ) -> Any:
         """So many rounds and no more, each after a `setup` that is not timed; the last result.
-
-        Args:
-            setup: may return (args, kwargs) of the next round.
-            iterations: calls in a round; a sample is their mean. 1 where there is a setup.
-
-        Raises:
-            UsageError: counts below 1, iterations beside a setup, or a second measurement in the test.
-        """
+        setup: may return (args, kwargs) of the next round. iterations: calls in a round; a sample is their
+        mean. 1 where there is a setup.
+        Raises UsageError: counts below 1, iterations beside a setup, or a second measurement in the test."""
         from laptime.apps.pytest_plugin import rounds as counted
 
         self._use_once()

@@ -1,7 +1,6 @@
 """What is asked on pytest's command line, and all its tests as one run: saved, compared, reported.
 
-The words of options are pytest-benchmark's where the meaning is.
-"""
+The words of options are pytest-benchmark's where the meaning is."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Each pair is a pytest at the revision and one in the working tree, one after the other, the first of them by
 turns. A pair is one value of each test, so what a machine does for minutes, and what a process has for its
-life, lies in the interval.
-"""
+life, lies in the interval."""
 
 from __future__ import annotations
 
@@ -39,15 +38,9 @@ def pairs_of(
     revision: str, arguments: Sequence[str], *, budget: float, say: Callable[[str], None]
 ) -> list[Sides]:
     """Runs of the tests at the revision and here, pair by pair.
-
-    Args:
-        arguments: of pytest, as the user gave them.
-        budget: seconds of measuring a test, in all pairs together, on either side.
-        say: tells what is going on.
-
-    Raises:
-        UsageError: git knows no such revision. UserCodeError: one of the pytests measured nothing.
-    """
+    arguments: of pytest, as the user gave them. budget: seconds of measuring a test, in all pairs together,
+    on either side. say: tells what is going on.
+    Raises UsageError: git knows no such revision. UserCodeError: one of the pytests measured nothing."""
     pairs = []
     with checked_out(revision) as there, tempfile.TemporaryDirectory(prefix="laptime-turns-") as folder:
         path = there.python_path(os.environ.get("PYTHONPATH", ""))

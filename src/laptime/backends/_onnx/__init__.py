@@ -4,8 +4,7 @@ inputs      what a file takes, sizes that it leaves open, their names, arrays to
 source      the file of a target: the user's own, or an export in the cache
 exporting   the program that exports a PyTorch target, in a process of its own
 graph       opset, parameters and FLOPs of an ONNX file
-model       a file with a runtime around it, as the protocol asks
-"""
+model       a file with a runtime around it, as the protocol asks"""
 
 from __future__ import annotations
 

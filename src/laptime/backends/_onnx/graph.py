@@ -8,8 +8,7 @@
 
 MACs are FLOPs / 2, as everywhere in laptime. The graph is the one in the file, before a runtime optimizes it.
 
-Lies when: nodes that multiply have no formula (the receipt names them), or shapes stay unknown.
-"""
+Lies when: nodes that multiply have no formula (the receipt names them), or shapes stay unknown."""
 
 from __future__ import annotations
 

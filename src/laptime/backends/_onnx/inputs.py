@@ -3,8 +3,7 @@
 The names of an ONNX file's dimensions, which OpenVINO drops when it reads the file.
 
 Read from the bytes, so that neither the package onnx is needed nor the weights are loaded. Numbers of fields:
-github.com/onnx/onnx/blob/main/onnx/onnx.proto.
-"""
+github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ def _size(size: int | str, each: Input) -> str:
 def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
     """Values for an input of which only the dtype is known: floats from N(0, 1), whole numbers 0 and 1.
 
-    Whole numbers are often indices into something (tokens, classes): 0 and 1 are always in range.
-    """
+    Whole numbers are often indices into something (tokens, classes): 0 and 1 are always in range."""
     dtype = np.dtype(each.dtype)
     if dtype.kind == "f":
         return generator.standard_normal(shape, np.float32).astype(dtype)

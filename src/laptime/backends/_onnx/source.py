@@ -52,11 +52,8 @@ class Source:
 def find(variant: Variant, *, batch: int | None = None) -> Source:
     """The file of a variant's target; PyTorch targets are exported into the cache first. batch: the one batch
     size to export for; None: any.
-
-    Raises:
-        TargetError, UsageError: there is no such target, or it is neither a file nor one of PyTorch.
-        Unavailable, UserCodeError: what exporting needs is not installed, or PyTorch cannot export it.
-    """
+    Raises TargetError, UsageError: there is no such target, or it is neither a file nor one of PyTorch.
+    Unavailable, UserCodeError: what exporting needs is not installed, or PyTorch cannot export it."""
     recipe = parse(variant.target)
     facts = {"source": recipe.source, "sha256": recipe.sha256}
     if recipe.file:

@@ -5,8 +5,7 @@ CPU a call returns with its result; on accelerators `sync` waits for the last ou
 a device works in order.
 
 Lies when: the function closes over its weights: they are constants of the program then, are not counted as
-parameters, and XLA may fold them away.
-"""
+parameters, and XLA may fold them away."""
 
 from __future__ import annotations
 
@@ -169,8 +168,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         """Parameters, and FLOPs by XLA's cost analysis of the program before it is optimised.
 
         XLA counts the inside of a loop once (`scan`, `fori_loop`: recurrent layers), and a call of a kernel
-        or library not at all: such a count is incomplete.
-        """
+        or library not at all: such a count is incomplete."""
         work = self.workload(batch)
         series = []
         receipt: dict[str, Any] = {"batch": batch, "counter": "XLA cost analysis, before optimisation"}

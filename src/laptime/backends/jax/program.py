@@ -2,8 +2,7 @@
 
 Inputs of a batch size, and trees of arrays: walked, moved, put in words.
 
-Where a model runs, and what JAX raises, as laptime's errors. Only exhausted memory is OutOfMemory.
-"""
+Where a model runs, and what JAX raises, as laptime's errors. Only exhausted memory is OutOfMemory."""
 
 from __future__ import annotations
 
@@ -122,8 +121,7 @@ def rebatched(given: Any, batch: int) -> Any:
 
     The batch is the first dimension that all arrays passed directly as arguments share: parameters in nested
     containers are no items. Without such arrays that of all arrays counts.
-    Raises UsageError: they share none, so nothing tells which part is the batch.
-    """
+    Raises UsageError: they share none, so nothing tells which part is the batch."""
     old = batch_of(given)
     if old == batch or (old is None and batch == 1):
         return given

@@ -4,8 +4,7 @@
     laptime bench torchvision:resnet18 --backend onnxruntime --option optimization=basic,all
 
 A session is made when the target is loaded; sizes that the file leaves open stay open in it. On accelerators
-inputs and outputs stay on the device (IO binding). Nothing here imports onnxruntime before it is asked to.
-"""
+inputs and outputs stay on the device (IO binding). Nothing here imports onnxruntime before it is asked to."""
 
 from __future__ import annotations
 
@@ -119,12 +118,9 @@ def imports(variant: Variant) -> None:
 
 def open(variant: Variant) -> FileModel:
     """The target of a variant in a session on its device.
-
-    Raises:
-        Unavailable: ONNX Runtime, what exports need, or the device is not there.
-        TargetError, UserCodeError: the target does not exist, or cannot be exported or run.
-        UsageError: the variant asks for what this framework does not have.
-    """
+    Raises Unavailable: ONNX Runtime, what exports need, or the device is not there. TargetError,
+    UserCodeError: the target does not exist, or cannot be exported or run. UsageError: the variant asks for
+    what this framework does not have."""
     parse(variant.target)
     imports(variant)
     from laptime.backends._onnx.model import FileModel

@@ -7,8 +7,7 @@ A model is read when the target is loaded, and compiled for the shapes of each b
 The dtype is the one that OpenVINO computes in, and is always said: left to itself it takes bfloat16 for a
 float32 model where the CPU has it. With `hint=throughput` several requests are under way at once: a call
 starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
-asked to.
-"""
+asked to."""
 
 from __future__ import annotations
 
@@ -95,12 +94,9 @@ def imports(variant: Variant) -> None:
 
 def open(variant: Variant) -> FileModel:
     """The target of a variant, read and ready to be compiled for its device.
-
-    Raises:
-        Unavailable: OpenVINO, what exports need, the device, or its arithmetic in this dtype is not there.
-        TargetError, UserCodeError: the target does not exist, or cannot be exported or read.
-        UsageError: the variant asks for what this framework does not have.
-    """
+    Raises Unavailable: OpenVINO, what exports need, the device, or its arithmetic in this dtype is not there.
+    TargetError, UserCodeError: the target does not exist, or cannot be exported or read. UsageError: the
+    variant asks for what this framework does not have."""
     parse(variant.target)
     imports(variant)
     from msgspec import structs

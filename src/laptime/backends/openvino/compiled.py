@@ -8,8 +8,7 @@ Parameters and FLOPs of a model with known shapes, from OpenVINO's graph.
     recurrent layer            2 x items x steps x elements of both weight matrices
     attention                  both products
 
-Lies when: nodes that multiply have no formula (the receipt names them).
-"""
+Lies when: nodes that multiply have no formula (the receipt names them)."""
 
 from __future__ import annotations
 

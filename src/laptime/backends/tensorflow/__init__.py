@@ -71,12 +71,8 @@ def imports(variant: Variant) -> None:
 
 def open(variant: Variant) -> TensorflowModel:
     """The target of a variant on its device. Traces and compiles nothing yet.
-
-    Raises:
-        Unavailable: TensorFlow or the device is not there.
-        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
-        UsageError: the model cannot run in the dtype or mode asked for.
-    """
+    Raises Unavailable: TensorFlow or the device is not there. TargetError, UserCodeError, OutOfMemory: see
+    `laptime.targets`. UsageError: the model cannot run in the dtype or mode asked for."""
     imports(variant)
     from laptime.backends.tensorflow.model import load
 
@@ -87,8 +83,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
     """A model or function of this process; `inputs` as in `laptime.targets.Program`, or by batch size.
 
     The object is not changed. Threads and visible devices can be chosen only before TensorFlow has started.
-    Raises UsageError: no inputs are given and the model does not tell them, or it is too late to choose.
-    """
+    Raises UsageError: no inputs are given and the model does not tell them, or it is too late to choose."""
     import_all()
     from laptime.backends.tensorflow.model import adopt
 

@@ -5,8 +5,7 @@ optimises it: MACs are outputs x inputs of each, FLOPs 2 x MACs. That is the con
 by it EfficientNetB0 at 224 has 0.39 GMACs. TensorFlow's profiler counts additions, activations, pooling, too.
 
 Lies when: operators that multiply have no formula (the receipt names them), or loops run (their inside is not
-counted).
-"""
+counted)."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@
     eager         operator by operator, as model(x) does outside a tf.function
     predict       model.predict(x): Keras's own loop, from NumPy arrays to NumPy arrays, as Keras sets it up
 
-The difference between `predict` and `function` is what Keras adds around the model.
-"""
+The difference between `predict` and `function` is what Keras adds around the model."""
 
 from __future__ import annotations
 
@@ -212,8 +211,7 @@ class Bound:
         """Tracing, and with XLA compiling: the first run after tracing minus one more, made here.
 
         None before the first call, and where nothing was traced. XLA's compiler works in the calling thread,
-        so what a device still does when a run returns does not matter.
-        """
+        so what a device still does when a run returns does not matter."""
         if mode != "xla" or self.trace_seconds is None or self.first_run_seconds is None:
             return self.trace_seconds
         if self._compiled is None:
@@ -244,8 +242,7 @@ def bound(call: Any, inputs: Any, mode: Mode, batch: int) -> Bound:
 def graph_of(call: Any, one: Bound) -> Any:
     """A bound model as a graph that knows every shape: traced aside, tf.functions in it put in place.
 
-    Those with Python control flow of their own cannot be put in place, nor can graphs that were saved.
-    """
+    Those with Python control flow of their own cannot be put in place, nor can graphs that were saved."""
     python = _python(call)
 
     def traced() -> Any:

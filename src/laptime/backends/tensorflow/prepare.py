@@ -2,8 +2,7 @@
 
 Inputs for a model that tells their shapes and dtypes: Keras inputs, signatures, tf.functions.
 
-Floats are standard normal, integers 0 or 1 (below the size of any vocabulary), booleans likewise.
-"""
+Floats are standard normal, integers 0 or 1 (below the size of any vocabulary), booleans likewise."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def settle(model: Any, make: Callable[[int], Any]) -> bool:
     """Fill running statistics from one batch of 2, as decision 0006 does it for PyTorch; False without any.
 
     With the initial ones (mean 0, variance 1) activations grow or shrink with depth, until float16 overflows
-    or CPUs slow down on denormals, which trained weights never do.
-    """
+    or CPUs slow down on denormals, which trained weights never do."""
     norms = [layer for layer in layers(model) if type(layer).__name__ == "BatchNormalization"]
     if not norms:
         return False

@@ -53,12 +53,8 @@ def imports(variant: Variant) -> None:
 
 def open(variant: Variant) -> TorchModel:
     """The target of a variant, on its device, in its dtype, in eval mode, compiled if asked for.
-
-    Raises:
-        Unavailable: torch, a package or the device is not there.
-        TargetError, UserCodeError: see `laptime.targets`.
-        OutOfMemory: it does not fit.
-    """
+    Raises Unavailable: torch, a package or the device is not there. TargetError, UserCodeError: see
+    `laptime.targets`. OutOfMemory: it does not fit."""
     imports(variant)
     from laptime.backends.torch.loading import load
 
@@ -70,8 +66,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
 
     The user's own object is never moved or cast: where device, dtype or memory format differ, a copy is.
     `device="auto"` and `dtype="auto"` take what it has. `close` gives back training flags and thread count.
-    Raises UsageError: it cannot be copied, or no inputs are given and none can be guessed.
-    """
+    Raises UsageError: it cannot be copied, or no inputs are given and none can be guessed."""
     from laptime.backends.torch.loading import adopt
 
     return adopt(subject, inputs, variant)

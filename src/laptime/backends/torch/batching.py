@@ -4,8 +4,7 @@
                           they are `batch_first`; one call with the inputs as they are shows what reaches them
     first dimension       else, where every tensor (and list of items) has the same one
 
-Lies when: all inputs share a first dimension that is no batch: points of one cloud, steps of one series.
-"""
+Lies when: all inputs share a first dimension that is no batch: points of one cloud, steps of one series."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ Elementwise operations, sums and other reductions, normalisations, softmax, pool
 losses, random numbers, sorting, copies. They are told here, and whatever is not is doubted: an operator that
 this list does not know makes a count incomplete, a new one of torch's, too, until somebody has looked at it.
 
-Lies when: a model is made of little else; its elementwise operations then are its work.
-"""
+Lies when: a model is made of little else; its elementwise operations then are its work."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ def memory(
     """Bytes on the device: weights, activations, peak, reserved, first peak, context.
 
     Peak statistics are reset after a warm-up call; the cache is emptied first, so that `reserved` is what
-    this batch size needs and not what larger ones left behind.
-    """
+    this batch size needs and not what larger ones left behind."""
     work.call()
     work.sync()
     torch.cuda.empty_cache()

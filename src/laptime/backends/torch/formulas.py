@@ -7,8 +7,7 @@
     quantized product      as of floats; quantizing and dequantizing are not counted
 
 What is given are shapes, as `FlopCounterMode(custom_mapping=...)` hands them over: a tensor's arguments are
-replaced by their sizes, `out_shape` is that of the result, everything else is as it was passed.
-"""
+replaced by their sizes, `out_shape` is that of the result, everything else is as it was passed."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ def formulas(known: set[str]) -> dict[Any, Callable[..., int]]:
     """Formulas by operator: those of operators that this torch has and that are not `known` by name.
 
     The formula of `convolution_backward` is always here: torch's own (2.15 and before) leaves groups out, and
-    tells 32 times the work for the gradient of the weights of a depthwise convolution of 32 channels.
-    """
+    tells 32 times the work for the gradient of the weights of a depthwise convolution of 32 channels."""
     found: dict[Any, Callable[..., int]] = {}
     for name, formula in _FORMULAS.items():
         namespace, _, operator = name.partition(".")
@@ -51,8 +49,7 @@ def _convolution_backward(
 def _rnn(inputs: Shape, weights: Sequence[Shape], *rest: Any, **named: Any) -> int:
     """All layers and directions: (T, B, in), or (steps of all sequences, in) where they are packed.
 
-    Weights are matrices (of projections, too), biases are not.
-    """
+    Weights are matrices (of projections, too), biases are not."""
     return 2 * prod(inputs[:-1]) * sum(prod(weight) for weight in weights if len(weight) == 2)
 
 
@@ -92,9 +89,8 @@ def _trilinear(
 ) -> int:
     """Two products: first `one` with `two`, then with `three` what is left of the sum.
 
-    Each of the three lacks dimensions (`expand`), along which it is broadcast. For torch.nn.Bilinear, of
-    (B, in1), (out, in1, in2), (B, in2): B x out x in1 x in2 and B x out x in2 multiply-accumulates.
-    """
+    Each of the three lacks dimensions (`expand`), along which it is broadcast. For torch.nn.Bilinear, of (B,
+    in1), (out, in1, in2), (B, in2): B x out x in1 x in2 and B x out x in2 multiply-accumulates."""
     lacks, summed = expand[:3], expand[3]
     sizes: dict[int, int] = {}
     for shape, lacking in zip((one, two, three), lacks, strict=True):

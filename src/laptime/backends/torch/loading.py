@@ -17,8 +17,7 @@ Bytes of a step are the least that has to be moved: every weight once (of an emb
 its row), the cache once, and the new token's part of it.
 
 Lies when: experts are chosen by token (weights that no token chose are counted); a step is slowed down by its
-sampling, which is not in it.
-"""
+sampling, which is not in it."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ away. Sizes are doubled until one sample is long enough to be timed, or the time
 Lies when: other programs share the device; the time was too short for a size that fills the device
 (`size` in the result tells).
 
-What torch sees of this machine: devices, versions, knobs, and what waiting for each device costs.
-"""
+What torch sees of this machine: devices, versions, knobs, and what waiting for each device costs."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) 
 
     Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is then
     that of TF32, or a healthy model would look faster than its hardware.
-    Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it.
-    """
+    Raises RuntimeError: the device cannot multiply in this dtype, or has no memory for it."""
     dtypes = [dtype]
     if device.type == "cuda" and dtype == "float32" and torch.cuda.get_device_capability(device) >= (8, 0):
         precise = torch.get_float32_matmul_precision() == "highest"
@@ -202,8 +200,7 @@ def best_copy(device: torch.device, seconds: float) -> float:
 def best_of(call: Callable[[], Any], sync: Callable[[], None], *, deadline: float) -> dict[str, Any]:
     """Seconds of one call: the best of five samples, each of as many calls as make it long enough.
 
-    Fewer than five, but at least one, where the deadline (on `perf_counter`) comes first.
-    """
+    Fewer than five, but at least one, where the deadline (on `perf_counter`) comes first."""
     call()
     sync()
     began = SystemClock.now()
@@ -255,8 +252,7 @@ def dtypes_of(device: str) -> list[str]:
 def wait_cost(device: Any) -> float:
     """Seconds to wait for a device that has nothing to do, the median of 200; 0 where nothing is waited for.
 
-    It is part of every `isolated` latency.
-    """
+    It is part of every `isolated` latency."""
     if device.type == "cpu":
         return 0.0
 

@@ -2,8 +2,7 @@
 
 Inputs for a model that came without any: guessed from its first layer, and marked as guessed.
 
-Lies when: the layer registered first is not the one called first, or the model wants another size.
-"""
+Lies when: the layer registered first is not the one called first, or the model wants another size."""
 
 from __future__ import annotations
 
@@ -140,8 +139,7 @@ class Setup:
         """The program under torch.compile if the variant asks for it.
 
         Every batch size is compiled for itself (`dynamic=False`): with torch's default the second size would
-        be compiled for all sizes, and what one case costs would depend on the case before it.
-        """
+        be compiled for all sizes, and what one case costs would depend on the case before it."""
         if not self.variant.compile:
             return call
         import torch._dynamo
@@ -269,8 +267,7 @@ def guess(model: torch.nn.Module) -> tuple[Callable[[int], Any], str] | None:
     """A maker of inputs and the reason for it; None when no layer tells.
 
     Conv2d gives (B, in, 224, 224), Conv1d (B, in, 1024), Conv3d (B, in, 16, 112, 112), Linear (B, in),
-    Embedding int64 ids (B, 128), recurrent layers (B, 128, in); a timm configuration its own input size.
-    """
+    Embedding int64 ids (B, 128), recurrent layers (B, 128, in); a timm configuration its own input size."""
     config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None)
     item = config.get("input_size") if isinstance(config, dict) else None
     if item is not None:

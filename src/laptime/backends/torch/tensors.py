@@ -1,8 +1,7 @@
 """Nested inputs and outputs: walk them, move them, put them in words.
 
 A structure is made of tensors, lists, tuples, named tuples, mappings and dataclasses, nested at will;
-anything else in it is left alone.
-"""
+anything else in it is left alone."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def mapped(change: Callable[[Any], Any], value: Any, *, whole: Callable[[Any], b
 def batch_of(inputs: Any) -> int | None:
     """The batch size of inputs: the leading dimension that most of their tensors (and item lists) share.
 
-    Of two equally frequent ones it is the one that comes first. None when nothing has any.
-    """
+    Of two equally frequent ones it is the one that comes first. None when nothing has any."""
     leading = [_length(leaf) for leaf in leaves(inputs, whole=is_item_list)]
     lengths = Counter(length for length in leading if length is not None)
     return lengths.most_common(1)[0][0] if lengths else None
@@ -106,8 +104,7 @@ def _length(leaf: Any) -> int | None:
 def is_item_list(value: Any) -> bool:
     """Whether it is a list with one entry an item (detection): images (C, H, W), dicts, texts.
 
-    A list of tensors of any other shape holds several batched tensors.
-    """
+    A list of tensors of any other shape holds several batched tensors."""
     if not isinstance(value, list) or not value:
         return False
     return all(

@@ -6,8 +6,7 @@ Speed does not depend on it. In a dtype other than float32 a step is what people
 weights and optimizer in float32, the forward pass under autocast, for float16 a loss scaler, too.
 
 Lies when: real data has to be read and copied (`laptime profile script.py` sees that), or gradients are
-reduced over several devices.
-"""
+reduced over several devices."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ A file `NAME.py` has
                                         only then is the network used
 
 The library belongs to the extra of the same name, `laptime[NAME]`. Names of numbers are those of
-docs/metrics.md with their statistic (`latency/isolated/median`), and so are their units.
-"""
+docs/metrics.md with their statistic (`latency/isolated/median`), and so are their units."""
 
 from __future__ import annotations
 
@@ -59,18 +58,10 @@ class Export(Protocol):
 
 def send(run: Run, name: str, place: str = "") -> str:
     """Export every case of a run.
-
-    Args:
-        name: mlflow, opentelemetry, prometheus, tensorboard, wandb, or one of another package.
-        place: file, folder or address; "" is the export's own.
-
-    Returns:
-        What to type, or where to look, to see the numbers.
-
-    Raises:
-        Unavailable: the library is not installed.
-        UsageError: the run has no cases, or the place cannot be written or reached.
-    """
+    name: mlflow, opentelemetry, prometheus, tensorboard, wandb, or one of another package. place: file,
+    folder or address; "" is the export's own. Returns what to type, or where to look, to see the numbers.
+    Raises Unavailable: the library is not installed. UsageError: the run has no cases, or the place cannot be
+    written or reached."""
     if not run.cases:
         raise UsageError(
             f"run {run.id} has no numbers to export",
@@ -88,11 +79,8 @@ def send(run: Run, name: str, place: str = "") -> str:
 
 def opened(name: str, place: str, *, title: str) -> Export:
     """An export that takes records.
-
-    Raises:
-        Unavailable: the library is not installed.
-        UsageError: there is no such export, or the place cannot be written or reached.
-    """
+    Raises Unavailable: the library is not installed. UsageError: there is no such export, or the place cannot
+    be written or reached."""
     module = registry.load("exports", name)
     try:
         export: Export = module.open(place or module.PLACE, title)

@@ -2,8 +2,7 @@
 
 The experiment is called `laptime`; the tag `laptime.units` holds the units. MLflow's own environment
 variables name no place: `--to "$MLFLOW_TRACKING_URI"` does. Lies when: runs of several machines stand in
-one chart. The parameter `run` leads back to the machine; MLflow does not show it.
-"""
+one chart. The parameter `run` leads back to the machine; MLflow does not show it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """OpenTelemetry: gauges as JSON lines in a file, or by OTLP to a collector (`http://host:4318/v1/metrics`).
 
 Names have dots for slashes, `laptime.latency.isolated.median`; units are those of UCUM. Lies when: a
-collector adds numbers of several runs up; a gauge is a state, not a sum.
-"""
+collector adds numbers of several runs up; a gauge is a state, not a sum."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Names follow Prometheus: `laptime_latency_isolated_median_seconds{target="...", batch="8"}`. The file is
 replaced as a whole, so a scrape never reads half of it. Lies when: nobody measures any more; the file keeps
-its last numbers, and only `node_textfile_mtime_seconds` says how old they are.
-"""
+its last numbers, and only `node_textfile_mtime_seconds` says how old they are."""
 
 from __future__ import annotations
 

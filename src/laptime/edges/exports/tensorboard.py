@@ -1,7 +1,6 @@
 """TensorBoard: scalars, a folder for each case, so that cases are curves to compare.
 
-A number's unit is its description. Lies when: a run of `laptime bench` has one step, 0, and is a dot.
-"""
+A number's unit is its description. Lies when: a run of `laptime bench` has one step, 0, and is a dot."""
 
 from __future__ import annotations
 

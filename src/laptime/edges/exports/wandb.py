@@ -1,8 +1,7 @@
 """Weights & Biases: a run for each case, written offline; `wandb sync` sends it, when it is typed.
 
 The configuration holds axes and units. Lies when: runs of several machines stand in one chart. The
-configuration's `run` leads back to the machine; the chart does not show it.
-"""
+configuration's `run` leads back to the machine; the chart does not show it."""
 
 from __future__ import annotations
 

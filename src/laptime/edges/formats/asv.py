@@ -1,7 +1,6 @@
 """The run as a result file of airspeed velocity (version 2): put it under `results/MACHINE/`.
 
-Times only, in seconds. `asv publish` also needs `benchmarks.json`, whose content a run does not hold.
-"""
+Times only, in seconds. `asv publish` also needs `benchmarks.json`, whose content a run does not hold."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """PerfZero's summary of a run: the same keys and types, so that what reads perfzero_summary.json reads it.
 
 One case is one object, several are a list. What PerfZero has no place for stands under `laptime`: intervals,
-verdict, environment. Unlike other reports this one names the host, because its readers expect that.
-"""
+verdict, environment. Unlike other reports this one names the host, because its readers expect that."""
 
 from __future__ import annotations
 

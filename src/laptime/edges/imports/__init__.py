@@ -24,13 +24,8 @@ MOST_BYTES = 1 << 30
 
 def read(path: Path, format: str = "") -> list[Run]:
     """The runs in another tool's file.
-
-    Args:
-        format: name of the format; "" finds it out.
-
-    Raises:
-        UsageError: it cannot be read, is no JSON, or no format knows it.
-    """
+    format: name of the format; "" finds it out.
+    Raises UsageError: it cannot be read, is no JSON, or no format knows it."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are smaller")

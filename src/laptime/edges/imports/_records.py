@@ -2,8 +2,7 @@
 
 Latency of a request counts from when it was due, if the file tells that: a generator that waits for a free
 place and then starts its clock hides the queue. Time per output token is (last - first) / (tokens - 1),
-whatever the tool calls it, so that tools can be laid side by side.
-"""
+whatever the tool calls it, so that tools can be laid side by side."""
 
 from __future__ import annotations
 
@@ -186,13 +185,8 @@ def level(
     since: str = "from when it was due",
 ) -> Case:
     """A level of load: its requests, and what was answered in so many seconds.
-
-    Args:
-        since: what latency counts from, where all requests tell how long they waited.
-
-    Raises:
-        ValueError: no request was answered, a time is none, or the test took none.
-    """
+    since: what latency counts from, where all requests tell how long they waited.
+    Raises ValueError: no request was answered, a time is none, or the test took none."""
     known = all(request.waited is not None for request in requests)
     note = since if known else f"from when it was sent: {tool} wrote no more down"
     waits = [request.waited or 0.0 for request in requests]

@@ -2,8 +2,7 @@
 
 The first has no model and no rate in it, the second no requests: there a median stands for them. The clock
 of both starts when a credit was issued, and a credit waits for a free place: what is late before that is in
-neither file.
-"""
+neither file."""
 
 from __future__ import annotations
 

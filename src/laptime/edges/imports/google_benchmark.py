@@ -1,8 +1,7 @@
 """google/benchmark's JSON (`--benchmark_out_format=json`): one run a file, one case a benchmark.
 
 A repetition is a sample: the mean time of its iterations by the wall clock. Where only aggregates were kept,
-the median stands for them. Counters come along as plain numbers.
-"""
+the median stands for them. Counters come along as plain numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """guidellm's JSON report (`--output kind=json`, version 2): one run a file, a case a benchmark.
 
 Latencies count from the time that guidellm had scheduled, which its own tables do not. What it calls time per
-output token counts the first token, too; here it does not.
-"""
+output token counts the first token, too; here it does not."""
 
 from __future__ import annotations
 

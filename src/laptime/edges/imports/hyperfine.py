@@ -1,8 +1,7 @@
 """hyperfine's `--export-json`: one run a file, one case a command.
 
 The file names neither its time nor its machine: the time of the file stands for the first, nothing for the
-second.
-"""
+second."""
 
 from __future__ import annotations
 

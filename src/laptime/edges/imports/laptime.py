@@ -1,7 +1,6 @@
 """Runs of laptime itself: run files, and JSON reports of `-o FILE.json`, which carry their run.
 
-Targets that they name are not trusted: `compare` and `check` do not measure it again unasked.
-"""
+Targets that they name are not trusted: `compare` and `check` do not measure it again unasked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """PerfZero's `perfzero_summary.json`: one run a summary; a list of summaries is as many runs.
 
 The unit of a metric is not written down. Names tell some: `wall_time`, `..._s`, `..._ms`, `..._per_second`;
-other metrics are plain numbers. Bounds come along as verdicts.
-"""
+other metrics are plain numbers. Bounds come along as verdicts."""
 
 from __future__ import annotations
 

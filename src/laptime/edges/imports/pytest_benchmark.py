@@ -1,7 +1,6 @@
 """pytest-benchmark's JSON (`--benchmark-json`, `.benchmarks/`): one run a file, one case a benchmark.
 
-Samples are there when they were saved with `--benchmark-save-data`; else the median stands for them.
-"""
+Samples are there when they were saved with `--benchmark-save-data`; else the median stands for them."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Without `--save-detailed` there are no requests in it, and a median stands for them. Older versions do not
 tell how long a request waited before it was sent. `itls` are gaps between chunks, which may hold several
-tokens or none, so they are not taken.
-"""
+tokens or none, so they are not taken."""
 
 from __future__ import annotations
 

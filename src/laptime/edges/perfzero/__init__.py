@@ -9,5 +9,4 @@ process     that process from outside: started, watched, sampled, ended
 report      what `report_benchmark` leaves, decoded without TensorFlow
 verdict     what a method came to: bounds, intervals over trials, whether its numbers can be trusted
 summary     what is written of it: perfzero_summary.json, and a case of a run
-run         all of it, one method after the other; then summaries are sent
-"""
+run         all of it, one method after the other; then summaries are sent"""

@@ -2,8 +2,7 @@
 
 Standard library only, and nothing of laptime: the interpreter may be that of another environment, and the
 benchmark must find the machine as empty as PerfZero would leave it. What happens is told in lines of JSON,
-each written at once, so that a crash loses none; the process that waits outside reads them.
-"""
+each written at once, so that a crash loses none; the process that waits outside reads them."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ def figures() -> dict[str, Any]:
     """Memory of this process in bytes (resident, virtual, highest resident), and seconds used so far.
 
     `cpu`: on CPUs; `waited`: its threads that are alive, for a CPU; `machine`: the first line of /proc/stat,
-    CPU time of the whole machine by kind. What the system does not say is left out.
-    """
+    CPU time of the whole machine by kind. What the system does not say is left out."""
     usage: dict[str, Any] = {"cpu": time.process_time()}
     with suppress(OSError, ValueError, IndexError):
         waits = []
@@ -109,9 +107,8 @@ def without_empty_bounds(cls: Any) -> None:
 def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
     """What the constructor is given: PerfZero's three (those that it takes), and the user's own.
 
-    `tf_benchmark` classes get the user's only. A class whose constructor takes neither the three by name
-    nor `**kwargs` is built as such a one without being told.
-    """
+    `tf_benchmark` classes get the user's only. A class whose constructor takes neither the three by name nor
+    `**kwargs` is built as such a one without being told."""
     keywords = dict(request["constructor"])
     if request["class_type"] == "tf_benchmark":
         return keywords
@@ -129,8 +126,7 @@ def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
 class Profiler:
     """TensorFlow's profiler in windows of seconds after now, in a thread; nothing without windows.
 
-    A window that begins at second 0 is open when the constructor returns: a short method is not missed.
-    """
+    A window that begins at second 0 is open when the constructor returns: a short method is not missed."""
 
     def __init__(self, windows: list[list[float]], folder: str, tell: Teller) -> None:
         self._windows, self._folder, self._tell = windows, folder, tell

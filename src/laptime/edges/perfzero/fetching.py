@@ -2,8 +2,7 @@
 
 A file is there whole or not at all: it is written beside its place, its hash is compared, then it is moved.
 What is there already stays, and nothing that a user changed or committed in a clone is thrown away: a commit
-is checked out detached, and a clone with changes is refused.
-"""
+is checked out detached, and a clone with changes is refused."""
 
 from __future__ import annotations
 
@@ -93,14 +92,9 @@ def _repo(word: str) -> Repo:
 
 def clone(repo: Repo, folder: Path, *, cached: bool) -> Repo:
     """Have the repository in `folder/NAME` at the wanted commit; what is there then.
-
-    Args:
-        cached: take a clone that exists as it is, unless a hash is asked for.
-
-    Raises:
-        UsageError: git says no, or the clone there has changes, or comes from elsewhere.
-        Unavailable: git is not installed.
-    """
+    cached: take a clone that exists as it is, unless a hash is asked for.
+    Raises UsageError: git says no, or the clone there has changes, or comes from elsewhere. Unavailable: git
+    is not installed."""
     place = folder / repo.name
     # A local path is meant from here, not from inside the clone.
     url = str(Path(repo.url).resolve()) if Path(repo.url).exists() else repo.url
@@ -196,11 +190,8 @@ def _download(word: str) -> Download:
 
 def download(wanted: Download, folder: Path, *, say: Callable[[str], None]) -> Path:
     """Have the file under `folder`; an archive (`.tar.gz`) is unpacked beside itself.
-
-    Raises:
-        UsageError: it could not be fetched, ended early, or is not the one with this hash.
-        Unavailable: the library for such URLs is not installed.
-    """
+    Raises UsageError: it could not be fetched, ended early, or is not the one with this hash. Unavailable:
+    the library for such URLs is not installed."""
     place = folder / wanted.path
     if place.exists():
         if place.is_file():

@@ -2,8 +2,7 @@
 
 Methods are `pkg.mod.Class.method`, `pkg.mod.Class:method` or `pkg.mod.Class.filter:REGEX`. Names of flags and
 their defaults are PerfZero's. What needs Google's cloud is ignored if nothing is lost by that, and refused if
-the run would not be the one that was asked for.
-"""
+the run would not be the one that was asked for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A process that runs a benchmark, from outside: started, sampled, timed, ended with its children.
 
 What it prints goes through a pipe to a file that keeps its beginning and its end, however much it is; what
-it tells (child.py) is read from its events, which a crash does not take away.
-"""
+it tells (child.py) is read from its events, which a crash does not take away."""
 
 from __future__ import annotations
 
@@ -78,11 +77,8 @@ def run(
     tick: Callable[[float], None] = lambda seconds: None,
 ) -> Ended:
     """Carry out one request (see child.py) in a fresh process; its output goes to `folder/log`.
-
-    Args:
-        echo: pass the output through to standard error as well.
-        tick: called at every look with the seconds since the start.
-    """
+    echo: pass the output through to standard error as well. tick: called at every look with the seconds since
+    the start."""
     request_file, events_file = folder / ".request.json", folder / ".events.jsonl"
     events_file.unlink(missing_ok=True)
     request_file.write_text(json.dumps({**request, "events": str(events_file.resolve())}))

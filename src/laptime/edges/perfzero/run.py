@@ -195,8 +195,7 @@ def send(folder: Path, conditions: Conditions) -> list[LaptimeError]:
     """Hand a folder and the summary in it to all that the flags name; what went wrong.
 
     A failure takes no result away and stops no benchmark. Each function is called in a process of its own,
-    which may import what it likes, and may crash.
-    """
+    which may import what it likes, and may crash."""
     flags = conditions.flags
     functions = [name.strip() for name in (flags.result_upload_methods or "").split(",") if name.strip()]
     called = [_call(name, folder, conditions) for name in functions]

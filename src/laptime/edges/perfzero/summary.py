@@ -2,8 +2,7 @@
 
 The summary has PerfZero's keys and types; what is ours stands under `laptime` and nowhere else. Its readers:
 Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks looks up
-execution_label without asking whether it is there.
-"""
+execution_label without asking whether it is there."""
 
 from __future__ import annotations
 
@@ -146,8 +145,7 @@ def _began(ended: Ended) -> float:
 def process_info(ended: Ended) -> dict[str, int | float]:
     """Highest figures while the method ran, from what it told at its start and end, and from the looks.
 
-    Keys of what was not measured are left out: a zero would be a lie.
-    """
+    Keys of what was not measured are left out: a zero would be a lie."""
     start, end = ended.span
     if start is None:
         return {}
@@ -171,8 +169,7 @@ def curve(ended: Ended) -> list[Point]:
     """The process over time; times before 0 are importing and building.
 
     What it told at the method's start and end has no window of its own: its CPU time is that of the look
-    before, at the end of a method too short for a look the mean of the method.
-    """
+    before, at the end of a method too short for a look the mean of the method."""
     zero = _began(ended)
     points = [
         Point(time=each.unix - zero, rss=each.rss, vms=each.vms, cpu_percent=each.cpu) for each in ended.looks
@@ -194,8 +191,7 @@ def curve(ended: Ended) -> list[Point]:
 def _mean_percent(start: dict[str, Any], end: dict[str, Any] | None) -> float:
     """CPU time of the method over its wall time, percent of one CPU; 0 when it had no end.
 
-    The clock was read before the CPU time at the start and behind it at the end: no more than there is.
-    """
+    The clock was read before the CPU time at the start and behind it at the end: no more than there is."""
     seconds = float(end["clock"]) - float(start["clock"]) if end and "clock" in start else 0.0
     return 100.0 * (float(end["cpu"]) - float(start["cpu"])) / seconds if end and seconds > 0 else 0.0
 
@@ -253,8 +249,7 @@ def case(
 ) -> Case:
     """The case as it stands after these trials; process figures and files are those of the last one.
 
-    It failed when no trial came to a number; when some did, a check says so.
-    """
+    It failed when no trial came to a number; when some did, a check says so."""
     last, failed = trials[-1], not checks
     series = []
     for metric, event in ((metrics.IMPORT, "imported"), (metrics.LOAD, "constructed")):

@@ -149,8 +149,7 @@ def _spread(metrics: list[Metric]) -> Spread:
 def held(spread: Spread, least: float | None, most: float | None) -> Judgement | None:
     """Whether a number keeps its bounds; None without bounds.
 
-    All of its interval has to keep them, or none of it; without an interval every value, as in PerfZero.
-    """
+    All of its interval has to keep them, or none of it; without an interval every value, as in PerfZero."""
     if least is None and most is None:
         return None
     numbers = (

@@ -3,8 +3,7 @@
 A `Procedure` is one call of the drop-in, step by step: count, time calls, time copies, memory, energy, judge.
 
 program    the user's model and inputs: made ready, moved, called
-results    measurements as the keys and texts that the package returns, and its words for quantities
-"""
+results    measurements as the keys and texts that the package returns, and its words for quantities"""
 
 from __future__ import annotations
 

@@ -44,9 +44,8 @@ class Held:
 class Subject:
     """A function of the user's, called with one argument, whatever that is. Keeps the error it raised.
 
-    The backend finds the modules of a callable among its attributes; those given are shown to it there,
-    the function itself lies in a slot where it is not looked into.
-    """
+    The backend finds the modules of a callable among its attributes; those given are shown to it there, the
+    function itself lies in a slot where it is not looked into."""
 
     __slots__ = ("__dict__", "_call", "error")
 
@@ -73,8 +72,7 @@ class Program:
         modules: modules that `call` runs, all of them on the device.
         device: as frameworks name it; what is waited for.
 
-    Errors that the user's functions raise come out as they are.
-    """
+    Errors that the user's functions raise come out as they are."""
 
     def __init__(
         self,
@@ -115,8 +113,7 @@ class Program:
         """`runs` calls after the level has settled, and those before it, labelled; series of one case.
 
         The calls to settle in are a tenth of the runs at first. When the level changed later than that, as
-        many runs follow as are missing, a few times at most.
-        """
+        many runs follow as are missing, a few times at most."""
         case = Case(key=self._variant.target, target=self._variant.target, axes={"batch": batch})
         missing = runs + max(1, runs // 10)
         for _ in range(_ATTEMPTS):

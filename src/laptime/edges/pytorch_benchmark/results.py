@@ -27,9 +27,8 @@ def timing(seconds: list[float]) -> dict[str, Any]:
     """Metrics of all timed runs of one program, and the same in words.
 
     `batches_per_second_mean` is runs over their total time, so it is 1 / `seconds_per_batch_mean`; a mean of
-    the single rates would be larger. The other rates are those of single runs. Standard deviations are
-    those of a sample (n - 1); 0 for one run.
-    """
+    the single rates would be larger. The other rates are those of single runs. Standard deviations are those
+    of a sample (n - 1); 0 for one run."""
     rates = [1.0 / value if value > 0 else math.inf for value in seconds]
     mean = math.fsum(seconds) / len(seconds)
     metrics: dict[str, float] = {}

@@ -2,8 +2,7 @@
 
     --on local:3   |   ssh:a,b   |   slurm   |   slurm:PARTITION
 
-An engine is a file of `engines/`, by the name that stands before the colon.
-"""
+An engine is a file of `engines/`, by the name that stands before the colon."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A verb carried out on another machine: a request goes out, events come back, and the last one is the end.
 
 A node speaks in lines of JSON (`apps.node` is its half). Exit statuses are not asked: `srun` exits with 0
-when its node dies. A node that says nothing for `SILENT` seconds is lost; it sends a beat every `BEAT`.
-"""
+when its node dies. A node that says nothing for `SILENT` seconds is lost; it sends a beat every `BEAT`."""
 
 from __future__ import annotations
 
@@ -65,14 +64,9 @@ def carried_out(
     start: float = START,
 ) -> Run:
     """Carry a verb out on a machine; its run has an id and a time of this one.
-
-    Args:
-        emit: hears every event. known: gets what the machine is, before anything is measured there.
-        stop: ends it from another thread. silent, start: seconds without a line, and without the first.
-
-    Raises:
-        Lost: the node did not get to the end. LaptimeError: the verb's own.
-    """
+    emit: hears every event. known: gets what the machine is, before anything is measured there. stop: ends it
+    from another thread. silent, start: seconds without a line, and without the first.
+    Raises Lost: the node did not get to the end. LaptimeError: the verb's own."""
     fold, has_begun = events.RunBuilder(), False
     for line in _lines(machine, verb, encode(request), stop or Stop(), silent, start):
         if isinstance(line, Failed):

@@ -53,12 +53,9 @@ def carry_out(
     done: Callable[[int, _Result | str], None],
 ) -> None:
     """Do all jobs on the machines, each in a thread for its machine.
-
-    Args:
-        do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone.
-        is_alike: see `Queue.next`. done: gets the number of each job that has ended, and its result, or why
-            nobody could do it; in this thread.
-    """
+    do: carries a job out on a machine, until it is to stop. Raises Lost: the machine is gone. is_alike: see
+    `Queue.next`. done: gets the number of each job that has ended, and its result, or why nobody could do it;
+    in this thread."""
     queue, running, stop = Queue(len(jobs)), dict[Future[_Result], tuple[int, Machine]](), Stop()
     with ThreadPoolExecutor(max_workers=len(machines)) as pool, ExitStack() as stack:
         stack.callback(stop.set)  # Ctrl-C: nothing is left running

@@ -2,8 +2,7 @@
 
 Each file has `check(case, environment, plan) -> Check | None`, a pure function on records: `case` with its
 labels, `plan` the run's effective settings. None means: nothing to say about this case. The words of this
-contract can be imported from here.
-"""
+contract can be imported from here."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Every output tensor is looked at, for several inputs and batch sizes; `analysis.agreement` has the limits.
 
-Lies when: the inputs exercise only part of the model.
-"""
+Lies when: the inputs exercise only part of the model."""
 
 from __future__ import annotations
 

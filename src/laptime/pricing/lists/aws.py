@@ -3,8 +3,7 @@
 Taken are rows of Linux without software, on shared hosts, in use: the price of an hour on demand, and
 reserved for a year with nothing paid at once.
 
-Source: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/price-changes.html (bulk price lists).
-"""
+Source: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/price-changes.html (bulk price lists)."""
 
 from __future__ import annotations
 

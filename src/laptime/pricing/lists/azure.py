@@ -1,7 +1,6 @@
 """Azure's retail prices: Linux on demand, spot and reserved for a year, of the shapes that the table knows.
 
-Source: https://learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices
-"""
+Source: https://learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices"""
 
 from __future__ import annotations
 

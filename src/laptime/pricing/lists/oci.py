@@ -3,8 +3,7 @@
 A part may have tiers, the first of them free for a tenancy: the price is that of the last tier, and as many
 hours of a month are free as that one begins with.
 
-Source: https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/ (Oracle's price list API).
-"""
+Source: https://apexapps.oracle.com/pls/apex/cetools/api/v1/products/ (Oracle's price list API)."""
 
 from __future__ import annotations
 

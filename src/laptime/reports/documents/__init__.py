@@ -1,8 +1,7 @@
 """One builder a kind of run: from what was stored to what a report says of it.
 
 A new verb's runs are shown by a file of its name here, with `document(run) -> Document`; without one they are
-shown as cases, as `bench` shows them.
-"""
+shown as cases, as `bench` shows them."""
 
 from __future__ import annotations
 

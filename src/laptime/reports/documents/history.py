@@ -158,8 +158,7 @@ def groups(history: History, by: str) -> dict[str, list[Point]]:
 def sparkline(values: Sequence[float]) -> str:
     """One block a value; beyond `WIDTH`, one a group of neighbours, by their median.
 
-    From 20 values on, the highest and the lowest twentieth are cut off: one wild run flattens no line.
-    """
+    From 20 values on, the highest and the lowest twentieth are cut off: one wild run flattens no line."""
     if len(values) > WIDTH:
         edges = [round(at * len(values) / WIDTH) for at in range(WIDTH + 1)]
         values = [statistics.median(values[a:b]) for a, b in pairwise(edges)]

@@ -1,8 +1,7 @@
 """The report for machines: one JSON document with stable keys a kind of run, whose schemas are published.
 
 Keys are added, never renamed or retyped. NaN and infinity are written as null. A file (`-o FILE.json`) has
-one key more, `run`: the run without the host's name, so that `show`, `compare` and `import` read it.
-"""
+one key more, `run`: the run without the host's name, so that `show`, `compare` and `import` read it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The report for CI servers: JUnit XML; what is a test case depends on the kind of run.
 
 A benchmark: each budget and baseline, each case whether it could be measured or not, each check of its
-numbers. A profile: its checks and findings. A tuning session: the gain, questions of the gate, the checks.
-"""
+numbers. A profile: its checks and findings. A tuning session: the gain, questions of the gate, the checks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The calls of a profile for speedscope.app: a profile of the host's time, and one of the device's.
 
 Source: https://www.speedscope.app/file-format-schema.json, profiles of type `sampled`. A weight is
-the own time of a call over all steps, in nanoseconds.
-"""
+the own time of a call over all steps, in nanoseconds."""
 
 from __future__ import annotations
 

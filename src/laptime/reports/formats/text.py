@@ -43,12 +43,9 @@ def render_document(
     unicode: bool = True,
 ) -> str:
     """Lines of at most `width` columns; only commands to copy and numbers may be longer.
-
-    Args:
-        color: with ANSI colours, which repeat what the words say.
-        brief: the answer, its numbers, the reason, what to type next, and where the run is kept.
-        unicode: False where the terminal can show nothing but ASCII.
-    """
+    color: with ANSI colours, which repeat what the words say. brief: the answer, its numbers, the reason,
+    what to type next, and where the run is kept. unicode: False where the terminal can show nothing but
+    ASCII."""
     is_brief = brief and document.brief
     lines = (_brief if is_brief else _whole)(document, max(width, NARROWEST))
     text = layout.printed(lines, color=color)

@@ -119,8 +119,7 @@ def _corners(places: Sequence[Point]) -> list[Point]:
 class Spot(NamedTuple):
     """A value: its interval as a line up and down, `title` where a mouse rests on it, `label` beside it.
 
-    An interval that is open to one side reaches to the edge. A label is left out if it has no room.
-    """
+    An interval that is open to one side reaches to the edge. A label is left out if it has no room."""
 
     x: float
     y: float

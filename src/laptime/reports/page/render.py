@@ -3,8 +3,7 @@
 Everything is drawn here: tables and bars as HTML, charts as SVG. The script sorts, searches and folds tables,
 draws timeline and calls, copies commands and switches the theme. A content security policy allows only the
 page's own style and script, by hash. Words of strangers are escaped by the template; folders of this machine
-are cut off.
-"""
+are cut off."""
 
 from __future__ import annotations
 
@@ -165,8 +164,7 @@ def asset(*names: str) -> str:
 def template(source: str) -> Template:
     """A template that escapes all it is given and fails at a name that it was not given.
 
-    To compile one takes ten times as long as to fill it in: who writes many pages compiles it once.
-    """
+    To compile one takes ten times as long as to fill it in: who writes many pages compiles it once."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

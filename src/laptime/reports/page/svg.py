@@ -1,8 +1,7 @@
 """Drawing without a library: elements and shapes as SVG text, scales with their ticks, and axes.
 
 Colours come from the page's style. A drawing is made for a width: that of the page, of half of it, of a
-phone. Lengths are pixels beside a text of 12 px; no two labels of an axis touch or say the same.
-"""
+phone. Lengths are pixels beside a text of 12 px; no two labels of an axis touch or say the same."""
 
 from __future__ import annotations
 

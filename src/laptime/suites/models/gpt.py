@@ -2,8 +2,7 @@
 
 `laptime bench laptime.suites.models.gpt:small`. Shaped as GPT-2 (Radford et al. 2019: learnt positions,
 pre-norm, GELU, the head shares the token table), sized for a laptop: 30,044,544 parameters, 256 tokens an
-item. One call is one forward pass over all tokens; nothing is generated.
-"""
+item. One call is one forward pass over all tokens; nothing is generated."""
 
 from __future__ import annotations
 

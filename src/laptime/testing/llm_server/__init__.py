@@ -23,8 +23,7 @@ Every fault is data: the n-th request gets the n-th of `Script.answers`, and rou
     Script(answers=(Answer(end="cut", after=3),))                       # streams break after three tokens
     Script(answers=(Answer(usage_error=5),), metrics_tokens_error=-7)   # usage and counters lie
 
-Needs aiohttp.
-"""
+Needs aiohttp."""
 
 from __future__ import annotations
 

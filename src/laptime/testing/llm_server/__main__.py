@@ -1,8 +1,7 @@
 """The scripted server itself: an aiohttp application that moves the engine by the clock.
 
 `python -m laptime.testing.llm_server PORT SCRIPT` serves a script (JSON) and prints its address. Flags say
-the same: `--port 8000 --slots 4`.
-"""
+the same: `--port 8000 --slots 4`."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Time is a number that the caller moves. `play` moves it without waiting; the server moves it by the clock. The
 same arrivals give the same times either way.
 
-The `Script` says what the server is and how it answers: plain data, so that it travels to another process.
-"""
+The `Script` says what the server is and how it answers: plain data, so that it travels to another process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What goes over the wire: requests read, chunks and answers written, in the shapes of OpenAI and vLLM.
 
-`ServerMetrics` are the server's own numbers, in the names and the text format of vLLM's `/metrics`.
-"""
+`ServerMetrics` are the server's own numbers, in the names and the text format of vLLM's `/metrics`."""
 
 from __future__ import annotations
 

@@ -11,5 +11,4 @@ nsys, rocpd       SQLite files of Nsight Systems and rocprof (sqlite)
 rocprof_json      JSON of rocprof
 snapshot          memory snapshots of PyTorch's allocator
 torch_trace       logs of torch.compile
-assemble.Rows     the columns that these fill
-"""
+assemble.Rows     the columns that these fill"""

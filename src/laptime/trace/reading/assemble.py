@@ -1,8 +1,7 @@
 """Parts of a file into one Trace, and the columns that a reader of another format fills.
 
 Parts share texts and threads; rows are sorted, times are from zero. A reader fills `Rows` table by table:
-texts and threads are numbered, gaps are filled.
-"""
+texts and threads are numbered, gaps are filled."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 The fast way takes a whole chunk or nothing, numbers written as texts and nulls included, for some writers
 have them in every file; `loosely` takes any event that can be read at all.
 
-What kind of range a category names is here, too, for all formats and all accelerators.
-"""
+What kind of range a category names is here, too, for all formats and all accelerators."""
 
 from __future__ import annotations
 

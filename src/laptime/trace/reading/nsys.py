@@ -2,8 +2,7 @@
 
 Source: "SQLite Schema Reference" and "Common SQLite Examples" of the Nsight Systems documentation.
 Lies when: ranges that are pushed on one thread and popped on another are not in it; a process id that comes
-back is one process.
-"""
+back is one process."""
 
 from __future__ import annotations
 

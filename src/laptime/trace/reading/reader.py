@@ -2,8 +2,7 @@
 (`OTHERS`).
 
 Large plain files are cut into stretches that other processes decode at the same time; packed ones are
-unpacked on a thread ahead of the decoding. Memory holds the columns and a few blocks, never the file.
-"""
+unpacked on a thread ahead of the decoding. Memory holds the columns and a few blocks, never the file."""
 
 from __future__ import annotations
 
@@ -54,14 +53,8 @@ _T = TypeVar("_T")
 
 def read(path: Path, *, processes: int | None = None) -> Trace:
     """One trace file, plain or packed; a damaged one as far as it can be read.
-
-    Args:
-        path: the file.
-        processes: how many may decode at once; None takes the CPUs that there are, at most 4.
-
-    Raises:
-        UsageError: it cannot be opened, or it is no trace.
-    """
+    path: the file. processes: how many may decode at once; None takes the CPUs that there are, at most 4.
+    Raises UsageError: it cannot be opened, or it is no trace."""
     for suffixes, read_other in OTHERS.items():
         if path.name.endswith(suffixes):
             return read_other(path)

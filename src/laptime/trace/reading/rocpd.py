@@ -5,8 +5,7 @@ recordings of a file.
 Source: rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd/rocpd_tables.sql. A dispatch belongs to the
 call whose
 event has the same `stack_id` (the profiler's internal correlation id).
-Lies when: several machines are in one file: their clocks are taken for one.
-"""
+Lies when: several machines are in one file: their clocks are taken for one."""
 
 from __future__ import annotations
 

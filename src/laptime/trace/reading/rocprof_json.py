@@ -6,8 +6,7 @@ what it is, `args` has its times in ns and its process. Only arrows tell which c
 middle of the call to the begin of the kernel or copy, both in whole microseconds, on the rows that they join.
 Source: rocprofiler, bin/tblextr.py (sections, arrows), bin/dform.py and bin/sqlitedb.py (events).
 Lies when: two calls of one thread, or two kernels of one stream, begin within a microsecond: their arrows are
-taken in the order of the file.
-"""
+taken in the order of the file."""
 
 from __future__ import annotations
 

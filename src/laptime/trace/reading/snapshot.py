@@ -6,8 +6,7 @@ is refused before anything is called. Dicts, lists, tuples, sets, texts and numb
 A snapshot has the blocks that exist when it is taken (`segments`), and the last actions before it
 (`device_traces`). What is allocated when the record begins is what is allocated at its end, less what the
 record allocated and did not free. Blocks that exist at the end and whose allocation the record does not have
-were there from its beginning. Source: the types that `torch.cuda.memory._snapshot` documents.
-"""
+were there from its beginning. Source: the types that `torch.cuda.memory._snapshot` documents."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Columns that a version lacks are None. Ranges of NVTX and ROCTX become what Kineto would have written:
 PyTorch's `emit_nvtx` names operators `aten::mm, seq = 7, op_id = 12, sizes = [[4, 8], [8, 2]]`; steps are
 ranges called `step 3`, `iteration 3`, `batch 3`, `ProfilerStep#3`, or `step` again and again.
-Source: torch/csrc/autograd/profiler_legacy.cpp (names); the words for steps are our own choice.
-"""
+Source: torch/csrc/autograd/profiler_legacy.cpp (names); the words for steps are our own choice."""
 
 from __future__ import annotations
 
@@ -58,10 +57,7 @@ class Tables:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Tables]:
     """The file, read-only and never locked for others.
-
-    Raises:
-        sqlite3.Error: it is no SQLite file, or it is damaged.
-    """
+    Raises sqlite3.Error: it is no SQLite file, or it is damaged."""
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     connection.text_factory = lambda data: data.decode(errors="replace")
     try:

@@ -9,8 +9,7 @@ decodes was cut rightly.
 
 Packed files (gzip, zip, xz, Zstandard) are recognised by their first bytes, and unpacked on a thread ahead.
 
-Lies when: a trace compresses better than any that a profiler wrote; from 1 GiB on it is taken for a bomb.
-"""
+Lies when: a trace compresses better than any that a profiler wrote; from 1 GiB on it is taken for a bomb."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ compiled and why again.
 A line in glog's form has one JSON object; lines that begin with a tab are its payload. Three kinds are read:
 `compilation_metrics` (one a compilation, with its times), the artifact `recompile_reasons` before it, and
 `chromium_event`s, whose ranges become annotations `NAME (dynamo_timed)` as Kineto writes them.
-Source: torch/_logging/structured.py, torch/_dynamo/utils.py (CompilationMetrics), torch/_dynamo/guards.py.
-"""
+Source: torch/_logging/structured.py, torch/_dynamo/utils.py (CompilationMetrics), torch/_dynamo/guards.py."""
 
 from __future__ import annotations
 

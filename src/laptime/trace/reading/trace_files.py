@@ -8,8 +8,7 @@ Traces of a folder are the ranks of one job if they share what ranks share:
    nothing but these, written within seconds; files of one session of TensorFlow do, too.
 3. Nobody is there twice: a second file of a rank is of another job.
 
-Lies when: two jobs of one kind lie in one folder and their names do not tell them apart.
-"""
+Lies when: two jobs of one kind lie in one folder and their names do not tell them apart."""
 
 from __future__ import annotations
 
@@ -52,9 +51,7 @@ def find(paths: Sequence[Path]) -> ChosenFiles:
     Of several recordings of one worker (`worker0.1623143089861.pt.trace.json`, the time in the middle) the
     latest is taken.
 
-    Raises:
-        UsageError: a path does not exist. NoTraces: a folder has none.
-    """
+    Raises UsageError: a path does not exist. NoTraces: a folder has none."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():

@@ -16,8 +16,7 @@ shorten what is on it does, until another chain is the longest.
 Source: the idea of HTA's critical path analysis, which builds a graph of all dependencies first.
 
 Lies when: clocks of host and device disagree; work of another stream ends by chance where a gap waits for
-something else.
-"""
+something else."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ Launching faster does not shorten it, so it is told apart from launching. Kinds 
 times their usual distance is a `stretch`; where `FAR` is usual, each is one.
 
 Lies when: a function is called like one that prepares samples and does something else; or a loop of many
-threads prepares on one while it launches from another.
-"""
+threads prepares on one while it launches from another."""
 
 from __future__ import annotations
 
@@ -96,8 +95,7 @@ def _capture(view: View) -> Ranges:
 def _initialisation(view: View) -> Ranges:
     """Long calls that make something for the first time, while the device has nothing to do.
 
-    A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module.
-    """
+    A launch is one if it takes `MANY` times what launches take: the first of a kernel loads its module."""
     host = view.trace.host
     rows = _named_calls(view, _makes_context)
     launched = _named_calls(view, names.is_launch)
@@ -234,8 +232,7 @@ def _inside(view: View, rows: Index, begin: int, end: int) -> int:
 def empty_waits(view: View) -> list[EmptyWait]:
     """Calls that waited for the device while the file shows no work of it, longest first.
 
-    Making a context is no such wait, nor is freeing memory.
-    """
+    Making a context is no such wait, nor is freeing memory."""
     host, texts, steps = view.trace.host, view.trace.texts, view.steps
     rows = host_time.waiting(view)
     rows = rows[~names.rows(texts, host.name[rows], _frees)]

@@ -31,8 +31,7 @@ The parts sum to the idle time exactly. With several accelerators, all are summe
 other ranks is busy with a collective's kernel: that is no gap (see `exposed_communication_ns`).
 
 Lies when: a call waits and neither its name nor its times say so; clocks of host and device disagree by more
-than a launch takes; two programs share the device; the profiler slows the host down more than the device.
-"""
+than a launch takes; two programs share the device; the profiler slows the host down more than the device."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ PYTHON = "Python"
 def idle(view: View, parts: list[Part] | None = None) -> Idle | None:
     """Causes by time, those without time left out; None without work of an accelerator in the window.
 
-    `parts` gets every part of a gap.
-    """
+    `parts` gets every part of a gap."""
     device = view.trace.device
     inside = intervals.within(view.inside, device.start, device.end) > 0
     used_devices = intervals.distinct(device.device[inside]).tolist()
@@ -87,8 +85,7 @@ class _Gaps(NamedTuple):
     """Gaps of one accelerator, in time order.
 
     `launched` is l1, cut to the gap; `thread` that of the launch; after the last activity that of the loop;
-    NONE where the file has no launch.
-    """
+    NONE where the file has no launch."""
 
     start: Ints
     end: Ints
@@ -153,10 +150,7 @@ class _Host:
     def explaining_threads(self, launched: dict[int, Ranges]) -> Iterator[tuple[int, Ranges]]:
         """Which thread explains which ranges: the launching thread where it works, else the loop's, else
         another one, else the loop's thread although it does nothing.
-
-        Args:
-            launched: by launching thread; no two overlap.
-        """
+        launched: by launching thread; no two overlap."""
         for thread, ranges in launched.items():
             yield thread, intervals.intersect(ranges, self._work_of(thread))
         left = [intervals.subtract(ranges, self._work_of(thread)) for thread, ranges in launched.items()]
@@ -274,9 +268,7 @@ def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints,
     A wait adds what it took while the device was busy: so far ahead the host would have been without it. Idle
     time uses that up. It never grows beyond a mean step: a host cannot be further ahead than its queue.
 
-    Args:
-        start, end: of pieces in time order; no wait ends inside one.
-    """
+    start, end: of pieces in time order; no wait ends inside one."""
     calls, steps = host.view.trace.host, host.view.steps
     rows = host.delays
     most = int((steps.end - steps.start).mean())

@@ -9,8 +9,7 @@
 
 Lies when: clocks of host and device disagree. Activities without a launch in the file are in no queue.
 
-Copies and memsets on the device are told by direction and kind of host memory.
-"""
+Copies and memsets on the device are told by direction and kind of host memory."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 An event belongs to the innermost operator on its thread at its time; its bytes count for that operator and
 for all operators around it, once for each name.
 
-Lies when: other programs, or allocators that PyTorch does not know, use the same device.
-"""
+Lies when: other programs, or allocators that PyTorch does not know, use the same device."""
 
 from __future__ import annotations
 

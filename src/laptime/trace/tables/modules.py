@@ -8,8 +8,7 @@ module is that of the operators in it; gradients being accumulated belong to no 
 Lies when: from `Module Hierarchy`, host time is that of operators only, and calls that follow each other
 with no operator of another module in between count as one.
 
-A backward belongs to a forward operator by the arrows (fwdbwd), else by `Sequence number`.
-"""
+A backward belongs to a forward operator by the arrows (fwdbwd), else by `Sequence number`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ Utilisation, SM efficiency, occupancy and eligibility are defined as in the Tens
 tb_plugin); exposed and overlapped time and idle time are exact unions.
 
 Synchronisations are calls that made the host wait for the device. Those count that began between the host's
-start of the first step and its end of the last: not the profiler's own `cudaDeviceSynchronize` after that.
-"""
+start of the first step and its end of the last: not the profiler's own `cudaDeviceSynchronize` after that."""
 
 from __future__ import annotations
 
@@ -270,8 +269,7 @@ def find(view: View) -> list[Synchronisation]:
 def totals(trace: Trace) -> Totals:
     """Sums and unions of all device work, all accelerators as one timeline.
 
-    Communication is what other tools take for it: kernels named nccl or rccl, and no others.
-    """
+    Communication is what other tools take for it: kernels named nccl or rccl, and no others."""
     device = trace.device
     kernel = device.kind == DeviceKind.KERNEL
     talks = kernel & names.rows(trace.texts, device.name, names.is_nccl)

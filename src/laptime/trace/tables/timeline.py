@@ -2,8 +2,7 @@
 
 Calls of one name below the same callers are one node: Python, ranges, operators, what they launched. Own
 times of a thread's nodes sum to what its ranges cover, those of the device to its activities. Ranges are cut
-to the steps and to what they lie in; `ProfilerStep#N` is left out, or steps would stand side by side.
-"""
+to the steps and to what they lie in; `ProfilerStep#N` is left out, or steps would stand side by side."""
 
 from __future__ import annotations
 
@@ -117,8 +116,7 @@ def typical(steps: Steps) -> int:
 def device_type(trace: Trace) -> str:
     """What the accelerators of a trace are: cuda, hip, mtia, xpu ...; cpu when none did any work.
 
-    As the categories or the memory events say, else by the names of the calls that launch.
-    """
+    As the categories or the memory events say, else by the names of the calls that launch."""
     kinds = intervals.distinct(trace.memory.device_type[trace.memory.device_type > 0])
     if not len(trace.device) and (len(trace.host) or not len(kinds)):
         return "cpu"

@@ -8,8 +8,7 @@ device are classes of their own, whatever operator launched them.
 Time is that of the device's activities; without an accelerator it is the time of operators without their
 children. Only calls that launched something are counted where there is an accelerator.
 
-Lies when: as operator_work; kernels of a counted call are missing in the file.
-"""
+Lies when: as operator_work; kernels of a counted call are missing in the file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What was traced: training or inference, a server and its stage, eager, compiled or replayed from graphs.
 
 Every fact is read off names that the program's libraries gave to what they do. Lies when: a program names its
-own ranges like theirs, or a trace without annotations and stacks keeps silent about all of it.
-"""
+own ranges like theirs, or a trace without annotations and stacks keeps silent about all of it."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ def compiled(loop_profile: LoopProfile) -> float:
     Half, where nothing more is known: up to 2x of a whole step was seen on the CPU and on GPUs (PyTorch 2
     paper, geometric mean of training 1.4x). On the CPU the diagnosis has timed the operators: those that a
     library computes stay as they are; a chain of others becomes one pass over its data, which leaves a tenth
-    of it. And a tenth of everything for what Python and autograd need between them.
-    """
+    of it. And a tenth of everything for what Python and autograd need between them."""
     fusable = loop_profile.detail("operators", "fusable", None)
     return 0.5 if fusable is None else 0.1 + 0.8 * fusable
 

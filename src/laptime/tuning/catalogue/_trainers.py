@@ -7,12 +7,8 @@ def by_trainer(
     script: Any, hf: dict[str, str] | None = None, lightning: dict[str, str] | None = None
 ) -> bool:
     """Whether the script has a trainer, whose arguments are set then: nothing else has to be edited.
-
-    Args:
-        script: `patch.editor.Editor`.
-        hf: arguments of TrainingArguments by name, as Python source.
-        lightning: the same of Lightning's Trainer.
-    """
+    script: `patch.editor.Editor`. hf: arguments of TrainingArguments by name, as Python source. lightning:
+    the same of Lightning's Trainer."""
     for kind, arguments in (("hf_arguments", hf), ("lightning_trainer", lightning)):
         if arguments and script.has_site(kind):
             script.set_arguments(kind, **arguments)

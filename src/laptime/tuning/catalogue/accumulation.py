@@ -7,8 +7,7 @@ the new number.
 Source: MosaicML Composer, automatic micro-batching; Hugging Face, "Gradient accumulation fix" (2024) for what
 can go wrong.
 Lies when: the model has BatchNorm, or the loss is a mean over tokens or a sum over samples: then larger
-micro-batches are another training.
-"""
+micro-batches are another training."""
 
 from typing import Any
 

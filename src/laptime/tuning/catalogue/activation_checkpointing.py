@@ -2,8 +2,7 @@
 
 Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; torch.utils.checkpoint. About a
 fifth slower (transformers, "Methods and tools for efficient training on a single GPU").
-Lies when: most memory is parameters and optimizer state.
-"""
+Lies when: most memory is parameters and optimizer state."""
 
 from typing import Any
 

@@ -8,8 +8,7 @@ Measured by benchmarks/allocator.py. Memory that the heap has once taken stays w
 grows by what is lost between blocks.
 
 Source: mallopt(3): M_MMAP_MAX=0 takes everything from the heap, M_TRIM_THRESHOLD=-1 never gives it back.
-Lies when: another allocator (jemalloc, tcmalloc) is preloaded; then nothing changes.
-"""
+Lies when: another allocator (jemalloc, tcmalloc) is preloaded; then nothing changes."""
 
 import os
 from typing import Any

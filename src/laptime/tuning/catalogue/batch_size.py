@@ -6,8 +6,7 @@ for SGD and by the square root for Adam, and only a convergence check can tell w
 
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; Goyal et al. 2017 and Malladi
 et al. 2022 for the rules.
-Lies when: a larger batch needs more epochs: throughput is not progress.
-"""
+Lies when: a larger batch needs more epochs: throughput is not progress."""
 
 import inspect
 import re

@@ -3,8 +3,7 @@
 torch itself asks a dataset that has `__getitems__` for a whole batch; a TensorDataset has none.
 
 Source: torch/utils/data/_utils/fetch.py, `_MapDatasetFetcher`; batches are identical.
-Lies when: rows are large: then copying them takes the time, and that stays.
-"""
+Lies when: rows are large: then copying them takes the time, and that stays."""
 
 from typing import Any
 

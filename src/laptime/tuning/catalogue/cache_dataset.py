@@ -8,8 +8,7 @@ the data is short enough for that.
 Source: PyTorch forum and Plumber (MLSys 2022): caching gains 40 to 50 % over tuned input pipelines; Mohan et
 al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021.
 Lies when: the script makes one epoch only, or its dataset changes between epochs without drawing random
-numbers (an epoch counter, a file that grows, an augmentation of one sample in a hundred).
-"""
+numbers (an epoch counter, a file that grows, an augmentation of one sample in a hundred)."""
 
 import random
 from time import perf_counter
@@ -29,8 +28,7 @@ change that comes once in ten reads is then missed once in 800."""
 def look(hooks: Any) -> dict[str, Any]:
     """Whether samples can be kept: {"keeps": bool, "draws": bool, "why": str}.
 
-    draws: reading them draws random numbers, though it gives the same each time (a blur of fixed width).
-    """
+    draws: reading them draws random numbers, though it gives the same each time (a blur of fixed width)."""
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     if not hooks.loaders:

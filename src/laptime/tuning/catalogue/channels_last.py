@@ -2,8 +2,7 @@
 
 Source: PyTorch tutorial "Channels Last Memory Format in PyTorch"; oneDNN, cuDNN and XNNPACK all compute in
 it.
-Lies when: the model permutes its activations often; then layouts are converted back and forth.
-"""
+Lies when: the model permutes its activations often; then layouts are converted back and forth."""
 
 from typing import Any
 
@@ -47,9 +46,8 @@ def _state_of(optimizer: Any) -> list[Any]:
 def _lay_out(tensors: list[Any], *, channels_last: bool) -> None:
     """In place, gradients too: whoever holds these tensors sees the new layout.
 
-    By `to`, as `Module.to` does: of one input channel `contiguous` would leave the strides as they are,
-    and the first convolution would compute in the other layout than the rest.
-    """
+    By `to`, as `Module.to` does: of one input channel `contiguous` would leave the strides as they are, and
+    the first convolution would compute in the other layout than the rest."""
     import torch
 
     format_ = torch.channels_last if channels_last else torch.contiguous_format

@@ -2,8 +2,7 @@
 
 Source: Ansel et al., PyTorch 2, ASPLOS 2024; torch.nn.Module.compile.
 Lies when: the run is short. Compiling takes seconds to minutes, and pays back only after as many steps as
-it costs.
-"""
+it costs."""
 
 from typing import Any
 
@@ -15,8 +14,7 @@ from laptime.tuning.optimization import Optimization, Options
 def apply(loop: Any, options: Options) -> None:
     """`Module.compile` of every trained model: in place, so whoever holds the model runs the compiled one.
 
-    Who starts the trials says where compiled code is kept between them (TORCHINDUCTOR_CACHE_DIR).
-    """
+    Who starts the trials says where compiled code is kept between them (TORCHINDUCTOR_CACHE_DIR)."""
 
     def convert(model: Any) -> Any:
         before = model._compiled_call_impl

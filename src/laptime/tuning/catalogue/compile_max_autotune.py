@@ -1,8 +1,7 @@
 """torch.compile that times several kernels for each matrix product and takes the fastest.
 
 Source: torch.compile, mode "max-autotune".
-Lies when: the run is short: it compiles for minutes.
-"""
+Lies when: the run is short: it compiles for minutes."""
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue.compile import apply, edit

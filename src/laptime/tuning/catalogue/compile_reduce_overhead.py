@@ -1,8 +1,7 @@
 """torch.compile with CUDA graphs: the whole step's kernels are launched at once.
 
 Source: torch.compile, mode "reduce-overhead"; CUDA graphs need fixed addresses and fixed shapes.
-Lies when: a step is much longer than its launches. A CUDA graph holds its memory until the process ends.
-"""
+Lies when: a step is much longer than its launches. A CUDA graph holds its memory until the process ends."""
 
 from laptime.tuning.catalogue import _bounds, compile
 from laptime.tuning.optimization import LoopProfile, Optimization, Options

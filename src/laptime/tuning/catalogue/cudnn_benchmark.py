@@ -1,8 +1,7 @@
 """cuDNN times its convolution algorithms for each shape and keeps the fastest.
 
 Source: torch.backends.cudnn.benchmark, "Performance Tuning Guide".
-Lies when: shapes vary: each new one is timed again.
-"""
+Lies when: shapes vary: each new one is timed again."""
 
 from typing import Any
 

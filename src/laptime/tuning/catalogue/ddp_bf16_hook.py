@@ -1,8 +1,7 @@
 """Gradients are sent between ranks as bfloat16: half the bytes.
 
 Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook.
-Lies when: ranks do not wait for the network.
-"""
+Lies when: ranks do not wait for the network."""
 
 from typing import Any
 

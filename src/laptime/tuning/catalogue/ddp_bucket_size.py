@@ -1,8 +1,7 @@
 """How many gradients DistributedDataParallel sends at once: small buckets overlap early, large cost less.
 
 Source: torch.nn.parallel.DistributedDataParallel, bucket_cap_mb; Li et al., PyTorch Distributed, VLDB 2020.
-Lies when: ranks wait for the slowest of them, not for the network.
-"""
+Lies when: ranks wait for the slowest of them, not for the network."""
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 

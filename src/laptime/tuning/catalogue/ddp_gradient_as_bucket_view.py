@@ -1,8 +1,7 @@
 """Gradients are views of the buckets that are sent: they are not copied, and not held twice.
 
 Source: torch.nn.parallel.DistributedDataParallel, gradient_as_bucket_view.
-Lies when: the script calls detach_() on gradients: that fails then.
-"""
+Lies when: the script calls detach_() on gradients: that fails then."""
 
 from laptime.tuning.optimization import Optimization
 

@@ -1,8 +1,7 @@
 """DistributedDataParallel takes the first step's graph for all: no search for unused parameters after it.
 
 Source: torch.nn.parallel.DistributedDataParallel, static_graph.
-Lies when: the graph does change: torch stops with an error, or gradients are wrong.
-"""
+Lies when: the graph does change: torch stops with an error, or gradients are wrong."""
 
 from laptime.tuning.optimization import LoopProfile, Optimization, Options
 

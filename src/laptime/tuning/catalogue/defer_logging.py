@@ -6,8 +6,7 @@ that runs on, a NaN guard or early stopping would be another one with every 50th
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
 model training", things to avoid.
 Lies when: the loop is bound by the device, so that the host loses nothing by waiting. On a CPU only the cost
-of the logging itself is saved.
-"""
+of the logging itself is saved."""
 
 from typing import Any
 
@@ -45,8 +44,7 @@ def edit(script: Any, options: Options) -> None:
     """A flag at the top of the loop, and the statements that only show values under it.
 
     A step that still waits in one place gains nothing elsewhere: where one value goes into a sum, a condition
-    or a return, there is nothing to suggest.
-    """
+    or a return, there is nothing to suggest."""
     for number in options["sites"]:
         script.log_under("sync", "is_logged", int(number))
     script.at_start("batch_numbers = itertools.count()", "import itertools")

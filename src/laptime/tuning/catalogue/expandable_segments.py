@@ -1,8 +1,7 @@
 """The CUDA allocator grows its segments instead of adding new ones: less memory is lost between blocks.
 
 Source: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF", PyTorch manual.
-Lies when: sizes are the same in every step: then nothing is lost.
-"""
+Lies when: sizes are the same in every step: then nothing is lost."""
 
 import os
 from typing import Any

@@ -1,8 +1,7 @@
 """DistributedDataParallel does not search for unused parameters where there are none.
 
 Source: torch.nn.parallel.DistributedDataParallel, find_unused_parameters: "extra overhead" in each step.
-Lies when: some parameters are unused in some steps: then the next step stops with an error.
-"""
+Lies when: some parameters are unused in some steps: then the next step stops with an error."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """Numbers below float32's normal range count as zero: a CPU is up to a hundred times slower on them.
 
 Source: torch.set_flush_denormal.
-Lies when: denormals appear late in training, as weights decay: a few steps at the start show nothing.
-"""
+Lies when: denormals appear late in training, as weights decay: a few steps at the start show nothing."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """The optimizer works on lists of tensors instead of one after another.
 
 Source: torch.optim, `foreach=True`; it is the default on GPUs, and not on the CPU.
-Lies when: tensors are large: memory is read several times for what one loop would do at once.
-"""
+Lies when: tensors are large: memory is read several times for what one loop would do at once."""
 
 from typing import Any
 

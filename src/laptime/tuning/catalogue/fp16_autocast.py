@@ -4,8 +4,7 @@ While it is raced, gradients are unscaled as soon as the backward pass ends, so 
 sees the true ones; the edited script calls `unscale_` behind the backward call where it clips.
 
 Source: "Automatic Mixed Precision", torch.amp; Micikevicius et al., Mixed Precision Training, 2018.
-Lies when: many steps are skipped for overflowing gradients; skipped steps are fast steps.
-"""
+Lies when: many steps are skipped for overflowing gradients; skipped steps are fast steps."""
 
 from collections.abc import Callable
 from typing import Any

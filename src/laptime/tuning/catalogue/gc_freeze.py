@@ -1,8 +1,7 @@
 """Objects that exist before training are left out of garbage collection: torch alone has half a million.
 
 Source: gc.freeze; a full collection visits every object that is tracked.
-Lies when: frozen objects become garbage in cycles: they stay until the process ends.
-"""
+Lies when: frozen objects become garbage in cycles: they stay until the process ends."""
 
 import gc
 import time

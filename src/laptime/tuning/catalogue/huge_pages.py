@@ -3,8 +3,7 @@
 Source: c10/core/impl/alloc_cpu.cpp: THP_MEM_ALLOC_ENABLE=1 aligns tensors of 2 MiB and more and asks the
 kernel by madvise. It is read at the first allocation, so it is set before any tensor is made.
 Lies when: memory is fragmented; then the kernel stops to make room
-(/sys/kernel/mm/transparent_hugepage/defrag).
-"""
+(/sys/kernel/mm/transparent_hugepage/defrag)."""
 
 import os
 from pathlib import Path

@@ -2,8 +2,7 @@
 
 Source: an A/A test; reference on tuning, "Sequential A/B lies": 24 of 60 naive comparisons of a program with
 itself were "significant".
-Lies when: never; it shows that others do.
-"""
+Lies when: never; it shows that others do."""
 
 from typing import Any
 

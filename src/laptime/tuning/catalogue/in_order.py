@@ -2,8 +2,7 @@
 
 Source: PyTorch documentation of torch.utils.data.DataLoader, `in_order` (since 2.6).
 Lies when: slow samples are of one kind: they then come late in every epoch, and the order is no longer
-uniform.
-"""
+uniform."""
 
 import inspect
 from typing import Any

@@ -4,8 +4,7 @@ By default the first new size recompiles, and only then the dimension counts as 
 versions, then the model runs uncompiled.
 
 Source: "Dynamic shapes", PyTorch manual: torch._dynamo.config.assume_static_by_default, recompile_limit.
-Lies when: sizes differ a few times and then never again: kernels for known sizes are faster.
-"""
+Lies when: sizes differ a few times and then never again: kernels for known sizes are faster."""
 
 from typing import Any
 

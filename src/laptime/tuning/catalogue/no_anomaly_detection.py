@@ -5,8 +5,7 @@ backward pass, for which a GPU has to wait each time.
 
 Source: PyTorch Performance Tuning Guide, "Disable debugging APIs"; torch.autograd.set_detect_anomaly. Forward
 and backward of 12 blocks of Linear(128), LayerNorm and GELU took 2.2 ms of CPU time instead of 8.4.
-Lies when: the training still makes NaN now and then: nothing names the operator that made them.
-"""
+Lies when: the training still makes NaN now and then: nothing names the operator that made them."""
 
 from typing import Any
 

@@ -6,8 +6,7 @@ number.
 Source: PyTorch documentation of torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch
 Performance Tuning Guide, "Enable asynchronous data loading and augmentation".
 Lies when: the step computes on the same cores: then workers take from it what they give. Every worker draws
-its own random numbers, so augmentation differs (class `random`) unless samples are seeded by their index.
-"""
+its own random numbers, so augmentation differs (class `random`) unless samples are seeded by their index."""
 
 from math import ceil
 from typing import Any

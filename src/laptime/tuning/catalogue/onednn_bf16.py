@@ -1,8 +1,7 @@
 """oneDNN computes float32 products and convolutions in bfloat16: inside the operator, tensors stay float32.
 
 Source: torch.backends.mkldnn.matmul.fp32_precision and .conv.fp32_precision, PyTorch 2.9 and later.
-Lies when: tensors are small; then converting them inside each operator costs more than it saves.
-"""
+Lies when: tensors are small; then converting them inside each operator costs more than it saves."""
 
 from typing import Any
 

@@ -6,8 +6,7 @@ whatever the script draws after it, the next shuffle too, is another number.
 Source: PyTorch documentation of torch.utils.data.DataLoader, `persistent_workers`; Lightning, "Speed up model
 training".
 Lies when: epochs are long: then starting workers is a small share. A trial that sees no end of an epoch sees
-no effect.
-"""
+no effect."""
 
 from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.optimization import LoopProfile, Optimization, Options

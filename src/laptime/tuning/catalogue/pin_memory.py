@@ -7,8 +7,7 @@ the same copies at nearly the same moment.
 Source: PyTorch tutorial "A guide on good usage of non_blocking and pin_memory()"; PyTorch Performance Tuning
 Guide.
 Lies when: the script needs a tensor of the batch on the CPU (lengths for pack_padded_sequence): in a trial it
-then fails and is left out. Pinning takes a thread and memory that cannot be swapped.
-"""
+then fails and is left out. Pinning takes a thread and memory that cannot be swapped."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """Each worker holds more batches ready: the step does not wait for one slow batch.
 
 Source: PyTorch documentation of torch.utils.data.DataLoader, `prefetch_factor` (2 by default).
-Lies when: workers are slower than the step on average: then any store of batches runs out.
-"""
+Lies when: workers are slower than the step on average: then any store of batches runs out."""
 
 from laptime.tuning.catalogue import _loader
 from laptime.tuning.optimization import LoopProfile, Optimization, Options

@@ -3,8 +3,7 @@
 Source: timm, `PrefetchLoader`; NVIDIA apex, `data_prefetcher`; CUDA C++ Programming Guide, "Overlap of Data
 Transfer and Kernel Execution".
 Lies when: copies already overlap because the host runs ahead: then a stream adds nothing. A second batch
-takes device memory, and tensors that the script wants on the CPU are moved, too.
-"""
+takes device memory, and tensors that the script wants on the CPU are moved, too."""
 
 from typing import Any
 

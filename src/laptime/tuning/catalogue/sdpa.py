@@ -6,8 +6,7 @@ torch.nn.functional.scaled_dot_product_attention.
 
 Source: Dao et al., FlashAttention, 2022; PreTrainedModel.set_attn_implementation, transformers 4.48 and
 later.
-Lies when: sequences are short: the scores fit in the cache anyway.
-"""
+Lies when: sequences are short: the scores fit in the cache anyway."""
 
 from typing import Any
 

@@ -6,8 +6,7 @@ change any number of workers gives bitwise the same batches, and more workers be
 Source: pytorch issue 15170 and torchtune issue 168 (reproducibility when workers change); PyTorch notes,
 "Reproducibility".
 Lies when: an epoch is left before its end: workers have read ahead by then, and those samples count one
-visit more.
-"""
+visit more."""
 
 from typing import Any
 

@@ -2,8 +2,7 @@
 
 Source: torch.optim.Optimizer.zero_grad; the default since PyTorch 2.0.
 Lies when: a parameter gets no gradient in some steps: with zeros its momentum still moves it, with None it
-does not move.
-"""
+does not move."""
 
 from laptime.tuning.optimization import Optimization
 

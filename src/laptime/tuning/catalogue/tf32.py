@@ -1,8 +1,7 @@
 """TF32: float32 matrix products with 10 bits of mantissa on tensor cores.
 
 Source: NVIDIA A100 whitepaper; torch.set_float32_matmul_precision. Convolutions use it by default already.
-Lies when: the model is bound by memory, not by matrix products.
-"""
+Lies when: the model is bound by memory, not by matrix products."""
 
 from typing import Any
 

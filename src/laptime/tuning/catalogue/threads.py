@@ -3,8 +3,7 @@
 Threads between operators (torch.set_num_interop_threads) are left alone: eager training does not use them.
 
 Source: "CPU threading and TorchScript inference", PyTorch manual; torch.set_num_threads.
-Lies when: other processes come and go on the machine.
-"""
+Lies when: other processes come and go on the machine."""
 
 from typing import Any
 

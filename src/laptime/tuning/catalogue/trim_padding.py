@@ -5,8 +5,7 @@ dimensions.
 
 Source: Hugging Face course, "Dynamic padding"; NVIDIA Deep Learning Performance Guide (multiples of 8).
 Lies when: the model needs a fixed length, or looks at padding without a mask (a mean over all positions): the
-gate sees it. Dropout draws other numbers for another shape.
-"""
+gate sees it. Dropout draws other numbers for another shape."""
 
 from typing import Any
 
@@ -20,8 +19,7 @@ def look(hooks: Any) -> dict[str, Any]:
     """{"pad": the number that rows most often end with, "saves": share of the columns that go}; {} without
     any.
 
-    Reads one batch of the first loader once more.
-    """
+    Reads one batch of the first loader once more."""
     import torch
 
     from laptime.tuning.catalogue._inserted.trim_padding import _tensors_of, trim_padding

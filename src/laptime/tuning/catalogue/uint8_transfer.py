@@ -6,8 +6,7 @@ and evaluation.
 
 Source: timm, `PrefetchLoader`; NVIDIA's DALI and "data_prefetcher" of apex's ImageNet example.
 Lies when: the script itself works on the images between loader and model (mixup, its own scaling): it would
-work on bytes. The gate sees it.
-"""
+work on bytes. The gate sees it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -80,8 +79,7 @@ def edit(script: Any, options: Options) -> None:
 def _normalisation(dataset: Any) -> dict[str, Any]:
     """{"mean": [...], "std": [...]} that bytes are normalised by, one number a channel; or {"why": ...}.
 
-    Reads one sample, and puts random states back.
-    """
+    Reads one sample, and puts random states back."""
     while type(dataset).__name__ == "Subset":
         dataset = dataset.dataset
     values = getattr(dataset, "__dict__", {}).values()

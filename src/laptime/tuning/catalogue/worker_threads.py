@@ -5,8 +5,7 @@ and workers then fight over the cores.
 
 Source: OpenCV documentation of `cv2.setNumThreads`; threadpoolctl's documentation; albumentations,
 "Frequently Asked Questions".
-Lies when: one worker has to decode very large images: it may then want more than one thread.
-"""
+Lies when: one worker has to decode very large images: it may then want more than one thread."""
 
 import sys
 from functools import partial

@@ -16,8 +16,7 @@ algorithm      invariants only, and that BatchNorm counts as many batches; conve
 The floor is the baseline run twice: where that differs from itself, it takes the place of the tolerance
 (dynamo's `eager_two_runs_differ`).
 Tensors whose exact gradient is zero (the bias before a BatchNorm) have nothing but rounding errors in their
-gradients, which Adam makes into updates of full size: their values are left out, and the check says so.
-"""
+gradients, which Adam makes into updates of full size: their values are left out, and the check says so."""
 
 from __future__ import annotations
 
@@ -80,12 +79,9 @@ def checks(
     perturbed: Sequence[NumericsComparison] = (),
 ) -> list[GateCheck]:
     """The checks of values. Nothing captured gives `unknown`, never `ok`.
-
-    Args:
-        floor: the baseline's second run against its first; None: not run, nothing is granted.
-        rounded: the baseline with its activations rounded to a smaller type, for class precision; draws.
-        perturbed: the baseline with their last bits rounded away, for class reassociated; draws.
-    """
+    floor: the baseline's second run against its first; None: not run, nothing is granted. rounded: the
+    baseline with its activations rounded to a smaller type, for class precision; draws. perturbed: the
+    baseline with their last bits rounded away, for class reassociated; draws."""
     if not comparison.totals:
         return [checked("gradients", UNDECIDED, "no tensors were compared")]
     if numerics == "algorithm":
@@ -344,8 +340,7 @@ class _Tolerances:
     def _loose(self, row: TensorComparison) -> tuple[float, float]:
         """Of lower precision: how far a tensor is off, and what simulated rounding does to this tensor.
 
-        Gradients without a simulation: the direction of those that have weight.
-        """
+        Gradients without a simulation: the direction of those that have weight."""
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
         simulated = self._noise.get((row.group, row.name))
@@ -366,8 +361,7 @@ class _Tolerances:
     def _along(self, row: TensorComparison) -> tuple[float, float]:
         """How far a gradient is from as long along its own direction, where rounding errors hardly lie.
 
-        Rounding that makes a gradient longer turns it, too: one that keeps its direction is scaled.
-        """
+        Rounding that makes a gradient longer turns it, too: one that keeps its direction is scaled."""
         if row.group != "gradients" or row.elements < MANY:
             return 0.0, 1.0
         simulated = rounding_noise.TENSOR_NORM_TIMES * self._stretch.get((row.group, row.name), 0.0)

@@ -12,8 +12,7 @@ Lower precision: the baseline with its activations rounded to a smaller type. So
 of a fresh ResNet-18 to cosines of 0.94 to 0.96 and changes their norm by 1.1 % (standard deviation of 24
 draws): fixed limits refuse one sound step in ten. Single tensors are judged by what the same simulation does
 to them: sound autocast is 0.9 to 1.4 times as far off, tensor by tensor (`largest`). How far a tensor is
-off is measured on its row of a comparison.
-"""
+off is measured on its row of a comparison."""
 
 from __future__ import annotations
 
@@ -105,13 +104,11 @@ def precision_norm(candidate: TensorComparison, simulated: Sequence[TensorCompar
     """How far the norm of all gradients of a step may be off, relative, in class precision.
 
     Rounding adds to a gradient g an error of length e |g|. Its part across g turns g (`_square_across`) and
-    changes its norm by e^2 / 2; its part along g changes it besides. So granted is what
-    that costs where rounding was simulated, 1 - cosine, or twice how far off its norm was; but of e itself no
-    more than a share, so next to nothing to gradients that were not turned themselves: those are scaled.
+    changes its norm by e^2 / 2; its part along g changes it besides. So granted is what that costs where
+    rounding was simulated, 1 - cosine, or twice how far off its norm was; but of e itself no more than a
+    share, so next to nothing to gradients that were not turned themselves: those are scaled.
 
-    Args:
-        candidate: all gradients of the step. simulated: all gradients, by step.
-    """
+    candidate: all gradients of the step. simulated: all gradients, by step."""
     across = math.sqrt(_square_across(candidate.cosine or 0.0))
     lengthened = PRECISION_TIMES * max(_lengthened(simulated), default=0.0)
     noise = max(max(_turned(simulated), default=0.0), lengthened)

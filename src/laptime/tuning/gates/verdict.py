@@ -6,8 +6,7 @@ took the standard deviation of a difference from 0.018 to 0.0007 there. The word
 
 holds          the one-sided 95 % upper bound of the mean difference is below the margin
 fails          its lower bound is above the margin, or the loss is not finite where the baseline's is
-inconclusive   neither, or less than three seeds, or too few steps
-"""
+inconclusive   neither, or less than three seeds, or too few steps"""
 
 from __future__ import annotations
 
@@ -117,8 +116,7 @@ def final_loss(curve: list[float]) -> float:
 def margin(baseline: list[list[float]]) -> float | None:
     """How much worse the final loss may be: half the baseline's standard deviation over seeds.
 
-    Computed from the baseline alone, before anything else has run. None below two seeds.
-    """
+    Computed from the baseline alone, before anything else has run. None below two seeds."""
     finals = [final_loss(curve) for curve in baseline if curve]
     if len(finals) < 2 or not all(math.isfinite(value) for value in finals):
         return None

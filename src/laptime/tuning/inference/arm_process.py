@@ -119,8 +119,7 @@ def timed(
     """Seconds of each call, of so many or for so long.
 
     A call begins when nothing is queued on the device, and has ended when the device has finished it.
-    Raises RuntimeError: the last one gives other outputs than the first, for the same inputs.
-    """
+    Raises RuntimeError: the last one gives other outputs than the first, for the same inputs."""
     given = arrays(inputs)
     made, began = 0, time.perf_counter()
     while made < untimed(time.perf_counter() - began):

@@ -52,13 +52,8 @@ def build(
     *, origin: dict[str, Any], recipe: list[dict[str, Any]], folder: str, export: str, file: str = ""
 ) -> dict[str, str]:
     """Apply a recipe to an `Origin`, and write the folder.
-
-    Args:
-        export: see `Draft`. file: that `export` has written, so that PyTorch need not be installed; else "".
-
-    Returns:
-        `refused`: why not, or "". `form`.
-    """
+    export: see `Draft`. file: that `export` has written, so that PyTorch need not be installed; else "".
+    Returns `refused`: why not, or "". `form`."""
     begins, place = Origin(**origin), Path(folder)
     draft = begins.draft(file)
     draft.settings["outputs"] = begins.outputs
@@ -119,8 +114,7 @@ def write_folder(
 ) -> None:
     """Writes tuned.py, a file of `handed_back/`, and recipe.json beside the artefact.
 
-    With huge pages tuned.py asks for these, and what loads the model is runtime.py.
-    """
+    With huge pages tuned.py asks for these, and what loads the model is runtime.py."""
     here = Path(handed_back.__path__[0])
     loads = "runtime.py" if settings.get("huge_pages") else "tuned.py"
     shutil.copyfile(here / f"{tuned}.py", folder / loads)

@@ -5,8 +5,7 @@ that it runs.
 
 `--python openvino=.venv-ov` names `Interpreters` that packages live in. The folder of a change that needs
 such a package is written and run there, all others by laptime's own interpreter. PyTorch's export is
-laptime's own in any case, so an environment of ONNX Runtime or OpenVINO needs no torch.
-"""
+laptime's own in any case, so an environment of ONNX Runtime or OpenVINO needs no torch."""
 
 from __future__ import annotations
 
@@ -79,12 +78,9 @@ class ModelChange(Declaration):
         **fields: Any,
     ) -> ModelChange:
         """A row of a runtime's table.
-
-        Args:
-            needs: facts, with spaces between them. figures: `saves`, `prior`, `builds`.
-            rounds: the type of fewer bits that it computes in. Unless told otherwise its class is
-                reassociated, or precision if it rounds. fields: as they are.
-        """
+        needs: facts, with spaces between them. figures: `saves`, `prior`, `builds`. rounds: the type of fewer
+        bits that it computes in. Unless told otherwise its class is reassociated, or precision if it rounds.
+        fields: as they are."""
         saves, prior, builds = figures
         if rounds:
             gives = fields.get("gives", frozenset()) | {"half_precision"}
@@ -175,13 +171,9 @@ def find_candidates(
     missing_of: Callable[[str], list[str]] = lambda name: missing(load(name).packages),
 ) -> CandidateSet:
     """Everything that could be tried on top of a recipe, and why the rest could not.
-
-    Args:
-        allow: numerics classes. only, skip: names; no `only` means all.
-        block: seconds of one side of a round. starts: seconds until both arms are ready, before each so many
-            `rounds`.
-        missing_of: packages that a change needs and that are not installed.
-    """
+    allow: numerics classes. only, skip: names; no `only` means all. block: seconds of one side of a round.
+    starts: seconds until both arms are ready, before each so many `rounds`. missing_of: packages that a
+    change needs and that are not installed."""
     facts = loop_profile.facts.union(*(load(name).given_facts for name in recipe.names))
     usable: list[Candidate] = []
     ruled_out: dict[str, str] = {}

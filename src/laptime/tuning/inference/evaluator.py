@@ -121,9 +121,7 @@ class ModelEvaluator(Sides):
 
         The call is that of one process; of several, a call's share of their time.
 
-        Raises:
-            TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         began, many = self.elapsed(), self.raced.instances
         with self.accounting.spent_on("diagnose"), self.side(recipe) as side:
             self.ready = max(side.ready, 0.1)
@@ -179,8 +177,7 @@ class ModelEvaluator(Sides):
     def ready_alone(self, recipe: Recipe) -> float:
         """Seconds until a recipe is ready while nothing else loads: one process as it is, else a side.
 
-        In a race several instances of both sides have shared the CPUs when they loaded.
-        """
+        In a race several instances of both sides have shared the CPUs when they loaded."""
         if self.raced.instances == 1:
             return self.ready_by.get(recipe, self.ready)
         return self.ready_by.get(recipe, 2 * self.ready) / 2 if built(recipe) else self.ready_as_is

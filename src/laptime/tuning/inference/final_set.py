@@ -2,8 +2,7 @@
 
 `points` are all recipes that were timed on the way, with the Pareto front; `within_limits` takes the best one
 that keeps the limits. `deployed` chooses instances, threads and batch sizes of the final set, where these are
-asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`.
-"""
+asked for: `--goal throughput`, `--batch 1,8`, `--goal cost`."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def points(evaluator: ModelEvaluator, chosen: Recipe) -> list[Point]:
     """Every measured recipe, the fastest first, as fast as its races say that it is.
 
     The machine is another one in each race: a recipe is as far from what it was raced against as their rounds
-    say, and the first of all is the model as it is.
-    """
+    say, and the first of all is the model as it is."""
     levels: dict[Recipe, float] = {}
     for (incumbent, candidate), ratios in evaluator.ratios.items():
         before = levels.setdefault(incumbent, evaluator.figure(evaluator.timings[incumbent].seconds))
@@ -114,9 +112,7 @@ def within_limits(evaluator: ModelEvaluator, found: Recipe) -> Recipe:
     Where none does, it is the one that comes nearest. Whatever is taken in place of the search's set computes
     the same.
 
-    Raises:
-        TrialFailed: the model does not run as it is.
-    """
+    Raises TrialFailed: the model does not run as it is."""
     state = word(evaluator.limit_checks(found)) if evaluator.limits else KEPT
     if state is KEPT:
         return found
@@ -187,13 +183,8 @@ def deployed(
     evaluator: ModelEvaluator, recipe: Recipe, *, until: float, noise: float, say: Callable[[str], None]
 ) -> tuple[Recipe, Setup, list[Point]]:
     """The best setup of a recipe, with its number of threads in the recipe, and all setups as points.
-
-    Args:
-        until: second of the session at which measuring ends. noise: standard deviation of a round.
-
-    Returns:
-        The recipe as it is on one instance where no setup runs and computes the same.
-    """
+    until: second of the session at which measuring ends. noise: standard deviation of a round. Returns the
+    recipe as it is on one instance where no setup runs and computes the same."""
     request, setups = evaluator.request, setups_of(evaluator)
 
     def visit(setup: Setup) -> Visit | None:

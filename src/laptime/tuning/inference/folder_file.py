@@ -5,8 +5,7 @@ recipe.json    settings of tuned.py; what was changed, the gain, the machine, th
 README.md      how it is called: sizes, types, threads
 calls.npz      recorded inputs, and what the model as it was made of them: `laptime verify` looks at them
 outputs.npz    what tuned.py makes of these inputs, bit for bit
-model.*        the artefact
-"""
+model.*        the artefact"""
 
 from __future__ import annotations
 

@@ -165,8 +165,7 @@ class Arm(AbstractContextManager["Arm"]):
     """One folder in one process, which has begun to load when it is made; close it.
 
     Several load at the same time: start all of them, then `wait` for each before anything is timed. Whatever
-    needs it loaded raises TrialFailed: it does not load, a call fails, or its process ends.
-    """
+    needs it loaded raises TrialFailed: it does not load, a call fails, or its process ends."""
 
     folder: Path = field(kw_only=False)  # with tuned.py
     calls: Path = field(kw_only=False)  # file of `RecordedCalls`; their inputs are used

@@ -1,8 +1,7 @@
 """Does a folder compute what the model does? Its outputs for recorded inputs become checks, checks a word.
 
 Inputs of the measurement may have been looked at while the folder was written; the others, another batch size
-among them, may not: they decide. `--metric eval.py:accuracy` may say more: what outputs are worth.
-"""
+among them, may not: they decide. `--metric eval.py:accuracy` may say more: what outputs are worth."""
 
 from __future__ import annotations
 
@@ -221,14 +220,9 @@ _ENOUGH = 2  # pairs from which on there is an interval
 
 def scores(*, function: str, outputs: str, counts: list[int], structure: list[str] | None) -> list[float]:
     """What the function makes of outputs; called in a process of its own.
-
-    Args:
-        function: `FILE.py:FUNCTION`. outputs: npz file of arrays named CALL_PLACE, as `arm_process` writes.
-        counts: tensors of each call. structure: see `Draft.outputs`.
-
-    Raises:
-        TargetError: it returned something else than numbers. UserCodeError: it raised.
-    """
+    function: `FILE.py:FUNCTION`. outputs: npz file of arrays named CALL_PLACE, as `arm_process` writes.
+    counts: tensors of each call. structure: see `Draft.outputs`.
+    Raises TargetError: it returned something else than numbers. UserCodeError: it raised."""
     import torch
 
     parts = [list(map(torch.from_numpy, each)) for each in outputs_in(Path(outputs), {"counts": counts})]

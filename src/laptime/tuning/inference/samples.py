@@ -3,8 +3,7 @@
 A sample is what a call takes: a tensor, a tuple of tensors by position, or a dict of tensors by keyword;
 NumPy arrays count as tensors. The first one is what is timed, and all that builders may look at; the others
 are held out, and what `--metric` scores. The function may be a generator: no more samples are drawn than are
-looked at.
-"""
+looked at."""
 
 from __future__ import annotations
 

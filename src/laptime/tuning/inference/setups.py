@@ -3,8 +3,7 @@
 Which setup is best cannot be climbed to: threads, instances and batch act on each other. So all of them are
 visited in rounds, in random order, and leave when they cannot win any more (successive elimination,
 Even-Dar, Mannor & Mansour 2006): a limit is broken for sure, or the figure is worse for sure than that of a
-setup that keeps the limits. The chance of error is shared by setups and looks.
-"""
+setup that keeps the limits. The chance of error is shared by setups and looks."""
 
 from __future__ import annotations
 
@@ -141,14 +140,9 @@ def chosen(
     seed: int = 0,
 ) -> tuple[Setup | None, dict[Setup, Seen]]:
     """The setup of the best figure among those that keep the limits, and what was seen of all.
-
-    Args:
-        setups: at least one. visit: measures one for a second or so; None: it does not run.
-        noise: standard deviation of a visit, as a share. is_over: no time is left.
-
-    Returns:
-        None where none runs. Where none keeps the limits, the one that comes nearest.
-    """
+    setups: at least one. visit: measures one for a second or so; None: it does not run. noise: standard
+    deviation of a visit, as a share. is_over: no time is left. Returns none where none runs. Where none keeps
+    the limits, the one that comes nearest."""
     seen = {setup: Seen() for setup in setups}
     alpha = ALPHA / (len(setups) * ROUNDS)
     order = random.Random(seed)  # noqa: S311

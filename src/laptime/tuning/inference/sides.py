@@ -101,8 +101,7 @@ class Fleet(AbstractContextManager["Fleet"]):
     def visit(self, seconds: float) -> Visit:
         """All instances call for so many seconds, at the same time.
 
-        The rate is the sum over instances, each over its own time: all begin and end within a call.
-        """
+        The rate is the sum over instances, each over its own time: all begin and end within a call."""
         self.wait()
         made = self._called(seconds)
         return Visit(

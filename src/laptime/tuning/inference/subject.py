@@ -80,12 +80,8 @@ def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:
 
 def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
     """Time the folder against the model as it is in new processes, and compare their outputs again.
-
-    Returns:
-        The run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
-
-    Raises:
-        UsageError: the folder is not whole, or its model cannot be loaded. UserCodeError: the model fails.
+    Returns the run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
+    Raises UsageError: the folder is not whole, or its model cannot be loaded. UserCodeError: the model fails.
     """
     place = request.recipe.expanduser().absolute()
     file = folder_file.read(place)
@@ -114,8 +110,7 @@ def verify_model(request: VerifyRequest, emit: Listener = ignore) -> Run:
 class TimedCalls(Struct, frozen=True, kw_only=True):
     """Calls of a folder, in seconds, and the largest peak of its processes so far, in bytes.
 
-    `instances`: of a side of the races; calls of another number of them are not part of the figure.
-    """
+    `instances`: of a side of the races; calls of another number of them are not part of the figure."""
 
     recipe: list[Applied]
     seconds: list[float]

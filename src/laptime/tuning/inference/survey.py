@@ -235,14 +235,9 @@ _KINDS = {"conv": "_ConvNd", "linear": "Linear", "batchnorm": "_BatchNorm", "att
 
 def of_torch(target: str, batch: int, sample: Sample | None, device: str = "cpu") -> Reference:
     """The target, loaded.
-
-    Args:
-        batch: items in a call; 0: as the inputs were given. sample: inputs in place of the target's own.
-        device: as `laptime bench` names it; "auto" is a CUDA device where there is one, else the CPU.
-
-    Raises:
-        LaptimeError: it cannot be loaded.
-    """
+    batch: items in a call; 0: as the inputs were given. sample: inputs in place of the target's own. device:
+    as `laptime bench` names it; "auto" is a CUDA device where there is one, else the CPU.
+    Raises LaptimeError: it cannot be loaded."""
     import torch
 
     from laptime.backends._onnx.exporting import call_of
@@ -290,14 +285,9 @@ FACTS = frozenset({"onnx_file", "on_onnxruntime", "other_runtime"})
 
 def of_file(target: str, batch: int, sample: Sample | None, device: str = "cpu") -> Reference:
     """The file, loaded.
-
-    Args:
-        batch: items in a call; 0: 1, or what the file is made for. sample: inputs in place of random ones.
-        device: "cpu" or "auto", which is the CPU: an accelerator is refused before (`request.check`).
-
-    Raises:
-        LaptimeError: it cannot be loaded, or leaves sizes open that only samples can tell.
-    """
+    batch: items in a call; 0: 1, or what the file is made for. sample: inputs in place of random ones.
+    device: "cpu" or "auto", which is the CPU: an accelerator is refused before (`request.check`).
+    Raises LaptimeError: it cannot be loaded, or leaves sizes open that only samples can tell."""
     model = backend.open(Variant(target=target, device="cpu", dtype="auto"))
     takes = model.takes()
     any_batch = any(each.dims and isinstance(each.dims[0], str) for each in takes)

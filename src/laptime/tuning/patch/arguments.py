@@ -119,8 +119,7 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
 def _break_line(file: Text, tree: Tree, call: cst.Call, more: int) -> None:
     """Put the arguments of a call that has become too long for its line on a line of their own.
 
-    One inside another expression stays as it is: broken in its middle that would be harder to read.
-    """
+    One inside another expression stays as it is: broken in its middle that would be harder to read."""
     if not isinstance(tree.parent(call), cst.Assign | cst.AnnAssign | cst.Expr | cst.Return):
         return
     start, close = tree.paren(call), tree.close(call) + more

@@ -1,7 +1,6 @@
 """The call that a site means, and what names stand for in a file.
 
-Constructors may stand behind a functools.partial: `make = partial(AdamW, lr=1e-3)`, then `make(params)`.
-"""
+Constructors may stand behind a functools.partial: `make = partial(AdamW, lr=1e-3)`, then `make(params)`."""
 
 from __future__ import annotations
 
@@ -149,8 +148,7 @@ def _is(name: str, wanted: str, derived: dict[str, list[str]], deep: int = 8) ->
 def partial_of(tree: Tree, call: cst.Call) -> cst.Call | None:
     """The `partial(...)` that is called here, by its only name or on the spot; None for any other call.
 
-    None, too, where it is given further arguments by position: then those of the call have other places.
-    """
+    None, too, where it is given further arguments by position: then those of the call have other places."""
     made: list[cst.BaseExpression | None] = [call.func]
     if not isinstance(call.func, cst.Call):
         assigns = [each for each in tree.nodes if isinstance(each, cst.Assign | cst.AnnAssign)]

@@ -1,8 +1,7 @@
 """Unified diffs in which every change has a hunk of its own, where lines between them allow it; whether one
 applies, and what it makes of the files.
 
-Lines end at LF, as they do for git: a CR before it is part of the line. Pure functions on text.
-"""
+Lines end at LF, as they do for git: a CR before it is part of the line. Pure functions on text."""
 
 from __future__ import annotations
 
@@ -147,16 +146,10 @@ def patched(diff: str, texts: Mapping[Path, str], root: Path, into: Path) -> dic
 
     `patch` is asked where there is no git; where there is neither, the texts are written as they are.
 
-    Args:
-        texts: what the files have to hold then, by their paths below `root`.
-
-    Returns:
-        Path of the copy, by the path that it stands in for: what `instrument.program.install` takes, so that
-        `__file__` and imports of the script stay as they are.
-
-    Raises:
-        DoesNotApply: they hold something else then, or it is a diff of nothing.
-    """
+    texts: what the files have to hold then, by their paths below `root`. Returns path of the copy, by the
+    path that it stands in for: what `instrument.program.install` takes, so that `__file__` and imports of the
+    script stay as they are.
+    Raises DoesNotApply: they hold something else then, or it is a diff of nothing."""
     if not diff or not all(path.is_relative_to(root) and path.is_file() for path in texts):
         raise DoesNotApply(f"nothing below {root} is changed by it")
     copies = {path: into.resolve() / path.relative_to(root) for path in texts}

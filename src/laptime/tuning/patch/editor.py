@@ -6,8 +6,7 @@ the very call that was made.
 Every method raises `optimization.CannotEdit`, with the reason, where the source does not allow it: the call
 is inside a library, is made by `*args`, the object has no name there, the file cannot be written. Expressions
 and statements are Python source. Names in braces are filled in from the site: {model}, {optimizer}, {loader},
-{batch}, {device}, {loss}. Asking twice for the same is asking once.
-"""
+{batch}, {device}, {loss}. Asking twice for the same is asking once."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Two kinds are known, and neither changes what the script as it is computes: a value of bfloat16 that goes to
 numpy is cast where it leaves torch, and a `view` of a tensor that is laid out in another way becomes a
-`reshape`. Only the very call that has crashed is mended.
-"""
+`reshape`. Only the very call that has crashed is mended."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Statements that do nothing but show values are found from them: a step can go without these. What such a
 statement assigns must go nowhere but into others of its own block: a sum that runs on, a condition, a return
-would be another one without it.
-"""
+would be another one without it."""
 
 from __future__ import annotations
 

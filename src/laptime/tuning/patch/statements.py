@@ -174,8 +174,7 @@ def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
 def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
     """The statement behind which what a node's statement binds is bound however the script has branched.
 
-    `if` and `try` are left where another branch binds the same.
-    """
+    `if` and `try` are left where another branch binds the same."""
     names, statement, small = bound(tree, node), tree.statement(node), tree.small(node)
     line = None if small is None else tree.parent(small)
     block = line if isinstance(line, cst.SimpleStatementSuite) else tree.parent(statement)

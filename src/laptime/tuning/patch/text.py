@@ -40,8 +40,7 @@ class Added:
 class Text:
     """Text, the marks in it, and which lines of it were added.
 
-    All offsets are characters from the start. Lines end as Python's tokenizer ends them: CR LF, LF or CR.
-    """
+    All offsets are characters from the start. Lines end as Python's tokenizer ends them: CR LF, LF or CR."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -86,8 +85,7 @@ class Text:
     def insert_lines(self, offset: int, lines: str, *, behind: bool = True) -> Mark:
         """Put whole lines at the start of a line, `behind` what was added there before; gives their mark.
 
-        `lines` has LF between its lines and none at its end; it is put in with the newlines of this text.
-        """
+        `lines` has LF between its lines and none at its end; it is put in with the newlines of this text."""
         offset = self.behind(offset) if behind else offset
         lines, newline = self._newlines(lines), self.newline
         is_open = offset == len(self.text) and self.text and NEWLINE.match(self.text[-1]) is None

@@ -98,8 +98,7 @@ def _behind_imports(file: File) -> int:
 def _head(tree: Tree) -> int:
     """Offset of the end of the imports that the file begins with; -1 without any.
 
-    Imports further down, behind the first function, class or loop, belong to what stands there.
-    """
+    Imports further down, behind the first function, class or loop, belong to what stands there."""
     last: cst.CSTNode | None = None
     for number, statement in enumerate(tree.module.body):
         if _is_import(statement) or (number == 0 and _is_docstring(statement)):

@@ -6,5 +6,4 @@ trial_evaluator   diagnoses, races and gates by trials, each recipe once: the `E
 trial_runner      starts trials, times them alone and in pairs; trial_process: one of them, started and ended
 final_set         after the search: pairs of fresh processes, the patch, what is only suggested
 in_process        `laptime.tune` of objects of this process, and `laptime.apply`
-records           diagnoses and rungs as records, of this session and of earlier ones
-"""
+records           diagnoses and rungs as records, of this session and of earlier ones"""

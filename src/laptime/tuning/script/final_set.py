@@ -2,8 +2,7 @@
 
 Pairs: how long they are timed, what they cost, what else they show. The patch is the recipe as an edit of the
 user's source: written, checked, run. Changes that are never applied on their own are shown as one diff: each
-was run by us before.
-"""
+was run by us before."""
 
 from __future__ import annotations
 
@@ -89,8 +88,7 @@ def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None
     """Whether the patched script's losses are those of the recipe, seed by seed; None: not comparable.
 
     A recipe that rounds otherwise moves losses away from the script's own, more with each step. An edit that
-    rounds otherwise than the hooks do moves them as far, in another direction.
-    """
+    rounds otherwise than the hooks do moves them as far, in another direction."""
     sides = [(pair.baseline, pair.final, side) for pair, side in zip(pairs, recipe, strict=False)]
     losses = [each for _, final, side in sides for each in zip(final.losses, side.losses, strict=False)]
     moved = [each for own, _, side in sides for each in zip(own.losses, side.losses, strict=False)]

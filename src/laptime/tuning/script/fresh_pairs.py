@@ -2,8 +2,7 @@
 
 A side waits at a step's border for its turn, and its whole process group is stopped until then, workers and
 threads too: nobody prefetches in another's time. A quick step right after it goes on does not count. Sides
-that do not fit into memory together, and those of several ranks, run one after the other.
-"""
+that do not fit into memory together, and those of several ranks, run one after the other."""
 
 from __future__ import annotations
 
@@ -126,14 +125,9 @@ def in_turns(
     fresh: bool = True,
 ) -> TrialPair:
     """The script as it is and the final set, both alive at once, each in a fresh process.
-
-    Args:
-        seed: of both. sources: files in place of the user's, on the final side. until: second of the session
-            at which the pair should be over. fresh: in interpreters of their own, not in forks.
-
-    Raises:
-        TrialFailed: they do not run at once.
-    """
+    seed: of both. sources: files in place of the user's, on the final side. until: second of the session at
+    which the pair should be over. fresh: in interpreters of their own, not in forks.
+    Raises TrialFailed: they do not run at once."""
     with closing(Guard()) as guard:
         begin = partial(TrialSide, runner, seed=seed, memory=runner.memory // 2, guard=guard, fresh=fresh)
         sides = begin(Recipe()), begin(final, sources=sources)

@@ -1,8 +1,7 @@
 """Gates of one script: the numerics of the script with a recipe against those of the script as it is.
 
 That one is run twice, and in double precision or with rounded activations where the class of the recipe asks
-for it. Every run of the script as it is happens once a session, when it is first needed.
-"""
+for it. Every run of the script as it is happens once a session, when it is first needed."""
 
 from __future__ import annotations
 
@@ -146,9 +145,7 @@ class GateRunner:
 
         Only what others are compared with is written: captures of large models are large.
 
-        Raises:
-            TrialFailed: it does not run.
-        """
+        Raises TrialFailed: it does not run."""
         batches, steps, most = self._file("capture"), self._steps, self._most_samples
         return self._run(recipe, CapturePlan(batches=batches, steps=steps, most=most, **settings))
 

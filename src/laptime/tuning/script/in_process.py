@@ -2,8 +2,7 @@
 
 Every trial of a `Problem` runs here, under the same hooks, on a copy of the loader; afterwards models,
 optimizers, schedulers and random states get back what they had. Changes that need a fresh process are ruled
-out. `with laptime.apply(recipe): main()` has the changes of a recipe on without a patch.
-"""
+out. `with laptime.apply(recipe): main()` has the changes of a recipe on without a patch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`tune SCRIPT`: from the diagnosis of an unmodified script to a verified patch, in one session.
 
 The search changes the loop under hooks. What a patch can hold of the final set is gated, and the patched
-script measured again, in new processes and without hooks.
-"""
+script measured again, in new processes and without hooks."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 They are read in the source, by their names; nothing of the script runs for it. Read are argparse and what is
 called like it, click, fire, dataclasses that become options, TrainingArguments of transformers, nanoGPT's
 configurator, Hydra's files, and a configuration file in YAML or JSON that the script names or is given, whose
-values are set in the file. Whether a switch does what its name says shows in trials alone.
-"""
+values are set in the file. Whether a switch does what its name says shows in trials alone."""
 
 from __future__ import annotations
 

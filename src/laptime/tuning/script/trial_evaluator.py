@@ -82,8 +82,7 @@ class TrialEvaluator:
         """The recipe, with those changes left to the script's own switches that these do as well.
 
         They are on at run time then, and the gate of the whole does not fail. until: second of the session
-        after which no switch is tried.
-        """
+        after which no switch is tried."""
         realized = self._as_run(recipe)
         wanted = self._switched(realized)
         alone = [{change: other} for change, other in wanted.items()]
@@ -178,9 +177,7 @@ class TrialEvaluator:
         A line of the script that crashes is mended, where that is known; else the changes are left to the
         script's own switches, if it has any.
 
-        Raises:
-            TrialFailed: the candidate does not run.
-        """
+        Raises TrialFailed: the candidate does not run."""
         new = [change for change in candidate if change not in incumbent]
         while True:
             try:

@@ -6,8 +6,7 @@ with start(words, python=..., plan=plan, timeout=600) as trial:
     outcome = trial.finished()          # stopped, and how it went
 
 A trial starts in a fresh interpreter, or is forked from one that has imported what trials of the script
-import; decision 0020 says where that is sound.
-"""
+import; decision 0020 says where that is sound."""
 
 from __future__ import annotations
 
@@ -203,8 +202,7 @@ def _temporary(folder: Path) -> dict[str, str]:
     """Where temporary files of a session's trials go: what killed workers and launchers leave goes with it.
 
     Paths of sockets are short by definition: where one would not fit, they stay in the usual place. So does
-    what torch.compile keeps for all programs of this user, headers that take half a minute to precompile.
-    """
+    what torch.compile keeps for all programs of this user, headers that take half a minute to precompile."""
     place = (folder.parent / "tmp").absolute()
     if len(str(place)) + SOCKET > LONGEST_SOCKET:
         return {}

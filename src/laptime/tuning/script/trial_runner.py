@@ -1,7 +1,6 @@
 """Starts trials: processes that run the user's script with a recipe, under hooks that time its steps.
 
-A trial is timed alone or beside another one, in fresh processes; what all of them cost is added up.
-"""
+A trial is timed alone or beside another one, in fresh processes; what all of them cost is added up."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ def per_sample(block: Block) -> float:
     """Seconds per sample over the whole block, without compiling.
 
     Not the median of its steps: with prefetching workers steps come in bursts, and a median would hide the
-    wait for data. Compiling is paid once, not in every block.
-    """
+    wait for data. Compiling is paid once, not in every block."""
     samples = sum(block.samples) or len(block.seconds)
     least = len(block.seconds) * min(block.seconds)
     return max(sum(block.seconds) - block.compiling, least) / samples

@@ -7,5 +7,4 @@ settings    budget, error rates and goal of a search; what earlier sessions have
 state       what a search knows while it runs, and one attempt: race, gate, keep or not
 ranking     which candidate goes first, which is not worth a race, what excludes what; lines of options
 race        paired rounds of two recipes (`analysis.paired`) until a word is certain enough; its rung
-together    what was rejected alone, raced together; what each kept change is worth beside the others
-"""
+together    what was rejected alone, raced together; what each kept change is worth beside the others"""

@@ -80,8 +80,7 @@ class Evaluator(Protocol):
         """What could be tried on top of a recipe.
 
         A change of the recipe that has other options is a candidate, too, with its bound under this recipe:
-        when the bottleneck has moved, the options beside the present one get another chance.
-        """
+        when the bottleneck has moved, the options beside the present one get another chance."""
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Generator[Round]:
         """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the

@@ -8,8 +8,7 @@
 
 Every rung is reported when it is decided. One that changes later (replaced by a better option, dropped by
 leave-one-out) is reported again, with the same name, options and ratios; the last report counts. The list of
-the reports, in order, is what `search` takes as `earlier` to go on after a kill (`replay`).
-"""
+the reports, in order, is what `search` takes as `earlier` to go on after a kill (`replay`)."""
 
 from __future__ import annotations
 
@@ -76,14 +75,10 @@ def search(
     on_diagnosis: Callable[[Recipe, LoopProfile], None] = lambda recipe, loop_profile: None,
 ) -> SearchResult:
     """Find the changes that make the script faster (or smaller) and keep it the same training.
-
-    Args:
-        on_rung: gets every rung when it is decided. on_race: what is raced now. on_diagnosis: each diagnosis.
-        earlier: rungs that a killed session has reported, in order; nothing of them is raced again.
-
-    Raises:
-        TrialFailed: the script as it is does not run. SearchInterrupted: on Ctrl-C, once something was kept.
-    """
+    on_rung: gets every rung when it is decided. on_race: what is raced now. on_diagnosis: each diagnosis.
+    earlier: rungs that a killed session has reported, in order; nothing of them is raced again.
+    Raises TrialFailed: the script as it is does not run. SearchInterrupted: on Ctrl-C, once something was
+    kept."""
     state = SearchState(evaluator, settings, on_rung, on_race, on_diagnosis)
     state.begin()
     try:
@@ -144,8 +139,7 @@ def _try_all(state: SearchState) -> None:
 def _crowded(state: SearchState) -> bool:
     """Half of the time is gone, and the rest is not enough for what is still to be raced.
 
-    Never with --certify: what is kept there has been shown to help by itself.
-    """
+    Never with --certify: what is kept there has been shown to help by itself."""
     if state.settings.certify:
         return False
     now, until = state.evaluator.elapsed(), state.try_until
@@ -302,8 +296,7 @@ def planned(
     """What would be tried on the script as it is, and about how many seconds each takes; nothing is run.
 
     A line of options counts as two races. Changes whose gain the machine could not show are left out; those
-    that the budget does not reach come last.
-    """
+    that the budget does not reach come last."""
     settings = settings or SearchSettings()
     usable = evaluator.candidates(loop_profile, Recipe()).usable
     in_order = (settings.in_order(one, loop_profile.step) for one in usable)

@@ -10,8 +10,7 @@ looks, and added up (a union bound, so it holds however the looks depend on each
 `--certify` gets its part of the session's. The margin is a safety of its own: a change that does nothing has
 to be rounds beyond it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not
 run again, and what gains hugely in every round of the first look is believed at once. What a race came to
-stands in a rung of the ladder.
-"""
+stands in a rung of the ladder."""
 
 from __future__ import annotations
 
@@ -202,12 +201,9 @@ def looks_for(
     cost: float, start: float, seconds: float, *, noise: float = 0.0, certify: bool = False
 ) -> tuple[int, ...]:
     """How often to look when a candidate may take so many seconds on the average.
-
-    Args:
-        cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end
-            at an early look, so the longest one may take twice as much. noise: standard deviation of a round;
-            certify: a smaller chance of error. Both take more rounds.
-    """
+    cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end at
+    an early look, so the longest one may take twice as much. noise: standard deviation of a round; certify: a
+    smaller chance of error. Both take more rounds."""
     rounds = (2 * seconds - start) / max(cost, 1e-9)
     loud = noise > LOUD
     long = [looks for wanted, looks in ((loud, (6, 12, 24, 48)), (loud or certify, (6, 12, 24))) if wanted]

@@ -66,8 +66,7 @@ def _decided(ladder: Iterable[Rung]) -> dict[str, Rung]:
     """The rung of each name that says most: the first that won, else the first of all.
 
     Options that won later did so against the first, so that theirs is not the gain over the script as it is.
-    What leave-one-out has dropped says nothing: it won, and was not worth anything.
-    """
+    What leave-one-out has dropped says nothing: it won, and was not worth anything."""
     ladder = list(ladder)
     dropped = {rung.name for rung in ladder if rung.dropped}
     decided: dict[str, Rung] = {}

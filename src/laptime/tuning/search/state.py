@@ -282,8 +282,7 @@ class SearchState:
         """Take the noise from the control's rounds; widen the margin if enough of them came out different.
 
         The control's true effect is none, so its mean is noise, too. A few rounds that lean to one side say
-        that there is more noise, not that the method leans.
-        """
+        that there is more noise, not that the method leans."""
         logs = [math.log(ratio) for ratio in rung.ratios]
         observed = math.hypot(spread(logs), sum(logs) / len(logs)) if logs else 0.0
         if observed and self.settings.goal == "throughput":

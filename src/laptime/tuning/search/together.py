@@ -6,8 +6,7 @@ shows: each is hidden behind the other. Gains below what a race can see add up, 
 to try, everything that may still save something and did not hurt is raced at once; leave-one-out then drops
 what did not take part in the gain. A change that was kept early may do nothing once others have come, and one
 in many was kept by luck: the final set is raced against itself without each of them, the weakest first, on
-rounds that had no part in choosing it.
-"""
+rounds that had no part in choosing it."""
 
 from __future__ import annotations
 
@@ -127,8 +126,7 @@ def promise(state: SearchState, least: float) -> float:
     """Expected seconds of a step saved per second of racing them together; 0 where that makes no sense.
 
     What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
-    anything else, nothing is.
-    """
+    anything else, nothing is."""
     if state.settings.certify or not ranking.is_concurrent(state.loop_profile):
         return 0.0
     members, target = _members(state, least, untried=False)
@@ -164,8 +162,7 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
 def _without_slow_starts(state: SearchState, candidates: list[Candidate]) -> list[Candidate]:
     """Those without untried ones (compiling) that take longer to start than the race of all before them.
 
-    They would take the time that is short, and if they are slower, hide what the others gain.
-    """
+    They would take the time that is short, and if they are slower, hide what the others gain."""
     race = LOOKS[0] * max((one.cost for one in candidates), default=0.0)
     raced = [one for one in candidates if one.change in state.raced_before]
     untried = sorted((one for one in candidates if one not in raced), key=lambda one: one.start)

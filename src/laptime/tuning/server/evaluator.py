@@ -248,8 +248,7 @@ def _tried(choice: Choice, now: Value | None) -> Iterator[tuple[Change, tuple[Ch
     """Values of a choice to try beside the present one, each with its line, and whether it waits for others.
 
     Numbers are a line: the next one above today's goes first, or below where there is none; the rest waits,
-    as a number may stand for a mode. What is not a number is tried one by one.
-    """
+    as a number may stand for a mode. What is not a number is tried one by one."""
     changes = [Change(choice.name, {"value": value}) for value in choice.values[1:]]
     if not choice.is_ordered:
         yield from ((change, (), False) for change in changes if change.options["value"] != now)

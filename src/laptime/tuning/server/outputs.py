@@ -4,8 +4,7 @@ The same prompts are asked one after another, temperature 0, and then all at onc
 on others. It has parts: the text of a language model, its tokens; of JSON (or a line each) every value by its
 place; of other text every word; else the whole body. The server as it is is asked after two starts: parts
 that came out the same are held against the tuned one, the others (an id, a time, a text that is drawn) are
-named and left out. A block of load gives one number for the race; all its requests count for the promise.
-"""
+named and left out. A block of load gives one number for the race; all its requests count for the promise."""
 
 from __future__ import annotations
 
@@ -124,11 +123,8 @@ def _alike(a: Any, b: Any) -> bool:
 
 def gate(reference: Sequence[Sequence[Output]], tuned: Sequence[Output], *, differs: bool) -> Gate:
     """Whether the tuned server answers as the server as it is.
-
-    Args:
-        reference: all that the server as it is answered, once for each start; at least two.
-        differs: texts may differ, as long as they are as long.
-    """
+    reference: all that the server as it is answered, once for each start; at least two. differs: texts may
+    differ, as long as they are as long."""
     stable, varies = _compared(reference, differs=differs)
     starts = f"the server as it is, asked after {len(reference)} starts,"
     left_out = (

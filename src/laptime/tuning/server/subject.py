@@ -76,17 +76,10 @@ def tune_server(request: ServerRequest, emit: Listener = ignore) -> Run:
 
 def verify_server(run: Run, request: VerifyRequest, emit: Listener = ignore) -> Run:
     """Load the server as it was and with the flags that a stored session has kept, and compare their answers.
-
-    Args:
-        run: of the session. request: what is asked now; it has the headers, which are not stored.
-
-    Returns:
-        The run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
-
-    Raises:
-        UsageError: the session has kept nothing, or what it has sent is no longer known.
-        UserCodeError: the server does not run as it was.
-    """
+    run: of the session. request: what is asked now; it has the headers, which are not stored. Returns the
+    run, of verb `verify`; its `tuning` has both sides, the gain and the gate as they are now.
+    Raises UsageError: the session has kept nothing, or what it has sent is no longer known. UserCodeError:
+    the server does not run as it was."""
     of_server, tuning = _request_of(run, request), run.tuning
     assert tuning is not None
     of_server.check()

@@ -1,8 +1,7 @@
 """One visit to a recipe's server: started, waited for, asked the same prompts, loaded block by block, ended.
 
 A server has the machine to itself, as it will have it later: two that are up at once would share memory that
-one of them may need as a whole. It is ended with all that it has started.
-"""
+one of them may need as a whole. It is ended with all that it has started."""
 
 from __future__ import annotations
 
@@ -175,12 +174,8 @@ class Visit:
 
         At a low rate a short block may have no arrivals at all: that says nothing of the server.
 
-        Args:
-            began: second of the machine's clock from which times of the session count.
-
-        Raises:
-            TrialFailed: requests failed, or the server or the generator did.
-        """
+        began: second of the machine's clock from which times of the session count.
+        Raises TrialFailed: requests failed, or the server or the generator did."""
         case = self._level(number, seconds, began)
         for _ in range(AGAIN):
             if not generators_fault(case):

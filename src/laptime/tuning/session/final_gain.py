@@ -1,8 +1,7 @@
 """The gain of the whole: as it is and the final set, measured again in pairs of new processes.
 
 No other number is called the gain (`experiment.pairs` has it). What of a budget a search leaves to it, and to
-what else follows, is decided here: by what that costs.
-"""
+what else follows, is decided here: by what that costs."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@
         Run <── handed back <── as it is and the final set measured again, in turns <─┘
 
 After Ctrl-C at any moment what is known so far is the result. Each decision is in the journal when it is
-made, and `--resume` goes on from there.
-"""
+made, and `--resume` goes on from there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What a session and its subject share: the record of what is known so far, and the contract of a subject.
 
 A `Subject` is a script, a model, a server's flags: all that differs between their sessions. A `Record` makes
-the events of the run: its beginning, cases, checks, the end.
-"""
+the events of the run: its beginning, cases, checks, the end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The tensors in a batch that a loader gave; a cached batch, given again, moved, cut in half, doubled.
 
 Batches are tensors in tuples, lists, named tuples, dicts and objects that behave like dicts (BatchEncoding).
-Everything else in them is passed on as it is.
-"""
+Everything else in them is passed on as it is."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ def nbytes(batch: Any) -> int:
 class CachedBatch:
     """A batch as the loader gave it, to be given again and again.
 
-    Its tensors are given themselves until a script is seen to write into them; from then on copies are.
-    """
+    Its tensors are given themselves until a script is seen to write into them; from then on copies are."""
 
     def __init__(self, batch: Any) -> None:
         self.batch = mapped(batch, _copy)
@@ -142,9 +140,8 @@ def padding(batch: Any) -> float | None:
     """Share of a batch that trailing padding takes, 0 to 1; None where there are no padded sequences.
 
     Only integer matrices [samples, length] with more than two different values count: token ids, but no masks
-    or one-hot targets. The value that rows most often end with is taken for padding, unless a row consists
-    of nothing else.
-    """
+    or one-hot targets. The value that rows most often end with is taken for padding, unless a row consists of
+    nothing else."""
     shares = [share for _, each in tensors(batch) if (share := _trailing(each)) is not None]
     return max(shares) if shares else None
 

@@ -1,7 +1,6 @@
 """Names for `loop_profile.LoopProfile.facts`: what the machine can, what the loop is made of and does.
 
-`instrument.device` has versions and knobs of the same process.
-"""
+`instrument.device` has versions and knobs of the same process."""
 
 from __future__ import annotations
 

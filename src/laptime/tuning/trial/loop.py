@@ -3,8 +3,7 @@
 
 `Loop.undo` takes everything off again, last first. A change with TOGGLE live may be put on while the loop
 runs: models, optimizers and parallel modules that exist by then are handed to its callbacks at once.
-Callbacks import torch themselves, and may return a function without arguments that undoes what they did.
-"""
+Callbacks import torch themselves, and may return a function without arguments that undoes what they did."""
 
 from __future__ import annotations
 

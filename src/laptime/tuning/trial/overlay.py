@@ -1,8 +1,7 @@
 """A folder that lies over the file system: what is written goes there, and is read from there.
 
 What was never written is read from where it is. What was removed is gone for the script, and stays where it
-is. Nothing here is redirected itself: callers hold `inside` around every call.
-"""
+is. Nothing here is redirected itself: callers hold `inside` around every call."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ Answers are {"threads": N} when the modules are there, {"pid": N} of a trial tha
 
 A fork is sound only where no other thread runs: what it holds would stay locked for ever in the child.
 OpenBLAS ends its threads before a fork and starts them again when they are needed; so threads are counted
-after a first one that does nothing. Whoever reads of more than one asks for no trial here.
-"""
+after a first one that does nothing. Whoever reads of more than one asks for no trial here."""
 
 from __future__ import annotations
 

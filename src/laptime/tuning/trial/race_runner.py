@@ -6,8 +6,7 @@ turn       if the plan has turns: it waits for one before every block, then rese
 block      timed steps, back to back; written down as they end
 
 Switching, writing and reading losses lie between blocks, outside the timing. So does what runs between two
-epochs, but for the start of the loader's iterator and workers: that is part of an epoch's first step.
-"""
+epochs, but for the start of the loader's iterator and workers: that is part of an epoch's first step."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ class RaceRunner(TrialMode):
     """Times blocks, the arms in random order within each round.
 
     Several ranks must do the same without talking to each other: they count steps, look at no clock, and have
-    one arm.
-    """
+    one arm."""
 
     def __init__(self, plan: TrialPlan, hooks: Any) -> None:
         self._plan, self._hooks, self._result = plan, hooks, hooks.result
@@ -240,8 +238,7 @@ class Stopwatch:
     """Times steps back to back.
 
     On the CPU each step has its own time. With an accelerator the host does not wait between steps, as in the
-    script itself: it waits for the device at both ends of a stretch, whose time is divided evenly.
-    """
+    script itself: it waits for the device at both ends of a stretch, whose time is divided evenly."""
 
     def __init__(self, device: Any) -> None:
         """`device`: an `instrument.device.Device`."""
@@ -286,12 +283,11 @@ class Stopwatch:
 
 
 class StepCounts:
-    """Counts what goes through a step: samples, losses. Nothing is read from the device.
-    `new_` is what the present step has until now.
+    """Counts what goes through a step: samples, losses. Nothing is read from the device. `new_` is what the
+    present step has until now.
 
     The loss of a step is the sum of the scalars that went backward: micro-batches, both halves of a GAN. So
-    are its samples the sum of its batches.
-    """
+    are its samples the sum of its batches."""
 
     def __init__(self) -> None:
         self.begin()

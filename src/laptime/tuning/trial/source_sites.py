@@ -77,8 +77,7 @@ def place(
 ) -> Site | None:
     """This moment in the user's source, with the name of the first object that has one there.
 
-    None outside the user's source.
-    """
+    None outside the user's source."""
     frame = users_frame(sys._getframe(1) if frame is None else frame)
     if frame is None:
         return None
@@ -162,8 +161,7 @@ def of_call(call: ConstructorCall) -> None:
 def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
     """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
 
-    A model that was wrapped after the optimizer was made is known by what is inside the wrapper.
-    """
+    A model that was wrapped after the optimizer was made is known by what is inside the wrapper."""
     sites = []
     for index, model in enumerate(models):
         for call in calls:

@@ -7,8 +7,7 @@ that counts in a variable of its own goes on counting.
 Shifts the seeds that a script sets by one number: other initial weights, order of data and dropout.
 
 torch.manual_seed, random.seed and numpy.random.seed get the number added; the three are seeded with it when
-the trial starts, or the module is imported. Generators that a script makes itself are left alone.
-"""
+the trial starts, or the module is imported. Generators that a script makes itself are left alone."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ Undo = Callable[[], None]
 class TrainingSnapshot:
     """State of a training now: of its model, of the optimizers that train it, and of its random generators.
 
-    Optimizers that are made, or step for the first time, later are not in it: the step makes its own.
-    """
+    Optimizers that are made, or step for the first time, later are not in it: the step makes its own."""
 
     def __init__(self, model: Any, generators: Iterable[Any] = ()) -> None:
         self.optimizers = training(model)

@@ -6,8 +6,7 @@ Processes that the script starts by `multiprocessing`: the first one in which an
 
 Steps are timed in the script's own process. One that only starts others and waits for them would be waited
 for until it ends: the session looks for the file instead, and says at once what cannot be timed.
-Workers of loaders and pools train nothing, and are left alone.
-"""
+Workers of loaders and pools train nothing, and are left alone."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ def peak(device: Any) -> int | None:
     """Peak bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process
     (VmHWM).
 
-    None where neither is known.
-    """
+    None where neither is known."""
     if "torch" in sys.modules and device.name == "cuda":
         import torch
 
@@ -72,8 +70,7 @@ class Watchdog(threading.Thread):
     process that started it is gone: a session that was killed can end nothing any more.
 
     It looks twenty times a second: reads a line a process and sleeps. Shared pages count once; they are
-    divided only when the sum with them is over the limit.
-    """
+    divided only when the sum with them is over the limit."""
 
     def __init__(self, limit: int | None, on_passed: Callable[[int], None]) -> None:
         """`limit` in bytes, None without; `on_passed` is called with the bytes used, right before the end."""

@@ -60,8 +60,7 @@ def install(folder: str) -> Callable[[], list[str]]:
 class WriteSandbox:
     """The functions that are wrapped.
 
-    Each method is called with the original function and its arguments, named as that function names them.
-    """
+    Each method is called with the original function and its arguments, named as that function names them."""
 
     def __init__(self, overlay: Overlay) -> None:
         self.overlay = overlay

@@ -6,8 +6,7 @@
 
 Only running out of memory counts as not fitting (CUDA's out-of-memory error; on the host the limit that
 the worker's private memory is under, set below what the machine has free, so that neither swap nor the
-kernel's OOM killer is ever reached). Any other error ends the search and is reported as what it is.
-"""
+kernel's OOM killer is ever reached). Any other error ends the search and is reported as what it is."""
 
 from __future__ import annotations
 
@@ -68,13 +67,9 @@ def search(
     progress: Callable[[str], None] = lambda text: None,
 ) -> BatchSizes:
     """Find the largest batch that fits, and choose the sizes to measure; findings say what time was short of.
-
-    Args:
-        linear: try 1, 2, 3, 4 ... instead of doubling and bisection.
-        timeout: seconds that one step may take before it counts as hung.
-        budget: seconds for the search and for measuring what it finds; None: as long as usual.
-        usual, times: see `curve`.
-    """
+    linear: try 1, 2, 3, 4 ... instead of doubling and bisection. timeout: seconds that one step may take
+    before it counts as hung. budget: seconds for the search and for measuring what it finds; None: as long as
+    usual. usual, times: see `curve`."""
     began = now()
     end, is_usual = began + search_seconds(budget), budget is None
     seeker = _Search(variant, open_session, timeout, now, progress, began, end, is_usual)
@@ -196,8 +191,7 @@ class _Search:
     def _predicted(self) -> int | None:
         """Largest batch by a straight line through the two largest memory readings; None without two.
 
-        Host memory only: what a device has left is not known here.
-        """
+        Host memory only: what a device has left is not known here."""
         fitting = [p for p in self.attempts if p.failure is None and p.memory and not p.on_device]
         if len(fitting) < 2:
             return None
@@ -312,12 +306,8 @@ def curve(
     seconds: Mapping[int, float], *, left: float | None = None, usual: float = 4.0, times: int = 1
 ) -> Curve:
     """Choose.
-
-    Args:
-        seconds: of one call, for every size that fits.
-        left: of the budget that was set; None when none was.
-        usual: measuring time of one size, all variants and processes together.
-        times: variants times processes.
+    seconds: of one call, for every size that fits. left: of the budget that was set; None when none was.
+    usual: measuring time of one size, all variants and processes together. times: variants times processes.
     """
     largest = max(seconds)
     sizes = [size for size in sorted(seconds) if size & (size - 1) == 0 or size == largest]

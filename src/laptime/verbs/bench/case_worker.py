@@ -133,8 +133,7 @@ class CaseWorker:
     ) -> None:
         """One block of one case. A call that outlasts the block is made once or twice, not three times.
 
-        When other cases ran since, the caches are cold: the first call is labelled `resumed`.
-        """
+        When other cases ran since, the caches are cold: the first call is labelled `resumed`."""
         if not self._revive(batch):
             return
         estimate = self.estimate[batch]
@@ -212,9 +211,7 @@ class CaseWorker:
         By default latency is measured in every round and the other regimes in long ones. Where a call returns
         with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
 
-        Args:
-            asked: the regimes that the user named; empty takes what the device offers.
-        """
+        asked: the regimes that the user named; empty takes what the device offers."""
         if asked:
             return [(regime, 1.0) for regime in map(Regime, asked) if not regime.needs_rate]
         on_cpu = self.loaded is None or all(device.name == "cpu" for device in self.loaded.devices)

@@ -89,8 +89,7 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
 
     Cases of the same batch size: the first one of its architecture is the baseline, else the first target,
     dtype, ... of all. One target at several batch sizes: the first batch size is, and times are taken per
-    item.
-    """
+    item."""
     measured = [case for case in cases if case.status != "failed"]
     compared = []
     for index, case in enumerate(measured):
@@ -126,9 +125,7 @@ def findings(cases: list[Case], *, largest: int | None = None) -> list[Finding]:
 
     Nothing is found in cases that are invalid.
 
-    Args:
-        largest: batch that fits, where a search has found its limit.
-    """
+    largest: batch that fits, where a search has found its limit."""
     result = same_models([case for case in cases if case.status != "failed"])
     sound = [case for case in cases if case.status == "ok" and case.trust != "invalid"]
     groups: dict[tuple[object, ...], list[Case]] = {}
@@ -143,8 +140,7 @@ def findings(cases: list[Case], *, largest: int | None = None) -> list[Finding]:
 def _host_bound(case: Case) -> Finding | None:
     """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising.
 
-    Nothing is said where other programs hit most calls, or where the intervals would allow less.
-    """
+    Nothing is said where other programs hit most calls, or where the intervals would allow less."""
     on_device, alone = case.find("latency", Regime.DEVICE), case.find("latency", Regime.ISOLATED)
     if on_device is None or alone is None or not on_device.samples or not alone.samples:
         return None
@@ -168,8 +164,7 @@ def _host_bound(case: Case) -> Finding | None:
 def _page_faults(case: Case) -> Finding | None:
     """An allocator that gives memory back after every call has it mapped and zeroed anew in the next.
 
-    A fault takes 0.1 to 1 us, more on virtual machines: below 50 faults a millisecond it does not show.
-    """
+    A fault takes 0.1 to 1 us, more on virtual machines: below 50 faults a millisecond it does not show."""
     counted, latency = case.find(metrics.PAGE_FAULTS.tag), headline(case)
     if counted is None or not counted.samples or latency is None or not latency.value or growth(case):
         return None

@@ -25,9 +25,8 @@ from laptime.verbs.bench.case_worker import CaseWorker
 def load_first(workers: Sequence[CaseWorker], *, one_by_one: bool) -> None:
     """Load the workers of one variant for the first time, which gives import and load times.
 
-    Variants load one after another, so that they do not disturb each other. The workers of one variant
-    load together, unless one by one, and a note on their times says so.
-    """
+    Variants load one after another, so that they do not disturb each other. The workers of one variant load
+    together, unless one by one, and a note on their times says so."""
     for group in [[worker] for worker in workers] if one_by_one else [workers]:
         open_together(group)
         note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
@@ -123,12 +122,8 @@ Active = Sequence[tuple[CaseWorker, int]]
 
 def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str, float], None]) -> Iterator[Case]:
     """The cases as each pass completes them.
-
-    Args:
-        active: the cases that have not failed.
-        case_of: the case as it is now.
-        say: reports what is going on, and the share of all passes that lies behind it.
-    """
+    active: the cases that have not failed. case_of: the case as it is now. say: reports what is going on, and
+    the share of all passes that lies behind it."""
     for number, kind in enumerate(passes.KINDS):
         say(f"measuring {kind}" if kind != "count" else "counting FLOPs", number / (len(passes.KINDS) + 1))
         for worker, batch in active:
@@ -183,8 +178,7 @@ class WallProgress:
     """Tells the share of the time that has passed of all that it will take, and what is being done.
 
     The share is never 1: whatever is still going on has some time left. While nobody knows how long a phase
-    takes (a search for batch sizes) it is 0.
-    """
+    takes (a search for batch sizes) it is 0."""
 
     def __init__(self, emit: Listener, now: Callable[[], float], *, variants: int, processes: int) -> None:
         self._emit, self._now, self._begun = emit, now, now()

@@ -6,8 +6,7 @@ plan ── generation 0 ──────────────────�
                                                 │  mirrored every second round; look now
                                                 └─ and then whether it is enough
 then, in the last generation: separate passes (outputs, FLOPs, memory, copies, energy)
-then: labels, checks, comparisons, findings
-"""
+then: labels, checks, comparisons, findings"""
 
 from __future__ import annotations
 
@@ -177,8 +176,7 @@ class _Bench:
     def _case_workers(self) -> list[CaseWorker]:
         """One worker for every case: memory left behind by another batch size would change its speed.
 
-        A long curve and an object in this process share one worker, and their details say so.
-        """
+        A long curve and an object in this process share one worker, and their details say so."""
         alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
         groups: list[list[int] | None] = [[batch] for batch in self._batches] if alone else [self._batches]
         if self._request.batch is None:

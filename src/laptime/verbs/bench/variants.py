@@ -1,6 +1,5 @@
 """What is measured of each target: with which backends (those asked for that can, otherwise the one that the
-target implies), and in how many instances at the same time, if there are CPUs for them.
-"""
+target implies), and in how many instances at the same time, if there are CPUs for them."""
 
 from __future__ import annotations
 
@@ -137,9 +136,7 @@ def with_instances(request: BenchRequest, planned: Sequence[Variant]) -> tuple[l
 
     Threads that nobody set are the usable CPUs, shared out.
 
-    Raises:
-        UsageError: no number of them fits.
-    """
+    Raises UsageError: no number of them fits."""
     if not request.instances:
         return list(planned), []
     cpus = room()
@@ -209,15 +206,10 @@ def same(
 
     Each collection is read in a process of its own, in the interpreter of its backend.
 
-    Args:
-        names: `efficientnet_b0`, `EfficientNetB0`; several behind commas.
-        backends: to run them with; none takes all that are installed.
-        python: interpreters by backend.
-
-    Raises:
-        TargetError: no framework here knows one of them.
-        Unavailable: only one can run it, so that there is nothing to compare.
-    """
+    names: `efficientnet_b0`, `EfficientNetB0`; several behind commas. backends: to run them with; none takes
+    all that are installed. python: interpreters by backend.
+    Raises TargetError: no framework here knows one of them. Unavailable: only one can run it, so that there
+    is nothing to compare."""
     python = python or {}
     known = [name for name in registry.names("backends") if name != "null"]
     here = [name for name in known if name in python or registry.load("backends", name).available()]

@@ -1,7 +1,6 @@
 """`doctor`: what this machine can measure, and the smallest difference it can show.
 
-look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ── A/A run ── lines
-"""
+look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ── A/A run ── lines"""
 
 from __future__ import annotations
 
@@ -228,15 +227,9 @@ def device_peaks(
     keep: bool = True,
 ) -> DevicePeaks:
     """Ask torch in a process of its own.
-
-    Args:
-        quick: measure no peaks, but report those that are stored.
-        fresh: measure them although they are stored.
-        keep: store what is measured; not on a machine that others are using.
-
-    Raises:
-        Died, Hung: torch is installed, but does not answer.
-    """
+    quick: measure no peaks, but report those that are stored. fresh: measure them although they are stored.
+    keep: store what is measured; not on a machine that others are using.
+    Raises Died, Hung: torch is installed, but does not answer."""
     if machine.installed("torch") is None:
         return DevicePeaks()
     key = _key(environment, gpus)
@@ -301,15 +294,10 @@ def noise_floor(
     clock: Clock = SystemClock,
 ) -> NoiseFloor:
     """Measure a small program against itself, on the device that `bench` would take.
-
-    Args:
-        open_session, clock: as in `bench`.
-        quick: without torch, three processes instead of five, and a third of the time. What lies between
-            processes is part of the error: from two of them it is hardly known, and the floor is then wide.
-
-    Raises:
-        LaptimeError: the program could not be measured; why is in the error.
-    """
+    open_session, clock: as in `bench`. quick: without torch, three processes instead of five, and a third of
+    the time. What lies between processes is part of the error: from two of them it is hardly known, and the
+    floor is then wide.
+    Raises LaptimeError: the program could not be measured; why is in the error."""
     has_torch = find_spec("torch") is not None and not quick
     request = BenchRequest(
         targets=[_NETWORK if has_torch else _PRODUCTS] * 2,

@@ -2,8 +2,7 @@
 
 A visit is a fresh process that measures small programs. A machine's time is held against the median of the
 others of its kind within the same turn, so that what all of them share cancels; the unit of evidence is the
-visit. `slow` is wrong for one of `1 - DECISION_LEVEL` fleets of equal machines, however many there are.
-"""
+visit. `slow` is wrong for one of `1 - DECISION_LEVEL` fleets of equal machines, however many there are."""
 
 from __future__ import annotations
 

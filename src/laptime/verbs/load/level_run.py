@@ -177,9 +177,7 @@ class Looks:
 
         A queue that grows has to be seen to at two looks in turn: one of many may err.
 
-        Args:
-            seconds: since its first request.
-        """
+        seconds: since its first request."""
         if seconds < self._next:
             return ""
         self._next = max(seconds, self._next) * FACTOR

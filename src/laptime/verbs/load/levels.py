@@ -310,8 +310,7 @@ def likely(rates: Floats, over: Floats, worth: Floats, tail: float) -> tuple[flo
 
     A level has a rate, a share of requests over the limit, and is worth so many independent ones. The logit
     of the share, with what was missed, is taken for a line in the logarithm of the rate, above a half no
-    further: a posterior over peak and slope, flat in the logarithm of either.
-    """
+    further: a posterior over peak and slope, flat in the logarithm of either."""
     peaks = np.geomspace(rates.min() / 2, rates.max() * 2, _STEPS)
     line = math.log(tail / (1 - tail)) + np.multiply.outer(_SLOPES, np.log(rates / peaks[:, None]))
     share, seen = np.clip(1 / (1 + np.exp(-line)), 1e-9, 0.5), np.minimum(over + _MISSED / worth, 0.5)

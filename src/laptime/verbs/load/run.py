@@ -1,7 +1,6 @@
 """`load`: levels of load, one after another, each from a schedule that was drawn before its first request.
 
-request ── target ── senders (processes) ── level ── case ── checks ...
-"""
+request ── target ── senders (processes) ── level ── case ── checks ..."""
 
 from __future__ import annotations
 

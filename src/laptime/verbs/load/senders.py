@@ -149,8 +149,7 @@ class Generator:
 def order(rate: float, chunks: int) -> SelfTest:
     """What is sent for so many requests per second: at least so many that their p99 is known.
 
-    Where that is more requests than asked for, their streams are shorter: chunks come as fast as asked.
-    """
+    Where that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
     tried = max(rate, FEWEST / SECONDS)
     requests = min(MOST, round(tried * SECONDS))
     per_second = max(LEAST_CHUNKS, round(rate * chunks / tried))

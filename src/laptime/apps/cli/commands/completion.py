@@ -1,7 +1,6 @@
 """Print what makes a shell complete laptime's words, targets, runs and optimizations.
 
-The shell then asks `laptime` itself (click's protocol, `_LAPTIME_COMPLETE`): it completes what exists.
-"""
+The shell then asks `laptime` itself (click's protocol, `_LAPTIME_COMPLETE`): it completes what exists."""
 
 from __future__ import annotations
 

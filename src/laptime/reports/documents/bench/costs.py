@@ -32,8 +32,7 @@ def section(run: Run, stats: list[Stats]) -> doc.Section:
 def _waterfall(name: str, stats: Stats) -> doc.Bars:
     """The start, one part after the other.
 
-    The warm-up has the first call in it, and compiling is a part of the first call, so both begin with it.
-    """
+    The warm-up has the first call in it, and compiling is a part of the first call, so both begin with it."""
     begin: dict[str, float] = {}
     now = 0.0
     parts = startup(stats)

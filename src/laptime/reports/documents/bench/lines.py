@@ -75,8 +75,7 @@ def answer(run: Run, cards: list[Card]) -> list[tuple[str, str]]:
 def agreement(run: Run) -> list[tuple[str, str]]:
     """Before any word on speed: whether it is one model at all, and whether outputs agree, by topic.
 
-    Outputs that do not agree are reasons against the numbers, and stand there.
-    """
+    Outputs that do not agree are reasons against the numbers, and stand there."""
     rows = [("model", printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")]
     return rows + [
         ("outputs", f"{words.label(case, run)}: {words.printable(each.sentence)}")

@@ -1,8 +1,7 @@
 """What speaks for and against the numbers of a run, as sentences and as test cases.
 
 Of test cases, broken is a failure; undecided, invalid and failed are errors, because a pipeline must not pass
-on them. What has no number stands there, too, whatever else was asked of the run.
-"""
+on them. What has no number stands there, too, whatever else was asked of the run."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class Reason(Check, frozen=True, kw_only=True):
 def reasons(run: Run) -> list[Reason]:
     """All that speaks against the numbers, or is worth saying of them; the worst first.
 
-    Equal sentences of several cases are one reason.
-    """
+    Equal sentences of several cases are one reason."""
     told: list[tuple[Check, list[Case]]] = [(check, []) for check in run.checks]
     for case in run.cases:
         if case.failure and case.status in ("failed", "skipped"):

@@ -1,7 +1,6 @@
 """The table of cases, and the best of each column as a card.
 
-Its columns are those that a run can fill, and that differ from row to row.
-"""
+Its columns are those that a run can fill, and that differ from row to row."""
 
 from __future__ import annotations
 

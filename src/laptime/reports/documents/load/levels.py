@@ -174,8 +174,7 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
 def _missing(rows: Sequence[Measured]) -> str:
     """Why percentiles are not told: of the first such level, and which others are like it.
 
-    "" where all are told; a level whose queue grew has none.
-    """
+    "" where all are told; a level whose queue grew has none."""
     notes = {}
     for each in rows:
         if each.stats is not None and not each.grows:

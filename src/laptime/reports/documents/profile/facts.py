@@ -1,7 +1,6 @@
 """What a profile says in sentences, one topic after the other, and its key numbers.
 
-Durations are per step where they say so.
-"""
+Durations are per step where they say so."""
 
 from __future__ import annotations
 

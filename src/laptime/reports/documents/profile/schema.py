@@ -27,8 +27,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     """A finding: what was found, on what evidence, and what to change.
 
     `gain_ns` is the most that the change can save per step; null where nothing tells. `rows` name rows of the
-    tables as `table/id`. `stack` has the innermost frame first.
-    """
+    tables as `table/id`. `stack` has the innermost frame first."""
 
     kind: str
     severity: Literal["info", "advice", "problem"]

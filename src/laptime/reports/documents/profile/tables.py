@@ -1,7 +1,6 @@
 """The tables of one rank: operators, kernels, modules, memory, launches, copies, the critical path.
 
-Times and sizes are of the whole file unless a title says "per step".
-"""
+Times and sizes are of the whole file unless a title says "per step"."""
 
 from __future__ import annotations
 

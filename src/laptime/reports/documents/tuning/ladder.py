@@ -180,8 +180,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
     """The script as it is, each raced change on top of those kept before it, and the whole measured again.
 
     Lengths are in times the speed of the script as it is; the numbers are each change's own effect: their
-    product is no second answer to what was gained.
-    """
+    product is no second answer to what was gained."""
     rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal != "memory"]
     level = 1.0
     rows: list[doc.Bar] = []

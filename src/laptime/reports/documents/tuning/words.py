@@ -84,8 +84,7 @@ def effect(value: float | None, ci95: Interval) -> str:
 def effect_parts(value: float | None, ci95: Interval) -> tuple[str, str]:
     """`2.31x` and `[2.24, 2.38]`, `-` for what is not known.
 
-    An end beside one keeps the digit that tells it from one: `[1.03, 2.90]`, as the word rests on it.
-    """
+    An end beside one keeps the digit that tells it from one: `[1.03, 2.90]`, as the word rests on it."""
     if value is None or ci95 is None or not all(map(math.isfinite, ci95)):
         return ratio(value), "-"
     digits = min(3, max(1, decimals(value, (ci95[1] - ci95[0]) / 2)))
@@ -121,8 +120,7 @@ def per_second(value: float | None, ci95: Interval = None) -> str:
 def change(applied: Rung | Applied) -> str:
     """The change with its short options on one line: `num_workers=2`, `compile mode=default`.
 
-    Lists and long texts are left to --json: they are settings of an edit and do not tell changes apart.
-    """
+    Lists and long texts are left to --json: they are settings of an edit and do not tell changes apart."""
     if isinstance(applied, Rung) and not applied.options:
         return applied.label or applied.name
     options = [(key, value) for key, value in applied.options.items() if _is_short(value)]

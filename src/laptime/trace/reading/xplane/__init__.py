@@ -5,5 +5,4 @@ host     what an event on a CPU thread is, where a step begins and ends; GPU pla
 reading  one file -> columns.Trace
 
 Neither TensorFlow nor protobuf is needed. Field numbers: tsl/profiler/protobuf/xplane.proto; names of events
-and stats: tsl/profiler/utils/xplane_schema.cc (TensorFlow 2.21).
-"""
+and stats: tsl/profiler/utils/xplane_schema.cc (TensorFlow 2.21)."""

@@ -13,8 +13,7 @@ A step is, in this order of preference:
 
 Lies when: one function holds several steps (`steps_per_execution`), or a step calls its function twice.
 
-A GPU's plane has one line a stream, `Stream #13(Compute)`.
-"""
+A GPU's plane has one line a stream, `Stream #13(Compute)`."""
 
 from __future__ import annotations
 
@@ -250,8 +249,7 @@ def of_device(planes: Sequence[Plane]) -> list[Mark]:
 def rows(plane: Plane, device: int) -> Iterator[dict[str, Any]]:
     """Its activities as rows of `columns.DeviceWork`, with texts in place of indices.
 
-    Lines that TensorFlow derives from the streams (`Steps`, `XLA Ops` ...) would count them twice.
-    """
+    Lines that TensorFlow derives from the streams (`Steps`, `XLA Ops` ...) would count them twice."""
     for line in plane.lines:
         stream = _STREAM.match(line.name)
         for event in line.events if stream else ():

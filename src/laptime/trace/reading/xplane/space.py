@@ -1,7 +1,6 @@
 """XSpace: planes (a host, a GPU), their lines (threads, streams), events on these. As written, not judged.
 
-Only the stats that somebody reads are decoded: tf.data alone writes twenty with every element.
-"""
+Only the stats that somebody reads are decoded: tf.data alone writes twenty with every element."""
 
 from __future__ import annotations
 

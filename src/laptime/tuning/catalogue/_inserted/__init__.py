@@ -1,8 +1,7 @@
 """Code that a change runs in a trial and, word for word, puts into the user's script.
 
 The files here begin with `import torch` behind their docstring: only `apply` imports them, inside a process
-that has torch. `edit` reads them as text.
-"""
+that has torch. `edit` reads them as text."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from torch.utils.checkpoint import checkpoint
 def checkpoint_blocks(model: Any) -> list[Any]:
     """Compute activations of repeated blocks again in the backward pass instead of keeping them.
 
-    Blocks with batch normalisation are left alone: their running statistics would be updated twice.
-    """
+    Blocks with batch normalisation are left alone: their running statistics would be updated twice."""
     wrapped: list[Any] = []
     inside: set[Any] = set()
     for module in model.modules():

@@ -10,8 +10,7 @@ def trim_padding(*batch: Any, pad: int) -> Any:
     """A batch without the trailing columns that hold nothing but padding, down to a multiple of 8.
 
     The integer tensor [samples, length] with the largest numbers has the tokens; every tensor that begins
-    with the same two dimensions is cut with it.
-    """
+    with the same two dimensions is cut with it."""
     tables = [tensor for tensor in _tensors_of(batch) if tensor.dim() == 2 and tensor.numel()]
     tables = [table for table in tables if table.dtype in (torch.int64, torch.int32)]
     if tables:

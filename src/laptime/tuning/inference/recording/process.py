@@ -3,8 +3,7 @@
     python -I process.py FOLDER CALLS.npz tensors|arrays RUNTIME PLACE SECONDS
 
 RUNTIME is one of `RECORDERS`, PLACE the file that it writes, SECONDS how long calls may be recorded for. A
-recorder is made before the folder is loaded. The answer is one message in JSON: see `main`.
-"""
+recorder is made before the folder is loaded. The answer is one message in JSON: see `main`."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def seconds_of(call: Callable[[], Any], calls: int) -> float:
 def busy(call: Callable[[], Any], calls: int) -> float:
     """Cores that work in a call on average: CPU seconds of this process over wall seconds.
 
-    The largest of some blocks: another program that takes a core away makes it smaller, none larger.
-    """
+    The largest of some blocks: another program that takes a core away makes it smaller, none larger."""
     shares = []
     for _ in range(BLOCKS):
         cpu = time.process_time()

@@ -1,7 +1,6 @@
 """The model as it is and the final folder, each recorded in a process of its own: what bounds a call of both.
 
-Nothing that happens here fails a session: what could not be recorded says why.
-"""
+Nothing that happens here fails a session: what could not be recorded says why."""
 
 from __future__ import annotations
 
@@ -49,11 +48,8 @@ Sides = tuple[Measured | None, Measured | None]
 
 def model_bounds(evaluator: ModelEvaluator, final: Recipe, setup: Setup, measured: Sides) -> ModelBounds:
     """What bounds a call before and after; no after where nothing was kept.
-
-    Args:
-        setup: of the final set; a call of several instances or of another batch is not what is recorded.
-        measured: both sides, measured again; None where they were not.
-    """
+    setup: of the final set; a call of several instances or of another batch is not what is recorded.
+    measured: both sides, measured again; None where they were not."""
     is_plain = setup.instances == 1 and not setup.threads and setup.batch == evaluator.batch
     before, after = measured
     sides = [(Recipe(), before)]

@@ -5,8 +5,7 @@ clipped. Dynamic int8 takes them from each call, and convolutions, which have sl
 float32. Weights have a scale for each output channel, and 7 bits on CPUs without VNNI, where sums of two
 products overflow.
 
-Source: onnxruntime.ai/docs/performance/model-optimizations/quantization.html.
-"""
+Source: onnxruntime.ai/docs/performance/model-optimizations/quantization.html."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Settings of the process that runs the model, whatever the runtime; and the control.
 
-What `allocator` and `huge_pages` gain, and why, stands in `tuning.catalogue`.
-"""
+What `allocator` and `huge_pages` gain, and why, stands in `tuning.catalogue`."""
 
 from __future__ import annotations
 

@@ -179,9 +179,7 @@ def shares(
     gains without them, because they may be hidden behind the device; the rest is divided as the synchronised
     parts are.
 
-    Args:
-        seconds: of a step by variant, see `what_if`.
-        measured: seconds by part; with an accelerator, waited for.
+    seconds: of a step by variant, see `what_if`. measured: seconds by part; with an accelerator, waited for.
     """
     whole = max(0.0, seconds.get("whole", 0.0))
     parts = {part: max(0.0, measured.get(part, 0.0)) for part in SHARES}
@@ -215,8 +213,7 @@ def noise(blocks: list[TimedBlock]) -> float:
     is about zero, which is what the ratios are of; from MANY on by their median size (x 1.4826, as for normal
     ones), so that one disturbed block does not count either. With less than three pairs of blocks, ratios of
     steps that follow each other. Few ratios say little: they weigh against an ordinary machine as so many
-    against one (one ratio of 18 %, of a process that was still warming up, made every interval useless).
-    """
+    against one (one ratio of 18 %, of a process that was still warming up, made every interval useless)."""
     whole = [block for block in blocks if block.variant == "whole" and block.seconds]
     values = [median(block.seconds) for block in whole]
     if len(values) < 6:

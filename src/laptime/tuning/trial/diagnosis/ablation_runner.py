@@ -1,8 +1,7 @@
 """Mode diagnose: times the step as it is and with parts left out, without a trace.
 
 `ablation_blocks` has the variants of a step. A script that fails in one of the later variants loses none of
-what is known by then.
-"""
+what is known by then."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """How long a training loader takes for a batch in one process, and what its dataset does.
 
 The script's own loader and its random numbers are left as they are: samples are read by torch's own fetcher,
-from the same dataset with the same collate function, and every random state is put back.
-"""
+from the same dataset with the same collate function, and every random state is put back."""
 
 from __future__ import annotations
 

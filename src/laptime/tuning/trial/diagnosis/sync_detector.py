@@ -11,8 +11,7 @@ How long the device works in a step: recorded by torch's profiler for a few step
 Kernels and copies are as long under a profiler as without one; the step is not, so its time is taken from
 steps that nobody recorded. Their quotient is what TensorBoard's profiler calls GPU utilisation: the share of
 time in which something runs on the device, whatever part of it that keeps busy.
-Lies when: several processes share the device; only this one's kernels are seen.
-"""
+Lies when: several processes share the device; only this one's kernels are seen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The changes that are on. Their callbacks are called here; a change that refuses is taken off.
 
-Constructor calls of the script: remembered as the script made them, and run as changes rewrite them.
-"""
+Constructor calls of the script: remembered as the script made them, and run as changes rewrite them."""
 
 from __future__ import annotations
 
@@ -144,8 +143,7 @@ class ForwardRegion:
     """Open from the first call of a trained module to the backward pass, the losses between them included.
 
     It is left at the latest when the optimizer steps, a batch is fetched, the step ends, or the model raised.
-    So it may be entered more than once in a step: micro-batches, the two halves of a GAN.
-    """
+    So it may be entered more than once in a step: micro-batches, the two halves of a GAN."""
 
     def __init__(self) -> None:
         self._stack: ExitStack | None = None
@@ -320,14 +318,9 @@ def bind(
     function: Callable[..., Any], owner: Any, args: Any, kwargs: Any, *, lists: bool = False
 ) -> dict[str, Any]:
     """Arguments by name, without `self` and without those that were left out; `**rest` is not nested.
-
-    Args:
-        function: the method that is called. owner: its `self`. args, kwargs: its arguments.
-        lists: turn iterators (`model.parameters()`) into lists, so that they can be read more than once.
-
-    Raises:
-        TypeError: the function does not take these arguments.
-    """
+    function: the method that is called. owner: its `self`. args, kwargs: its arguments. lists: turn iterators
+    (`model.parameters()`) into lists, so that they can be read more than once.
+    Raises TypeError: the function does not take these arguments."""
     signature = _signature(function)
     named = dict(signature.bind(owner, *args, **kwargs).arguments)
     named.pop(next(iter(signature.parameters)), None)

@@ -7,8 +7,7 @@ enabled, when it shuffles (any sampler but the sequential one), or when no loade
 more after UNDECIDED fetches without a backward pass.
 
 In a trial no change of a model or its forward part is on before the first training step, but those that
-convert inputs: a model may be called once to be drawn, counted or exported.
-"""
+convert inputs: a model may be called once to be drawn, counted or exported."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ class TrialMode:
     """Hears of everything that the loop does, and may stand in between. This one lets everything through.
 
     All methods are called on the thread of the loop. `hooks.loop_hooks.LoopHooks.stop`, called at a boundary,
-    ends the script.
-    """
+    ends the script."""
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         """A loader's iterator is asked for a batch; returns the batch, usually `take()`, whose StopIteration

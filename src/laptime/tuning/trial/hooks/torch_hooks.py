@@ -12,8 +12,7 @@
     torch.multiprocessing      spawn        noted
 
 Classes are wrapped where they define the method themselves, and those that the script defines later, too.
-Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing.
-"""
+Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing."""
 
 from __future__ import annotations
 

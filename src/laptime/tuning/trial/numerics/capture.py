@@ -12,8 +12,7 @@ Gradients are those that the optimizer's own step sees: after unscaling and clip
 that loaders give, whatever is fed; without a loader, those that reach the models. Where a step ends with its
 optimizer, its batch may be one that was fetched before: the first step is run and not kept.
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
-batch, so it does not), or keeps state of its own outside of models and optimizers.
-"""
+batch, so it does not), or keeps state of its own outside of models and optimizers."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ What a training loader gives in an epoch: which samples, how they are augmented.
              numbers are the same give the same row, an epoch that repeats gives the same pass
 
 For `draws` the indices that samplers give are replaced by the first one, in this process: so each worker
-reads the same sample with its own random numbers.
-"""
+reads the same sample with its own random numbers."""
 
 from __future__ import annotations
 
@@ -108,9 +107,7 @@ def put_back(
 
     Learning rates and switches of the optimizers are left as the script has set them.
 
-    Returns:
-        Names that have no partner, or one of another shape.
-    """
+    Returns names that have no partner, or one of another shape."""
     import torch
 
     unmatched: list[str] = []

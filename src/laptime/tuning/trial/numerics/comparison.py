@@ -1,8 +1,7 @@
 """How far the numerics of a candidate are from the base's, step by step and tensor by tensor: figures only.
 
 For each step and group there is a row for all tensors together and one for each of the worst, with the fields
-of `messages.TensorComparison`. What is allowed is the business of `gates`.
-"""
+of `messages.TensorComparison`. What is allowed is the business of `gates`."""
 
 from __future__ import annotations
 

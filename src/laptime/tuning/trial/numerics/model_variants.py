@@ -9,8 +9,7 @@ Source: torch._inductor.config.fallback_random.
 Dropout whose mask depends on the seed alone, not on the order in which a tensor lies in memory.
 
 Torch draws a mask in the order of the memory: under `channels_last` the same seed drops other values, and a
-change that computes the same would be compared with a step that dropped others.
-"""
+change that computes the same would be compared with a step that dropped others."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     """Put models, optimizer states and everything that is made from now on into double precision.
 
     Tensor.float gives doubles, too, and so do inputs that were made before. The result undoes the switches,
-    not the conversion.
-    """
+    not the conversion."""
     import torch
 
     def converted(model: Any, args: Any, kwargs: Any) -> Any:
@@ -85,12 +83,9 @@ def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     weights of products are rounded, too, as autocast does: their errors are the same for every sample, and do
     not average out where gradients are summed (the last bias of a regression). The result undoes it.
 
-    Args:
-        kind: name of a smaller type of torch, or `LAST_BITS`.
-        draw: which errors of that size. From 1 on each value is rounded at a random multiple of itself, one
-            to two: where it falls between two numbers that the type has is then another place. Of last bits
-            these draws have larger errors, too (`DROPPED_LATER`).
-    """
+    kind: name of a smaller type of torch, or `LAST_BITS`. draw: which errors of that size. From 1 on each
+    value is rounded at a random multiple of itself, one to two: where it falls between two numbers that the
+    type has is then another place. Of last bits these draws have larger errors, too (`DROPPED_LATER`)."""
     import torch
 
     small = None if kind == LAST_BITS else getattr(torch, kind)
@@ -203,8 +198,7 @@ def as_eager() -> Callable[[], None]:
 def independent_of_layout() -> Callable[[], None]:
     """Let `torch.nn.functional.dropout`, which `nn.Dropout` calls, draw as if its tensor were contiguous.
 
-    The result undoes it. Dropout of whole channels draws one number a channel, in order, anyway.
-    """
+    The result undoes it. Dropout of whole channels draws one number a channel, in order, anyway."""
     from torch import ones, strided
     from torch.nn import functional
 

@@ -32,8 +32,7 @@ def unwrapped(model: Any) -> Any:
 def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and buffers by name; of several models with `0.`, `1.` in front, in their order.
 
-    Parameters that only an optimizer knows are called `optimizer0.group0.3`.
-    """
+    Parameters that only an optimizer knows are called `optimizer0.group0.3`."""
     parameters: dict[str, Any] = {}
     buffers: dict[str, Any] = {}
     identities: set[int] = set()
@@ -97,8 +96,7 @@ def groups(
 def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> int:
     """Every how many-th element of a large tensor is kept.
 
-    Gradients, parameters and two states (Adam's) a step, and the parameters of the start.
-    """
+    Gradients, parameters and two states (Adam's) a step, and the parameters of the start."""
     trained: int = sum(tensor.numel() for tensor in parameters.values())
     others: int = sum(tensor.numel() for tensor in buffers.values())
     return max(1, math.ceil((trained * (4 * steps + 1) + others * steps) / LIMIT))
