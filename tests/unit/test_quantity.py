@@ -115,3 +115,10 @@ def test_value_and_interval_are_told_with_one_unit_and_as_many_digits_as_are_kno
     assert (known.text, known.interval_text) == ("26.3 ms", "[25.9, 26.8] ms")
     assert known.estimate == "26.3 [25.9, 26.8] ms"
     assert (Quantity(3.0, unit="B").interval_text, Quantity(3.0, unit="B").estimate) == ("", "3.00 B")
+
+
+def test_a_factor_that_is_not_a_number_leaves_no_interval() -> None:
+    made = Quantity(2.0, 1.0, 3.0).scaled(math.nan)
+    assert math.isnan(made.value)
+    assert made.interval is None
+    assert Quantity(2.0, 1.0, math.inf).inverted().interval == (0.0, 1.0)

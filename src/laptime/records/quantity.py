@@ -136,8 +136,7 @@ class Quantity(Struct, frozen=True, omit_defaults=True):
         return KEPT if high <= limit else BROKEN if low > limit else UNDECIDED
 
     def _turned(self, turn: Callable[[float], float], unit: str | None) -> Quantity:
-        """The same of value and ends, in order again."""
-        ends = sorted(map(turn, self.interval)) if self.interval else (None, None)
-        return Quantity(
-            turn(self.value), ends[0], ends[1], self.n, self.unit if unit is None else unit, self.exact
-        )
+        """The same of value and ends, in order again; a factor that is not a number leaves no interval."""
+        ends = sorted(map(turn, self.interval or ()))
+        low, high = (None, None) if not ends or any(map(math.isnan, ends)) else ends
+        return Quantity(turn(self.value), low, high, self.n, self.unit if unit is None else unit, self.exact)

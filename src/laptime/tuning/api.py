@@ -41,8 +41,8 @@ def tune_server(command: str, *, on_event: Listener | None = None, **options: An
 
 @takes(VerifyRequest, save=False)
 def verify(recipe: str | Path, *, on_event: Listener | None = None, **options: Any) -> TunedRun:
-    """Check that an earlier result of `tune` still holds, as `laptime verify` does; `tuning.gate` and
-    `tuning.speedup` are the answer. recipe: the file that `tune` wrote, or what names a stored session.
+    """Check that an earlier result of `tune` still holds, as `laptime verify` does; `run.tuning.gate` and
+    `run.tuning.speedup` are the answer. recipe: the file that `tune` wrote, or what names a stored session.
     Raises UsageError: there is neither."""
     request = requested(VerifyRequest, options, "laptime.verify", recipe=Path(recipe), save=False)
     check, request, _ = verification(request)
