@@ -23,20 +23,31 @@ FEWEST_ROUNDS = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
 MIN_PAIRS = 5  # pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs
+FEWEST_PROCESSES = (
+    3  # pairs of processes that say how far they lie apart, where disturbed blocks have to count
+)
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
     Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
-    settled samples count, and the error grows with what disturbed them."""
-    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
+    settled samples count, and the error grows with what disturbed them. On a crowded machine (nearly all
+    disturbed) all count, too, and the evidence is a pair of processes, with the scatter that the pairs have:
+    beside a neighbour two processes of one program differ by several per cent for as long as they live."""
+    is_crowded = _most_disturbed(baseline, candidate) > CROWDED
+    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE)[is_crowded:]:
         left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
         if len(shared) >= FEWEST_ROUNDS:
-            logs = [right[key] - left[key] for key in shared]
-            return paired.from_many_rounds(logs, [process for process, _ in shared])
+            logs, processes = [right[key] - left[key] for key in shared], [process for process, _ in shared]
+            usual = paired.from_many_rounds(logs, processes)
+            return paired.as_processes_scatter(usual, logs, processes) if is_crowded else usual
     return None
+
+
+def _most_disturbed(*sides: Series) -> float:
+    return max(select(each).disturbed for each in sides)
 
 
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
@@ -126,9 +137,8 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
 def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
     """Why no word may be said although the interval would allow it; "" when it may.
 
-    On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
-    and say nothing about the program. All blocks are no better: beside a neighbour two processes of one
-    program differ by several per cent for as long as they live (decision 0003)."""
+    Few blocks may be all of one process: they agree with each other and say nothing about the program. On a
+    crowded machine two pairs of processes do not say how far apart processes lie (decision 0003)."""
     started = min(len(set(series.process or [0])) for series in (baseline, candidate))
     if measured.rounds < MIN_PAIRS:
         return (
@@ -136,9 +146,11 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
         )
     if measured.processes < min(2, started):
         return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
-    worst = max((select(series) for series in (baseline, candidate)), key=lambda each: each.disturbed)
-    if worst.disturbed > CROWDED:
-        return f"{worst.disturbed:.0%} of the samples were disturbed"
+    disturbed = _most_disturbed(baseline, candidate)
+    if disturbed > CROWDED and measured.processes < FEWEST_PROCESSES:
+        return (
+            f"{disturbed:.0%} of the samples were disturbed, and {measured.processes} processes are too few"
+        )
     return ""
 
 

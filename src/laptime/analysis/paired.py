@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from laptime.analysis.student_t import t_quantile
@@ -99,6 +99,15 @@ def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
     # Never surer than the rounds themselves allow.
     error = math.sqrt(max(moderated_variance, expected) / len(parts))
     return Effect(fmean(means), error, df, len(logs), len(parts))
+
+
+def as_processes_scatter(usual: Effect, logs: Sequence[float], processes: Sequence[int]) -> Effect:
+    """The effect of many rounds, no surer than the pairs of processes are: their scatter as measured, with
+    Student's t, and nothing of what is known of quiet machines. usual: of `from_many_rounds`."""
+    means = [trimmed(part, int(TRIM * len(part)))[0] for part in _by_process(logs, processes)]
+    if len(means) < 2:
+        return usual
+    return replace(usual, error=max(usual.error, from_pairs(means).error), df=len(means) - 1)
 
 
 def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: float) -> Effect:
