@@ -18,7 +18,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -830,9 +830,11 @@ def _autocast(dtype: torch.dtype) -> Callable[[Any], Model]:
     return make
 
 
-def _one_by_one(module: Any) -> Model:
+def _in_parts(size: int, module: Any) -> Model:
+    """Calls of so many items at once, put together again."""
+
     def call(*given: Tensor) -> Any:
-        parts = [module(*(each[at : at + 1] for each in given)) for at in range(len(given[0]))]
+        parts = [module(*(each[at : at + size] for each in given)) for at in range(0, len(given[0]), size)]
         if isinstance(parts[0], dict):
             return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
         if isinstance(parts[0], tuple):
@@ -903,18 +905,6 @@ def _inference(module: Any) -> Model:
     return call
 
 
-def _by_twos(module: Any) -> Model:
-    def call(*given: Tensor) -> Any:
-        parts = [module(*(each[at : at + 2] for each in given)) for at in range(0, len(given[0]), 2)]
-        if isinstance(parts[0], dict):
-            return {key: torch.cat([each[key] for each in parts]) for key in parts[0]}
-        if isinstance(parts[0], tuple):
-            return tuple(map(torch.cat, zip(*parts, strict=True)))
-        return torch.cat(parts)
-
-    return call
-
-
 def _one_at_a_time(module: Any) -> Model:
     lock = threading.Lock()
 
@@ -962,7 +952,7 @@ SOUND: dict[str, Change] = {
     "the model itself": Change(lambda module: module),
     "inference mode": Change(_inference),
     "in double precision": Change(_in_double, ONE_TYPE),
-    "item by item": Change(_one_by_one),
+    "item by item": Change(partial(_in_parts, 1)),
     "batches filled up": Change(_filled_batch),
     "without oneDNN": Change(_without_onednn),
     "a graph of torch.export": Change(_exported),
@@ -988,7 +978,7 @@ SOUND: dict[str, Change] = {
         "float16",
     ),
     "weights in int8": Change(_in_int8, NOT_LABELS, "int8"),
-    "two items at a time": Change(_by_twos),
+    "two items at a time": Change(partial(_in_parts, 2)),
     "one thread at a time": Change(_one_at_a_time),
     "other last bits": Change(_in_last_bits),
     "compiled by Inductor": Change(_compiled, ("rows", "graph", "enhancer")),

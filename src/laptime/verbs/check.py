@@ -109,9 +109,9 @@ def rules_of(budgets: str | Path | None, tolerance: str | None) -> Rules:
     return msgspec.structs.replace(rules, tolerance=tolerance)
 
 
-def refuse_nothing(reference: str | None, rules: Rules) -> None:
+def refuse_nothing(rules: Rules, *, has_baseline: bool) -> None:
     """Raises UsageError: neither a baseline nor a budget says what to check."""
-    if reference:
+    if has_baseline:
         return
     unheld = next((budget for budget in rules.budget if budget.regression), None)
     if unheld is not None:
@@ -150,7 +150,7 @@ def check(
     """
     rules = rules_of(budgets, tolerance)
     reference = against or rules.against
-    refuse_nothing("given" if reference else "", rules)
+    refuse_nothing(rules, has_baseline=bool(reference))
     now = lookup.load(run) if isinstance(run, str) else run
     verdicts = against_budgets(now, rules)
     if reference:

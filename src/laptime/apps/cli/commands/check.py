@@ -59,7 +59,7 @@ def command(
     """
     rules = verb.rules_of(budgets, tolerance)
     reference = against or ("" if against_rev else rules.against)
-    verb.refuse_nothing(reference or against_rev, rules)
+    verb.refuse_nothing(rules, has_baseline=bool(reference or against_rev))
     baseline = lookup.load(reference) if reference else None
     run = stored(subject)
     if run is not None and against_rev and is_foreign(subject) and not again:
