@@ -1,4 +1,4 @@
-"""A pair of sides that live at once and take turns, a block each, in random order within every round.
+"""Sides that live at once and take turns, a block each, in random order within every round.
 
 Both meet the same machine within seconds of each other: what it does to a round it does to both, and what it
 does to one alone falls on either by lot. So every round counts, disturbed or not. Noise costs power, not
@@ -45,6 +45,7 @@ class Side(Protocol):
 
 
 _Side = TypeVar("_Side", bound=Side)
+_Item = TypeVar("_Item")
 
 
 class Over(Exception):
@@ -98,12 +99,35 @@ def fewest(start: float, each: float) -> int:
     return HURRIED if 2 * HURRIED * each > start else FEWEST_ROUNDS
 
 
-def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
-    """What a block of each of two sides gives, in random order in every round, until one is over."""
+def orders(items: Sequence[_Item], seed: int | random.Random) -> Iterator[list[_Item]]:
+    """Endless rounds, each with every item once in random order; every second one mirrors the one before.
+
+    A minute of A and then a minute of B would measure the machine's drift; blocks close in time share it."""
+    dice = seed if isinstance(seed, random.Random) else random.Random(seed)  # noqa: S311, an order
     while True:
+        order = dice.sample(items, len(items))
+        yield order
+        yield order[::-1]
+
+
+def looks() -> Iterator[int]:
+    """Numbers of rounds after which to check whether to stop: 2, 3, 4, 5, 8, 11, 15, 21, 30 ...
+
+    Few and ever farther apart, because each look is another chance to stop on a lucky interval."""
+    at, last = 2.0, 1
+    while True:
+        if round(at) > last:
+            last = round(at)
+            yield last
+        at *= 1.4
+
+
+def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
+    """What a block of each of two sides gives, in every round, until one is over."""
+    for order in orders((0, 1), dice):
         figures = [0.0, 0.0]
         try:
-            for at in dice.sample((0, 1), 2):
+            for at in order:
                 figures[at] = blocks[at]()
         except Over:
             return

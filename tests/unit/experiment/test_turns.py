@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +13,16 @@ import pytest
 
 from laptime.experiment import turns
 from laptime.experiment.pairs import FEWEST, LEAST, Pair, Visited, gain, measured_pairs, ratios
-from laptime.experiment.turns import FEWEST_ROUNDS, HURRIED, MOST_ROUNDS, Over, Turns, take_turns
+from laptime.experiment.turns import (
+    FEWEST_ROUNDS,
+    HURRIED,
+    MOST_ROUNDS,
+    Over,
+    Turns,
+    looks,
+    orders,
+    take_turns,
+)
 
 
 @dataclass
@@ -213,3 +223,29 @@ def test_pairs_of_few_rounds_are_followed_by_more_pairs_not_by_a_long_one() -> N
     *_, pairs = measured_pairs(visit, most=7, **given)  # type: ignore[arg-type]
     assert len(pairs) == 4
     assert now[0] <= 67.5
+
+
+def test_every_case_comes_once_a_round_and_every_second_round_mirrors_the_first() -> None:
+    found = list(islice(orders("ABCDE", 7), 20))
+    assert all(sorted(order) == list("ABCDE") for order in found)
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        assert second == first[::-1]
+    assert len({tuple(order) for order in found[::2]}) > 3
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    one, other = (list(islice(orders("ABCDE", seed), 10)) for seed in (1, 1))
+    assert one == other
+    assert one != list(islice(orders("ABCDE", 2), 10))
+
+
+def test_no_case_is_always_first() -> None:
+    firsts = [order[0] for order in islice(orders("AB", 3), 100)]
+    assert firsts.count("A") == firsts.count("B") == 50  # what mirrors makes up for what is drawn
+
+
+def test_looks_are_few_and_ever_farther_apart() -> None:
+    found = list(islice(looks(), 12))
+    assert found[:6] == [2, 3, 4, 5, 8, 11]
+    assert found == sorted(set(found))
+    assert found[-1] - found[-2] > 10 * (found[1] - found[0])

@@ -5,10 +5,38 @@ from __future__ import annotations
 import math
 
 from laptime.analysis.evidence import MIN_SAMPLES
+from laptime.analysis.stat import Stat
+from laptime.analysis.steady import largest_late_step
+from laptime.analysis.summary import main_throughput, median_of
 from laptime.measure.checks import Case, Check, Environment, Setting
-from laptime.measure.schedule import printed, reached
+from laptime.records.series import Regime
 
 TOLERATED = 0.05  # Half-width up to which a number is not noisy although it missed the preset's precision
+
+
+def printed(case: Case) -> list[Stat]:
+    """The statistics whose precision decides: the median of every latency regime, and the throughput."""
+    stats = [
+        stat
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples and series.regime != Regime.SATURATED
+        if (stat := median_of(case, series)).value is not None
+    ]
+    rate = main_throughput(case)
+    return stats if rate is None else [*stats, rate]
+
+
+def reached(case: Case) -> float:
+    """Half-width of the widest printed interval, as a share of its value; inf when one does not exist yet."""
+    shares = [stat.precision for stat in printed(case)]
+    if not shares:
+        return math.inf
+    return max(math.inf if share is None else share for share in shares)
+
+
+def is_within(case: Case, precision: float) -> bool:
+    """Whether more time would tell nothing: intervals are as narrow as this share, the level has settled."""
+    return reached(case) <= precision and not largest_late_step(case)
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -8,9 +8,9 @@ setup that keeps the limits. The chance of error is shared by setups and looks."
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import fmean
 
 import numpy as np
@@ -20,6 +20,7 @@ from laptime.analysis.paired import Effect, from_few_rounds
 from laptime.analysis.promises import Promise
 from laptime.analysis.quantiles import Floats, effective_size, quantile, samples_needed
 from laptime.analysis.summary import QUANTILES
+from laptime.experiment.turns import orders
 from laptime.kit.units import show
 from laptime.launch.instances import placed
 from laptime.records.quantity import BROKEN, KEPT, UNDECIDED, Quantity
@@ -145,11 +146,10 @@ def chosen(
     the limits, the one that comes nearest."""
     seen = {setup: Seen() for setup in setups}
     alpha = ALPHA / (len(setups) * ROUNDS)
-    order = random.Random(seed)  # noqa: S311
-    for _ in range(ROUNDS):
-        staying = [setup for setup in setups if not seen[setup].left]
-        order.shuffle(staying)
-        for setup in staying:
+    for order in islice(orders(setups, seed), ROUNDS):
+        for setup in order:
+            if seen[setup].left:
+                continue
             if is_over() and all(each.rates or each.left for each in seen.values()):
                 return _best(seen, limits, cost), seen
             made = visit(setup)

@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 
 import msgspec
 
 from laptime.analysis.compare import MIN_PAIRS
+from laptime.experiment.turns import looks, orders
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure.checks import processes
-from laptime.measure.checks.precision import TOLERATED
+from laptime.measure.checks.precision import TOLERATED, is_within
 from laptime.measure.labels import relabel
-from laptime.measure.schedule import compared_enough, is_within, looks, rounds
 from laptime.probes import machine
 from laptime.records import event as events
 from laptime.records.case import Case
@@ -252,8 +252,8 @@ class _Bench:
         Cases that are compared take several stretches in turns: they share what the machine does meanwhile.
         """
         stretches = MIN_COMPARED_ROUNDS if self._is_comparison else 1
-        orders = rounds(self._active(), self._request.seed + generation)
-        for number, order in zip(range(stretches), orders, strict=False):
+        in_turns = islice(orders(self._active(), self._request.seed + generation), stretches)
+        for number, order in enumerate(in_turns):
             self._round += 1
             self._wall.measuring(budget * (1 - number / stretches))
             for worker, batch in order:
@@ -261,8 +261,7 @@ class _Bench:
                     self._block(worker, batch, Regime.PACED, budget / len(order) / stretches)
 
     def _rounds(self, generation: int, budget: float, *, paced: float) -> None:
-        """Blocks of all cases in random order, until they are precise or the budget is spent. paced: seconds
-        of paced calls that follow."""
+        """Blocks of all cases in turns, until they are precise or time is up; `paced` seconds follow."""
         if not (active := self._active()):
             return
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
@@ -277,7 +276,7 @@ class _Bench:
         next_look = next(look)
         satisfied: set[tuple[CaseWorker, int]] = set()
         limit: float | None = None
-        for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
+        for number, order in enumerate(orders(active, self._request.seed + generation), start=1):
             self._round += 1
             for worker, batch in order:
                 if (worker, batch) in satisfied:
@@ -341,12 +340,13 @@ class _Bench:
         return is_within(self._labelled(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
-        if not self._is_comparison:
+        if not self._is_comparison or len(active) == 1:
             return True
         share = (generation + 1) / self._plan.processes
-        precision = self._plan.precision / math.sqrt(share)
+        most = 2 * self._plan.precision / math.sqrt(share)  # log of an interval's ends, apart
         compared = comparisons([self._labelled(worker, batch) for worker, batch in active])
-        return len(active) == 1 or compared_enough(compared, precision, pairs=MIN_PAIRS * share)
+        enough = (math.log(one.ci95[1] / one.ci95[0]) <= most for one in compared)
+        return bool(compared) and all(enough) and all(one.pairs >= MIN_PAIRS * share for one in compared)
 
     def _passes(self) -> None:
         cases = self._active()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,9 @@ from msgspec import structs
 
 from fixtures.runs import LATENCY, case, timings
 from laptime.analysis.evidence import unexplained
+from laptime.measure.checks.precision import printed, reached
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
-from laptime.measure.schedule import looks, printed, reached, rounds
 from laptime.records.case import Case
 from laptime.records.series import DISTURBED, Label, Metric, Series
 
@@ -187,34 +186,7 @@ def test_disturbed_samples_do_not_pass_for_warm_up() -> None:
     assert all(bits & DISTURBED and not bits & Label.WARM_UP for bits in found[:10])
 
 
-# The order of measuring, and when it is enough.
-
-
-def test_every_case_comes_once_a_round_and_every_second_round_mirrors_the_first() -> None:
-    found = list(itertools.islice(rounds("ABCDE", 7), 20))
-    assert all(sorted(order) == list("ABCDE") for order in found)
-    for first, second in zip(found[::2], found[1::2], strict=True):
-        assert second == first[::-1]
-    assert len({tuple(order) for order in found[::2]}) > 3
-
-
-def test_the_order_follows_from_the_seed() -> None:
-    one, other = (list(itertools.islice(rounds("ABCDE", seed), 10)) for seed in (1, 1))
-    assert one == other
-    assert one != list(itertools.islice(rounds("ABCDE", 2), 10))
-
-
-def test_no_case_is_always_first() -> None:
-    firsts = [order[0] for order in itertools.islice(rounds("AB", 3), 100)]
-    assert firsts.count("A") == firsts.count("B") == 50  # what mirrors makes up for what is drawn
-
-
-def test_looks_are_few_and_ever_farther_apart() -> None:
-    found = list(itertools.islice(looks(), 12))
-    assert found[:4] == [2, 3, 4, 5] or found[:3] == [2, 3, 4]
-    assert found == sorted(set(found))
-    gaps = np.diff(found)
-    assert gaps[-1] > 10 * gaps[0]
+# When it is enough.
 
 
 def test_the_widest_printed_interval_decides() -> None:
