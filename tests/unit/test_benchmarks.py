@@ -149,23 +149,26 @@ def test_real_comparisons_go_on_where_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = benchmark("real_comparisons")
-    made: list[tuple[str, int]] = []
+    made: list[tuple[str, str, int]] = []
 
-    def one(name: str, seed: int, budget: float | None) -> dict[str, Any]:
-        made.append((name, seed))
-        word, truth = "slower" if "10" in name else "unclear", 1 / script.PAIRS[name][2]
-        ci95 = [0.99 * truth, 1.01 * truth]
-        return {"pair": name, "seed": seed, "word": word, "speedup": truth, "ci95": ci95, "wall": 20.0}
+    def one(name: str, length: str, seed: int, budget: float | None) -> dict[str, Any]:
+        made.append((name, length, seed))
+        before, after = script.PAIRS[name]
+        word, truth = "slower" if "10" in name else "unclear", before / after
+        found = {"word": word, "speedup": truth, "ci95": [0.99 * truth, 1.01 * truth], "wall": 20.0}
+        return {"pair": name, "length": length, "seed": seed, **found}
 
     monkeypatch.setattr(script, "compared", one)
     for each in (1, 2):
         figures = script.Figures(tmp_path / "c.json", {})
-        assert (
-            script.main(Namespace(each=each, minutes=math.inf, only=None, budget=None, pause=0.0), figures)
-            == 0
+        asked = Namespace(
+            each=each, minutes=math.inf, only=None, length=None, burner=False, budget=None, pause=0
         )
-    assert sorted(made) == sorted((name, seed) for name in script.PAIRS for seed in (0, 1))
-    assert "| 10 % more | 2 | 0 | 2 | 0 | 0 | 2 of 2 | 0.91% | 20 s |" in capsys.readouterr().out
+        assert script.main(asked, figures) == 0
+    kinds = [(name, length) for name in script.PAIRS for length in script.LENGTHS]
+    assert sorted(made) == sorted((*kind, seed) for kind in kinds for seed in (0, 1))
+    line = "| 10 % more | 20 ms | 2 | 0 | 2 | 0 | 0 | 2 of 2 | 0.91% | 20 s |"
+    assert line in capsys.readouterr().out
 
 
 # Against pytorch-benchmark

@@ -7,67 +7,92 @@ machines)."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis import paired
-from laptime.analysis.evidence import CROWDED, select
+from laptime.analysis.evidence import select
 from laptime.analysis.paired import MARGIN, Effect
-from laptime.analysis.quantiles import median
+from laptime.analysis.quantiles import Floats, median, quantile
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
-from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, SHORTEST, Label, Regime, Series
+from laptime.records.series import COMPARISON_ORDER, DISTURBED, EXCLUDED, SHORTEST, UNSETTLED, Label, Series
 
 FEWEST_ROUNDS = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
 MIN_PAIRS = 5  # pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs
-FEWEST_PROCESSES = (
-    3  # pairs of processes that say how far they lie apart, where disturbed blocks have to count
-)
+FEWEST_PROCESSES = 3  # pairs of processes that say how far they lie apart on a crowded machine
+BUSY = 0.5  # share of disturbed samples from which the rest are suspect, too
+FAST = 0.05  # quantile of a process's calls that neighbours hardly reach
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
     Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
-    settled samples count, and the error grows with what disturbed them. On a crowded machine (nearly all
-    disturbed) all count, too, and the evidence is a pair of processes, with the scatter that the pairs have:
-    beside a neighbour two processes of one program differ by several per cent for as long as they live."""
-    is_crowded = _most_disturbed(baseline, candidate) > CROWDED
-    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE)[is_crowded:]:
-        left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
-        shared = sorted(left.keys() & right.keys())
+    settled samples count, and the error grows with what disturbed them. When most are disturbed, that says
+    nothing: beside a neighbour medians of two equal processes differ by a factor, their fastest calls by a
+    per cent or two (decision 0057). Then a pair of processes is a value, with the scatter that pairs have."""
+    left, right = fastest(baseline), fastest(candidate)
+    logs = [right[process] - left[process] for process in sorted(left.keys() & right.keys())]
+    is_busy = is_crowded(baseline, candidate)
+    if is_busy and len(logs) >= FEWEST_PROCESSES:
+        rounds = _levels(baseline, UNSETTLED).keys() & _levels(candidate, UNSETTLED).keys()
+        return replace(paired.from_pairs(logs), rounds=len(rounds), is_of_fastest=True)
+    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
+        before, after = _levels(baseline, excluded), _levels(candidate, excluded)
+        shared = sorted(before.keys() & after.keys())
         if len(shared) >= FEWEST_ROUNDS:
-            logs, processes = [right[key] - left[key] for key in shared], [process for process, _ in shared]
-            usual = paired.from_many_rounds(logs, processes)
-            return paired.as_processes_scatter(usual, logs, processes) if is_crowded else usual
+            logs, processes = [after[key] - before[key] for key in shared], [process for process, _ in shared]
+            found = paired.from_many_rounds(logs, processes)
+            started = min(len(set(series.process or [0])) for series in (baseline, candidate))
+            return replace(found, doubt=_doubt(found, started, is_busy))
     return None
 
 
-def _most_disturbed(*sides: Series) -> float:
-    return max(select(each).disturbed for each in sides)
+def _doubt(measured: Effect, started: int, is_busy: bool) -> str:
+    """Why no word may be said although the interval would allow it; "" when it may.
+
+    Few blocks may be all of one process: they agree with each other and say nothing about the program. On a
+    crowded machine two pairs of processes do not say how far apart processes lie (decision 0003)."""
+    if measured.rounds < MIN_PAIRS:
+        return f"only {measured.rounds} of {MIN_PAIRS} needed pairs of blocks were undisturbed on both sides"
+    if measured.processes < min(2, started):
+        return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
+    return f"most samples were disturbed, and {started} processes are too few" if is_busy else ""
 
 
-def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
-    """Log median of every (process, round) that has samples without these labels."""
+def fastest(series: Series) -> dict[int, float]:
+    """Log seconds of the fastest calls of each process: the `FAST` quantile of those that have settled."""
+    whole = structs.replace(series, round=[0] * len(series.samples))
+    found = _levels(whole, UNSETTLED, partial(quantile, q=FAST))
+    return {process: level for (process, _), level in found.items()}
+
+
+def is_crowded(*sides: Series) -> bool:
+    """Whether other programs disturbed most samples of a side."""
+    return max((select(each).disturbed for each in sides), default=0.0) > BUSY
+
+
+def _levels(
+    series: Series, excluded: Label, level: Callable[[Floats], float] = median
+) -> dict[tuple[int, int], float]:
+    """Log level of every (process, round) that has samples without these labels."""
     n = len(series.samples)
     usable = (np.asarray(series.label or [0] * n, dtype=int) & int(excluded)) == 0
-    if not usable.any():
-        return {}
-    values = np.asarray(series.samples, dtype=float)[usable]
     process = np.asarray(series.process or [0] * n, dtype=int)[usable]
     rounds = np.asarray(series.round or list(range(n)), dtype=int)[usable]
     order = np.lexsort((rounds, process))
-    process, rounds, values = process[order], rounds[order], values[order]
-    starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]
-    blocks = np.split(values, starts[1:])
-    return {
-        (int(process[at]), int(rounds[at])): math.log(level)
-        for at, block in zip(starts, blocks, strict=True)
-        if (level := median(block)) > SHORTEST
-    }
+    values, keys = np.asarray(series.samples)[usable][order], np.stack([process, rounds])[:, order]
+    starts = np.nonzero((np.diff(keys, prepend=-1) != 0).any(axis=0))[0]
+    blocks = zip(keys.T[starts].tolist(), np.split(values, starts[1:]), strict=False)  # of none, one is empty
+    levels = {(process, number): level(block) for (process, number), block in blocks}
+    return {key: math.log(value) for key, value in levels.items() if value > SHORTEST}
 
 
 def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:
@@ -78,7 +103,7 @@ def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, 
 
 
 def compare(
-    baseline: Case, candidate: Case, *, regime: str = Regime.ISOLATED, margin: float = MARGIN
+    baseline: Case, candidate: Case, *, regime: str = COMPARISON_ORDER[0], margin: float = MARGIN
 ) -> Comparison | None:
     """Compare two interleaved cases; times are taken per item where batch sizes or instances differ.
 
@@ -90,20 +115,21 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
-    return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
+    return described(baseline, candidate, regime, measured, margin)
 
 
 def described(
-    baseline: Case, candidate: Case, regime: str, measured: Effect, margin: float = MARGIN, doubt: str = ""
+    baseline: Case, candidate: Case, regime: str, measured: Effect, margin: float = MARGIN
 ) -> Comparison:
-    """The comparison of two cases with this effect. doubt: why no word may be said, whatever the interval
-    allows; "" when one may."""
-    word, ci95 = judge(measured, margin)
+    """The comparison of two cases with this effect."""
+    (word, ci95), doubt = judge(measured, margin), measured.doubt
     if word == "unclear":
         doubt = needs_more(measured, margin)
     elif doubt:
         word = "unclear"
     text = sentence(word, measured.speedup, ci95, margin)
+    if measured.is_of_fastest:
+        text += f", by the fastest {FAST:.0%} of each process's calls, as others disturbed most"
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
@@ -132,26 +158,6 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
     """Compare two interleaved cases in the first regime that both were measured in, and None without one."""
     compared = (compare(baseline, candidate, regime=regime) for regime in COMPARISON_ORDER)
     return next((comparison for comparison in compared if comparison is not None), None)
-
-
-def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
-    """Why no word may be said although the interval would allow it; "" when it may.
-
-    Few blocks may be all of one process: they agree with each other and say nothing about the program. On a
-    crowded machine two pairs of processes do not say how far apart processes lie (decision 0003)."""
-    started = min(len(set(series.process or [0])) for series in (baseline, candidate))
-    if measured.rounds < MIN_PAIRS:
-        return (
-            f"only {measured.rounds} of the {MIN_PAIRS} pairs of blocks needed were undisturbed on both sides"
-        )
-    if measured.processes < min(2, started):
-        return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
-    disturbed = _most_disturbed(baseline, candidate)
-    if disturbed > CROWDED and measured.processes < FEWEST_PROCESSES:
-        return (
-            f"{disturbed:.0%} of the samples were disturbed, and {measured.processes} processes are too few"
-        )
-    return ""
 
 
 def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: float) -> str:

@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from laptime.analysis.batch_means import mean_interval
-from laptime.analysis.compare import effect, thin_evidence
+from laptime.analysis.compare import effect
 from laptime.analysis.load import LevelStats
 from laptime.analysis.paired import MARGIN
 from laptime.records.case import Case
@@ -60,7 +60,7 @@ def find_knee(cases: list[Case], regimes: Sequence[str]) -> Knee:
 def _ratio(one: Case, other: Case, regime: str) -> Bounds:
     above, below = one.find("latency", regime), other.find("latency", regime)
     measured = effect(below, above) if above is not None and below is not None else None
-    if above is None or below is None or measured is None or thin_evidence(below, above, measured):
+    if measured is None or measured.doubt:
         return 0.0, math.inf
     items = one.batch / other.batch
     return items * math.exp(-measured.upper(0.025)), items * math.exp(-measured.lower(0.025))

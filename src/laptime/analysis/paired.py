@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from laptime.analysis.student_t import t_quantile
@@ -47,6 +47,8 @@ class Effect:
     df: float  # degrees of freedom of that error
     rounds: int  # in which both sides have a time
     processes: int  # of each side
+    is_of_fastest: bool = False  # only the fastest calls of each process were compared
+    doubt: str = ""  # why no word may be said although the interval would allow it
 
     def upper(self, alpha: float) -> float:
         """One-sided bound: the true effect lies above it in at most `alpha` of all cases."""
@@ -99,15 +101,6 @@ def from_many_rounds(logs: Sequence[float], processes: Sequence[int]) -> Effect:
     # Never surer than the rounds themselves allow.
     error = math.sqrt(max(moderated_variance, expected) / len(parts))
     return Effect(fmean(means), error, df, len(logs), len(parts))
-
-
-def as_processes_scatter(usual: Effect, logs: Sequence[float], processes: Sequence[int]) -> Effect:
-    """The effect of many rounds, no surer than the pairs of processes are: their scatter as measured, with
-    Student's t, and nothing of what is known of quiet machines. usual: of `from_many_rounds`."""
-    means = [trimmed(part, int(TRIM * len(part)))[0] for part in _by_process(logs, processes)]
-    if len(means) < 2:
-        return usual
-    return replace(usual, error=max(usual.error, from_pairs(means).error), df=len(means) - 1)
 
 
 def from_few_rounds(logs: Sequence[float], processes: Sequence[int], noise: float) -> Effect:

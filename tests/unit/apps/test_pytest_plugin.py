@@ -48,7 +48,7 @@ def test_the_table_stands_at_the_end_and_a_first_run_has_no_baseline_but_passes(
     assert "4 passed" in text
     assert re.search(r"test_it.py::test_sum +[\d.]+ us +\[", text)
     assert re.search(r"test_it.py::test_nap +\S+ ms .* 12 +noisy", text)
-    assert "not compared: no run is called 'last' yet" in text
+    assert "not compared: no run is called 'last'" in text
     assert "test\\_sum" in (comment := (tmp_path / "comment.md").read_text()) or "test_sum" in comment
 
 

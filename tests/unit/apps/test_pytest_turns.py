@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from fixtures import runs
 from laptime.apps.pytest_plugin import turns
 from laptime.apps.pytest_plugin.session import Options, Session
 from laptime.records.run import Run
+from laptime.records.series import Label
 from laptime.verbs.public_run import Run as PublicRun
 
 WORK = "N = {}\n"
@@ -59,6 +59,20 @@ def test_pairs_cancel_what_the_machine_does_meanwhile() -> None:
     assert same.word in ("same", "unclear")
 
 
+def test_on_a_busy_machine_the_fastest_calls_are_compared() -> None:
+    """Neighbours double nine calls of ten on one side of each pair, and are labelled."""
+
+    def beside(of: Run) -> Run:
+        latency = of.cases[0].series[0]
+        samples = [each * (1 if at % 10 == 0 else 2) for at, each in enumerate(latency.samples)]
+        hit = structs.replace(latency, samples=samples, label=[int(Label.WAITED)] * len(samples))
+        return structs.replace(of, cases=[structs.replace(of.cases[0], series=[hit])])
+
+    (found,) = turns.compared([(before, beside(now)) for before, now in pairs(0.0125)])
+    assert found.word == "slower"
+    assert 1 / found.speedup == pytest.approx(1.25, rel=0.05)
+
+
 def test_a_test_that_is_new_or_measured_nothing_once_is_left_out() -> None:
     told = pairs(0.01)
     told[2] = (structs.replace(told[2][0], cases=told[2][0].cases[:1]), told[2][1])
@@ -87,14 +101,7 @@ def test_sides_run_in_turns_in_the_revision_and_here(tmp_path: Path, monkeypatch
     monkeypatch.chdir(folder)
     seen: list[tuple[str, str]] = []
 
-    def measured(
-        name: str,
-        place: Path,
-        environ: Mapping[str, str],
-        arguments: Sequence[str],
-        budget: float,
-        work: Path,
-    ) -> Run:
+    def measured(name: str, place: Path, environ: object, **others: object) -> Run:
         seen.append((name, (place / "work.py").read_text()))
         return side(0.01, seed=len(seen))
 

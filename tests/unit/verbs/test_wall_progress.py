@@ -70,8 +70,8 @@ def test_loading_counts_and_so_do_the_passes() -> None:
         assert isinstance(event, Progress)
         heard.append(event)
 
-    wall = WallProgress(hear, lambda: now, variants=1, processes=1)
-    wall.loading(0, budget=10.0)
+    wall = WallProgress(hear, lambda: now, variants=1)
+    wall.loading(0, 1, budget=10.0)
     wall.say("loading a")
     assert heard[-1].remaining == pytest.approx(LOADING + 10.0 + 1.0)
     now = 10.0  # it loaded longer than anybody thought
@@ -91,7 +91,7 @@ def test_loading_counts_and_so_do_the_passes() -> None:
 
 def test_while_nobody_knows_how_long_a_search_takes_there_is_no_share() -> None:
     now, heard = 0.0, list[Event]()
-    wall = WallProgress(heard.append, lambda: now, variants=1, processes=1)
+    wall = WallProgress(heard.append, lambda: now, variants=1)
     wall.searching()
     now = 30.0
     wall.say("batch 64 fits")

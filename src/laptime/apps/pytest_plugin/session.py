@@ -179,22 +179,19 @@ class Session:
 
     def _compare(self) -> None:
         """Nothing to compare with is no failure: the first run of a CI job has no baseline."""
-        if not self.options.compare:
+        if not (name := self.options.compare):
             return
         from laptime.store import lookup
         from laptime.verbs.compare import compare_runs
         from laptime.verbs.history import recent
 
-        if lookup.path_of(self.options.compare) is None:
-            self._notes.append(
-                f"not compared: no run is called {self.options.compare!r} yet; "
-                "--laptime-save NAME keeps this one"
-            )
+        if lookup.path_of(name) is None:
+            self._notes.append(f"not compared: no run is called {name!r}; --laptime-save NAME keeps this one")
             return
-        baseline, run = lookup.load(self.options.compare), self._run()
+        baseline, run = lookup.load(name), self._run()
         shared = {case.key for case in baseline.cases}
         new = [case.target for case in run.cases if case.key not in shared]
-        self._notes += [f"not compared: {name} is new" for name in new]
+        self._notes += [f"not compared: {each} is new" for each in new]
         if len(new) == len(run.cases):
             return
         self._judge(compare_runs(baseline, run, earlier=recent()), "REV")

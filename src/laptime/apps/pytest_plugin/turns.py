@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,11 +25,12 @@ from laptime.analysis.quantiles import median
 from laptime.experiment.pairs import one_after_the_other
 from laptime.kit.errors import UserCodeError
 from laptime.launch.git_worktree import checked_out
+from laptime.measure.metrics import LATENCY
 from laptime.process.program import Process
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.run import Run
-from laptime.records.series import Regime
+from laptime.records.series import SHORTEST, Regime, Series
 from laptime.verbs.bench.postprocess import without_invalid_winner
 
 PAIRS = 6  # of processes. With five and more, Student's t at 99 % is below 5 standard errors.
@@ -46,13 +49,10 @@ def pairs_of(
         path = there.python_path(os.environ.get("PYTHONPATH", ""))
         here = ("the working tree", Path.cwd(), dict[str, str]())
         sides = ((revision, there.folder, {"PYTHONPATH": path}), here)
+        one = partial(_measured, arguments=arguments, budget=budget / PAIRS, folder=Path(folder))
         for number in range(PAIRS):
             say(f"laptime: measuring {revision} and the working tree in turns, pair {number + 1} of {PAIRS}")
-
-            def visit(at: int) -> Run:
-                return _measured(*sides[at], arguments, budget / PAIRS, Path(folder))
-
-            pairs.append(one_after_the_other(number, visit))
+            pairs.append(one_after_the_other(number, lambda at: one(*sides[at])))
     return pairs
 
 
@@ -85,21 +85,24 @@ def _measured(
 def compared(pairs: Sequence[Sides]) -> list[Comparison]:
     """Every test that both sides have in all pairs, the revision as its baseline."""
     first = [{case.key: case for case in run.cases} for pair in pairs for run in pair]
-    shared = [key for key in first[-1] if all(_level(cases.get(key)) is not None for cases in first)]
-    return [
-        _compared([(a[key], b[key]) for a, b in zip(first[::2], first[1::2], strict=True)]) for key in shared
-    ]
+    shared = [key for key in first[-1] if all(any(_latency(cases.get(key)).samples) for cases in first)]
+    both = list(zip(first[::2], first[1::2], strict=True))
+    return [_compared([(before[key], now[key]) for before, now in both]) for key in shared]
 
 
 def _compared(pairs: Sequence[tuple[Case, Case]]) -> Comparison:
-    logs = [math.log((_level(now) or 1.0) / (_level(before) or 1.0)) for before, now in pairs]
-    found = compare.described(*pairs[-1], Regime.ISOLATED, from_pairs(logs))
+    sides = [[_latency(case) for case in pair] for pair in pairs]
+    is_busy = any(compare.is_crowded(*pair) for pair in sides)
+    logs = [_level(now, is_busy) - _level(before, is_busy) for before, now in sides]
+    found = compare.described(*pairs[-1], Regime.ISOLATED, replace(from_pairs(logs), is_of_fastest=is_busy))
     return without_invalid_winner(found, *(case for pair in pairs for case in pair))
 
 
-def _level(case: Case | None) -> float | None:
-    """Median of the samples that count, in seconds."""
-    series = case.find("latency", Regime.ISOLATED) if case is not None else None
-    if series is None or not series.samples:
-        return None
-    return median(select(series).values) or None
+def _latency(case: Case | None) -> Series:
+    return (case.find("latency", Regime.ISOLATED) if case else None) or Series(metric=LATENCY, samples=[])
+
+
+def _level(series: Series, is_busy: bool) -> float:
+    """Log seconds of a call: the median of the samples that count, on a busy machine of the fastest calls."""
+    levels = compare.fastest(series).values()
+    return min(levels) if is_busy and levels else math.log(max(SHORTEST, median(select(series).values)))

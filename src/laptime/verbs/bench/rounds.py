@@ -180,9 +180,9 @@ class WallProgress:
     The share is never 1: whatever is still going on has some time left. While nobody knows how long a phase
     takes (a search for batch sizes) it is 0."""
 
-    def __init__(self, emit: Listener, now: Callable[[], float], *, variants: int, processes: int) -> None:
+    def __init__(self, emit: Listener, now: Callable[[], float], *, variants: int) -> None:
         self._emit, self._now, self._begun = emit, now, now()
-        self._variants, self._processes = variants, processes
+        self._variants, self._processes = variants, 1
         self._loading, self._measuring = LOADING * variants, 0.0
         self._passes = PASSES * variants
         self._generation, self._is_loading, self._is_searching = 0, True, False
@@ -191,8 +191,9 @@ class WallProgress:
     def searching(self) -> None:
         self._is_searching = True
 
-    def loading(self, generation: int, budget: float) -> None:
+    def loading(self, generation: int, processes: int, budget: float) -> None:
         """Workers of a generation load; `budget` is the measuring of all of them, in seconds."""
+        self._processes = processes
         self._generation, self._is_loading, self._is_searching = generation, True, False
         self._measuring, self._since = budget / self._processes, self._now()
 

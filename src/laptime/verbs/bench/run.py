@@ -16,7 +16,7 @@ from itertools import count, islice
 
 import msgspec
 
-from laptime.analysis.compare import MIN_PAIRS
+from laptime.analysis.compare import MIN_PAIRS, is_crowded
 from laptime.experiment.turns import looks, orders
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure.checks import processes
@@ -31,18 +31,10 @@ from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.records.series import Regime
 from laptime.store.live_run import LiveRun
-from laptime.verbs.bench import batch_search
+from laptime.verbs.bench import batch_search, rounds
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import best_known, comparisons, completed, findings, remember
-from laptime.verbs.bench.rounds import (
-    WARM,
-    PeakRounds,
-    WallProgress,
-    completed_cases,
-    load_first,
-    open_together,
-)
 
 MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
@@ -50,6 +42,7 @@ SEPARATE = 4  # batch sizes up to which each gets a process of its own
 NO_BATCH = 0  # what ran last was a block of the device's peak
 CURVE_ROUNDS = 12  # that the budget of a curve is divided into, every regime in each
 DOUBT = 0.5  # seconds for each case of two more processes, where one may not show every speed of its calls
+CROWD = 7  # processes of a comparison on a crowded machine; with 3, Student's t at 99 % is 2.7 times as wide
 BRIEF = 10.0  # seconds: a shorter budget that was set is the loading's, too, up to two thirds of it
 OVERTIME = 2.0  # budgets that the fewest rounds, and numbers too wide to be trusted, may take
 
@@ -98,12 +91,12 @@ class _Bench:
         request, planned, variants = self._request, self._plan, len(self._plan.variants)
         self._workers: list[CaseWorker] = []
         self._batches = list(planned.batches)
-        self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
+        self._peaks = rounds.PeakRounds(planned.variants, wanted=not request.timing_only)
         self._is_comparison = variants > 1
         self._is_budget_given = request.budget is not None
         self._is_brief = request.budget is not None and request.budget < BRIEF
         self._now, self._started = self._clock.now, self._clock.now()
-        self._wall = WallProgress(self._live, self._now, variants=variants, processes=planned.processes)
+        self._wall = rounds.WallProgress(self._live, self._now, variants=variants)
 
     def run(self) -> Run:
         environment, planned = machine.environment(), self._plan
@@ -163,11 +156,25 @@ class _Bench:
                 processes.is_suspect(self._labelled(*case)) for case in self._active()
             )
             self._plan = self._plan._replace(processes=3 if self._is_doubted else 1)
+        is_free = not (self._request.processes or self._in_memory or self._request.preset == "quick")
+        if generation == 0 and self._is_comparison and is_free:
+            self._add_processes()
         for worker, batch in self._active():
             self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
         self._close()
+
+    def _add_processes(self) -> None:
+        """Plan more of them where others disturb a comparison: they say more than longer ones."""
+        latencies = (self._labelled(*case).find("latency", Regime.ISOLATED) for case in self._active())
+        if not is_crowded(*filter(None, latencies)):
+            return
+        budget, spent = self._plan.budget, self._plan.budget / self._plan.processes
+        left = max(1.0, budget - spent if self._is_budget_given else budget)
+        self._plan = self._plan._replace(processes=CROWD, budget=left * CROWD / (CROWD - 1))
+        processes = Setting(value=CROWD, origin="machine")
+        self._live(events.PlanChanged({**self._live.run().plan, "processes": processes}))
 
     def _close(self) -> None:
         for worker in reversed(self._workers):  # modes that they have entered in this process are nested
@@ -191,10 +198,10 @@ class _Bench:
     def _load(self, generation: int) -> None:
         # What has failed with every batch size is not waited for again.
         workers = [worker for worker in self._workers if worker.active]
-        self._wall.loading(generation, self._plan.budget)
+        self._wall.loading(generation, self._plan.processes, self._plan.budget)
         if generation > 0:
             self._wall.say(f"loading, process {generation + 1} of {self._plan.processes}")
-            open_together(workers)
+            rounds.open_together(workers)
             for worker in workers:
                 worker.prepare()
             self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
@@ -202,7 +209,7 @@ class _Bench:
         for variant in self._plan.variants:
             self._wall.say(f"loading {variant.target}")
             same = [worker for worker in workers if worker.variant is variant]
-            load_first(same, one_by_one=self._request.preset == "strict")
+            rounds.load_first(same, one_by_one=self._request.preset == "strict")
         self._wall.loaded(worker.estimate[batch] for worker, batch in self._active())
         self._complete_environment()
         self._complete_cases()
@@ -308,7 +315,7 @@ class _Bench:
         began = self._now()
         samples, facts = worker.peak(batch, round=self._round, epoch=self._started)
         self._peaks.enter(worker.variant, samples, facts, seconds=self._now() - began)
-        if samples and worker.estimate[batch] < WARM:
+        if samples and worker.estimate[batch] < rounds.WARM:
             self._last = (worker, NO_BATCH)
         of_variant = [(w, b) for w, b in self._active() if w.variant is worker.variant]
         for other, size in of_variant if samples else []:
@@ -350,7 +357,7 @@ class _Bench:
 
     def _passes(self) -> None:
         cases = self._active()
-        for case in completed_cases(cases, self._case, self._wall.completing):
+        for case in rounds.completed_cases(cases, self._case, self._wall.completing):
             self._live(events.CaseChanged(case))
         for worker, batch in cases:
             self._live(events.CaseChanged(self._peaks.told(worker, self._case(worker, batch))))

@@ -62,8 +62,7 @@ class CostRequest(Struct, frozen=True, kw_only=True):
     epochs: Annotated[float, Option("Epochs to train.", "N")] = 1.0
     rate: Annotated[float | None, Option("Calls per second, for a monthly bill.", "PER_SECOND")] = None
     utilization: Annotated[
-        float,
-        Option("Share of the time that the machine is busy.  [default: 100%]", "PERCENT", read=_used),
+        float, Option("Share of the time that the machine is busy.  [default: 100%]", "PERCENT", read=_used)
     ] = 1.0
     samples_per_step: Annotated[
         float | None, Option("Samples in a step, if the run does not record them.", "N", flags="--batch")

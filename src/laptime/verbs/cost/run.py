@@ -248,13 +248,7 @@ def cores(
 
 
 def _row(
-    scaled: Scaled,
-    speed: Speed | None,
-    table: Table,
-    machine: Machine,
-    *,
-    utilization: float,
-    asked: bool,
+    scaled: Scaled, speed: Speed | None, table: Table, machine: Machine, *, utilization: float, asked: bool
 ) -> Cores:
     rate = speed.throughput if speed else scaled.rate
     row = Cores(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from laptime.analysis.compare import DECISION_LEVEL, effect, judge, thin_evidence
+from laptime.analysis.compare import DECISION_LEVEL, effect, judge
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.analysis.student_t import t_quantile
 from laptime.kit import __version__, registry
@@ -327,8 +327,7 @@ def noise_floor(
     what = "a small network" if has_torch else "matrix products"
     floor = floor_of(measured, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
     # A comparison would not say a word on thin evidence, so neither does the floor.
-    thin = left is not None and right is not None and thin_evidence(left, right, measured)
-    return msgspec.structs.replace(floor, word="unclear") if thin else floor
+    return msgspec.structs.replace(floor, word="unclear") if measured.doubt else floor
 
 
 def floor_of(measured: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:

@@ -19,8 +19,7 @@ from laptime.records.plan import Name, Origin, Save
 BUDGET = 240.0  # seconds of sending of a search for the peak
 DURATION = 10.0  # seconds of a level where nobody says how long
 Bodies = Annotated[
-    list[str],
-    Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies),
+    list[str], Option("What is sent; .jsonl: a line each.", "FILE", flags="--body", read=typed.bodies)
 ]
 Headers = Annotated[
     list[tuple[str, str]],

@@ -30,8 +30,7 @@ class ProfileRequest:
     wait: Annotated[int, Option("Steps before the profiler starts.", least=0)] = 3
     repeat: Annotated[int, Option("Traces to record; the report uses the last one.", least=1)] = 1
     step_by: Annotated[
-        str,
-        Option("What marks a step. [default: the first of these that the script has]", choices=STEPS),
+        str, Option("What marks a step. [default: the first of these that the script has]", choices=STEPS)
     ] = ""
     stack: Annotated[bool, Option("Do not record call stacks and modules.")] = True
     memory: Annotated[bool, Option("Do not record memory.")] = True
