@@ -1,13 +1,10 @@
 """The recipe file, `train.laptime.json`: the kept changes, their script, and the gain there.
 
-Format history (schema):
-    laptime.recipe/1   first version
-
-Rules as for runs: new fields have defaults, unknown ones are ignored.
-"""
+Rules as for runs: new fields have defaults, unknown ones are ignored."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +33,21 @@ class RecipeFile(Struct, frozen=True, kw_only=True):
     speedup: Speedup | None = None  # measured again; None if the file was written by hand
     environment: dict[str, Any] = {}  # libraries and devices then
     run: str = ""  # id of the session
+    patched: dict[str, str] = {}  # sha256 of each file as the patch leaves it, by path
+
+    def refuse_applied(self) -> None:
+        """Raises UsageError: a file is as the patch left it, so that both sides would be the same."""
+        if done := [path for path, digest in self.patched.items() if digest == sha256_of(Path(path))]:
+            raise UsageError(
+                f"the patch has been applied to {done[0]}",
+                why="verify compares the script without and with the recipe, which are the same now",
+                next="take it back with git apply -R, verify, and apply it again",
+            )
+
+
+def sha256_of(path: Path) -> str:
+    """The digest of a file's bytes; "" where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def environment_of(environment: Environment) -> dict[str, Any]:
@@ -55,24 +67,17 @@ def encoded(file: RecipeFile) -> bytes:
 
 def read(path: Path) -> RecipeFile:
     """A recipe file. Raises UsageError: it is not there, or is none."""
+    wanted = "name the .laptime.json file that laptime tune wrote beside its patch"
     try:
-        data = path.read_bytes()
+        file = msgspec.json.decode(path.read_bytes(), type=RecipeFile)
     except OSError as error:
-        raise UsageError(
-            f"the recipe {path} cannot be read",
-            why=error.strerror or str(error),
-            next="name the .laptime.json file that laptime tune wrote beside its patch",
-        ) from error
-    try:
-        file = msgspec.json.decode(data, type=RecipeFile)
+        why = error.strerror or str(error)
+        raise UsageError(f"the recipe {path} cannot be read", why=why, next=wanted) from error
     except msgspec.MsgspecError as error:
-        raise UsageError(
-            f"{path} is not a recipe",
-            why=str(error),
-            next="name the .laptime.json file that laptime tune wrote",
-        ) from error
+        raise UsageError(f"{path} is not a recipe", why=str(error), next=wanted) from error
     if not file.schema.startswith("laptime.recipe/"):
-        raise UsageError(f"{path} is not a recipe", why=f"its schema is {file.schema!r}, not {SCHEMA!r}")
+        why = f"its schema is {file.schema!r}, not {SCHEMA!r}"
+        raise UsageError(f"{path} is not a recipe", why=why, next=wanted)
     return file
 
 

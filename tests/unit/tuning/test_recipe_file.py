@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Speedup
-from laptime.tuning.recipe_file import RecipeFile, encoded, read
+from laptime.tuning.recipe_file import RecipeFile, encoded, read, sha256_of
 from laptime.tuning.script.in_process import changes_of
 
 KEPT = RecipeFile(
@@ -52,3 +53,17 @@ def test_changes_may_be_plain_and_must_be_changes() -> None:
     assert changes_of([{"name": "channels_last"}]).names == ("channels_last",)
     with pytest.raises(UsageError, match="not a recipe"):
         changes_of([{"title": "x"}])
+
+
+def test_a_script_that_has_the_patch_is_not_compared_with_itself(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("faster = True\n")
+    file = structs.replace(KEPT, patched={str(script): sha256_of(script)})
+    with pytest.raises(UsageError) as error:
+        file.refuse_applied()
+    assert str(script) in error.value.what
+    assert "git apply -R" in error.value.next
+    script.write_text("faster = False\n")
+    file.refuse_applied()
+    script.unlink()
+    file.refuse_applied()

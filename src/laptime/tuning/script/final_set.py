@@ -26,7 +26,7 @@ from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import IN_FILE, CannotEdit, Change, Recipe
 from laptime.tuning.patch.diff import DoesNotApply
 from laptime.tuning.patch.sources import Sources
-from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of, sha256_of
 from laptime.tuning.script import switches
 from laptime.tuning.script import trial_runner as trials
 from laptime.tuning.script.request import TuneRequest
@@ -120,6 +120,7 @@ class PatchWriter:
     ) -> None:
         """`record` takes what comes of it."""
         self._request, self._evaluator, self._search, self._record = request, evaluator, search, record
+        self._copies: dict[str, str] = {}
 
     def write(self) -> dict[str, str]:
         """Write the patch beside the script, or where the request says. Returns copies of the edited files,
@@ -130,15 +131,14 @@ class PatchWriter:
         self._record.set_part("patch", text=text, hunks=hunks, left_out=left_out, command=self._command())
         if not text:
             return {}
-        copies: dict[str, str] = {}
         # What runs is the very diff that the user gets; one that does not apply cannot run.
         with suppress(DoesNotApply):
-            copies = sources.patched(self._evaluator.runner.folder / "patched")
-        self._record.set_part("patch", applies=bool(copies))
+            self._copies = sources.patched(self._evaluator.runner.folder / "patched")
+        self._record.set_part("patch", applies=bool(self._copies))
         path = self._patch_path()
         if self._is_written(path, text.encode()):
             self._record.set_part("patch", path=from_here(path))
-        return copies
+        return self._copies
 
     def _command(self) -> str:
         """The command that runs the script with its own switches for what is left to them; "" without any."""
@@ -161,6 +161,7 @@ class PatchWriter:
             speedup=self._record.tuning.speedup,
             environment=environment_of(environment(runner.newest)),
             run=self._record.live.id,
+            patched={from_here(path): sha256_of(Path(copy)) for path, copy in self._copies.items()},
         )
         if self._is_written(path, encoded(file)):
             self._record.set(recipe_path=from_here(path))

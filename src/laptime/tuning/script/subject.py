@@ -95,20 +95,12 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         earlier gain in its findings.
 
     Raises:
-        UsageError: the file is not a recipe, or its script is gone. UserCodeError: the script failed.
+        UsageError: the file is not a recipe, its script is gone, or has the patch. UserCodeError: it failed.
     """
     file = recipe_file.read(request.recipe)
-    asked = TuneRequest(
-        program=file.program,
-        arguments=file.arguments,
-        module=file.module,
-        python=request.python,
-        budget=request.budget,
-        timeout=request.timeout,
-        name=request.name,
-        save=request.save,
-        origins=request.origins,
-    )
+    file.refuse_applied()
+    command: dict[str, Any] = {"program": file.program, "arguments": file.arguments, "module": file.module}
+    asked = TuneRequest(**command, python=request.python, **request.of_session)
     program = program_of(asked)
     made: list[ScriptSubject] = []
 
