@@ -148,6 +148,26 @@ def test_full_disk_behind_stdout_is_two_and_the_run_is_kept(tmp_path: Path, home
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_full_disk_behind_help_is_no_bug(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(
+            [*LAPTIME, "--help"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert ended.returncode == 2
+    assert "no space" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 3
+
+
+@pytest.mark.parametrize("verb", ["tune", "profile"])
+def test_a_binary_file_is_no_script(tmp_path: Path, verb: str) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    ended = laptime(verb, "model.gguf", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "binary" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 3
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_full_disk_behind_a_report_still_shows_the_result(tmp_path: Path) -> None:
     (tmp_path / "full.md").symlink_to("/dev/full")
     ended = laptime("bench", "null:spin=1ms", *QUICK, "-o", "full.md", cwd=tmp_path)

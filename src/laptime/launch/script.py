@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
+import zipfile
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -68,9 +69,8 @@ def resolve(
     Raises UsageError: none of them."""
     python = python or sys.executable
     if shutil.which(python) is None:
-        raise UsageError(
-            f"there is no Python {python}", why="--python must name one", next=f"--python {sys.executable}"
-        )
+        what = f"there is no Python {python}"
+        raise UsageError(what, why="--python must name one", next=f"--python {sys.executable}")
     if is_module:
         return Program(["-m", name, *arguments], Subject(target=f"-m {name}", source="module"), python)
     path = Path(name)
@@ -81,26 +81,25 @@ def resolve(
         return Program([str(command), *arguments], _of_file(command, name), python)
     if path.suffix == ".py":
         others = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        near = closest(str(path), others)
-        where = f"looked in {path.parent.resolve()}"
-        raise TargetError(
-            f"there is no script {path}",
-            why=f"{len(others)} other Python files are in that folder" if others else where,
-            next=f"laptime profile {near}" if near else "name a script, or -m and a module",
-        )
+        near, why = closest(str(path), others), f"looked in {path.parent.resolve()}"
+        why = f"{len(others)} other Python files are in that folder" if others else why
+        step = f"laptime profile {near}" if near else "name a script, or -m and a module"
+        raise TargetError(f"there is no script {path}", why=why, next=step)
     recipe = targets.parse(name)
     if arguments:
-        raise UsageError(
-            f"{name} takes no arguments: {shlex.join(arguments)}",
-            why="it is a target, not a script; laptime's options come before it",
-            next=f"laptime profile --batch 8 {name}",
-        )
+        what, why = f"{name} takes no arguments: {shlex.join(arguments)}", "it is a target, not a script"
+        why += "; laptime's options come before it"
+        raise UsageError(what, why=why, next=f"laptime profile --batch 8 {name}")
     words = ["-m", TARGET_LOOP, name, *target_loop]
     return Program(words, Subject(target=name, source=recipe.source, sha256=recipe.sha256), python)
 
 
 def _of_file(path: Path, name: str = "") -> Subject:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    content = path.read_bytes() if path.is_file() else b""
+    if b"\0" in content[:4096] and path.suffix != ".pyc" and not zipfile.is_zipfile(path):
+        what = f"{path} is not a Python script"
+        raise TargetError(what, why="it holds binary data", next="load.py: def build(): return MODEL, INPUTS")
+    digest = hashlib.sha256(content).hexdigest() if content else ""
     return Subject(target=name or str(path), source=str(path), sha256=digest)
 
 

@@ -5,6 +5,7 @@ stdout carries the result and nothing else; everything said here goes to stderr.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import platform
@@ -30,8 +31,7 @@ class Voice:
     quiet: bool = False
     verbose: bool = False
     details: bool = False
-    whole: Callable[[str], str] = str
-    """What to type next, as a line that runs."""
+    whole: Callable[[str], str] = str  # makes of advice a line that runs
 
     def say(self, text: str) -> None:
         """A remark on stderr, not under --quiet."""
@@ -65,8 +65,7 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has all it wanted: `laptime list | head`.
+    except BrokenPipeError:  # the reader has all it wanted: `laptime list | head`
         discard_stdout()
         code = ExitCode.OK
     except click.ClickException as error:
@@ -156,18 +155,19 @@ def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageEr
 
 
 def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
-    """Our own mistake: the traceback goes to a file to attach, not over the terminal."""
+    """Our own mistake: the traceback goes to a file to attach, not over the terminal. A full disk is none."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        discard_stdout()
+        why = "no space is left where it goes"
+        return UsageError("the output could not be written", why=why, next="df -h shows which disk is full")
     what = redaction.text(f"laptime met a bug: {type(error).__name__}: {error}", arguments)
-    lines = [
-        f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"command: {shlex.join(['laptime', *redaction.line(arguments)])}",
-        "",
-        redaction.text("\n".join(traceback.format_exception(error)), arguments),
-    ]
+    command = shlex.join(["laptime", *redaction.line(arguments)])
+    where = f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    told = redaction.text("\n".join(traceback.format_exception(error)), arguments)
     try:
         handle, name = tempfile.mkstemp(prefix="laptime-bug-", suffix=".txt", text=True)
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123, a handle
-            file.write("\n".join(lines))
+            file.write(f"{where}\ncommand: {command}\n\n{told}")
     except OSError:
         why, next = "this is a bug in laptime", "run it again with -v to see where"
     else:
