@@ -21,8 +21,8 @@ Outcome = Literal[
 limit broken, limit undecided: what a model has to keep is broken, or not kept for sure, by the final set
 or, where none was kept, by the model as it is. not measured: the budget ended before anything was tried, or
 before the whole was measured."""
-MAY_GAIN = 1.05
-"""A change that came out no slower, and whose interval reaches so far, may be worth having: it is open."""
+MAY_GAIN, MAY_HELP = 1.05, 1.25
+"""A change whose interval reaches so far may be worth having: the first if it came out no slower."""
 DRY = "dry run"  # how a session ended that only diagnosed
 CONTROL = "identity"  # the optimization that changes nothing; its race is the control of all others
 _CODES: dict[str, ExitCode] = {
@@ -91,8 +91,8 @@ def open_races(tuning: Tuning) -> list[Rung]:
     return [
         rung
         for rung in tried(tuning)
-        if rung.verdict == "unclear" and rung.ci95 and (rung.speedup or 0.0) >= 1.0
-        if rung.ci95[1] >= MAY_GAIN
+        if rung.verdict == "unclear" and rung.ci95
+        if rung.ci95[1] >= (MAY_GAIN if (rung.speedup or 0.0) >= 1.0 else MAY_HELP)
     ]
 
 

@@ -329,6 +329,8 @@ def test_none_made_it_faster_is_said_of_what_was_shown_only():
     assert (
         tuned.outcome(of(structs.replace(won, verdict="unclear", speedup=0.9, ci95=(0.7, 1.2)))) == "nothing"
     )
+    crowded = of(structs.replace(won, verdict="unclear", speedup=0.99, ci95=(0.5, 2.0)))
+    assert tuned.exit_code(crowded) == 3
 
 
 def test_steps_are_not_called_samples():
