@@ -1,4 +1,4 @@
-"""What a program makes of its device: FLOP/s, per core, as a share of the measured peak; tokens and bytes of
+"""A program's use of its device: FLOP/s, per core, as a share of the measured peak; tokens and bytes of
 a language model.
 
 A step of decoding reads every weight and the whole cache for one token of each sequence, so that memory, not
@@ -67,7 +67,7 @@ def measured_peak(case: Case, constants: Constants = TODAY) -> Peak | None:
 
 
 def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
-    """What there is to say of a language model's case; nothing of others. rate: items per second."""
+    """Return the rates of a language model's case; empty for other cases. rate: items per second."""
     llm = case.details.known_model.llm
     if llm is None or rate is None or rate.value is None:
         return []

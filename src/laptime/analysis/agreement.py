@@ -39,7 +39,7 @@ Word = Literal["same", "close", "different", "unknown"]
 
 
 class Limit(NamedTuple):
-    """What rounding explains: largest `rms`, `largest` and distance of `gain` from 1."""
+    """The errors that rounding explains: largest `rms`, `largest` and distance of `gain` from 1."""
 
     rms: float
     largest: float
@@ -69,7 +69,7 @@ QUANTIZED = 0.1  # share of a model's tensors; a single table of bytes makes non
 
 
 class Call(NamedTuple):
-    """What both made of the same inputs: `batch` items."""
+    """The outputs of both implementations for the same inputs: `batch` items."""
 
     ours: Arrays
     reference: Arrays
@@ -110,7 +110,7 @@ def measured(
 
 
 def judged(agreement: Agreement, dtype: str) -> Judgement:
-    """What the errors mean for an implementation in this precision; the coarser of both sides' counts.
+    """Judge the errors of an implementation in this precision, the coarser of both sides' counts.
 
     `same`: no more than its rounding explains. `close`: than that of the next coarser precision. `different`:
     more. `unknown`: the outputs hardly depend on the inputs, so nothing can be told; or, with a `share` above

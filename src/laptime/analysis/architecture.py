@@ -23,7 +23,7 @@ TOLERANCE = 0.05  # relative difference of FLOPs that counters of two frameworks
 
 
 class Size(NamedTuple):
-    """What is known of a model's size. None where the backend does not tell."""
+    """The known size of a model. None if the backend does not report it."""
 
     # trainable, every: parameters
     trainable: float | None
@@ -47,7 +47,7 @@ def architecture(target: str) -> str:
 
 
 def work_of(case: Case) -> tuple[object, ...]:
-    """What a call of a language model does: where this differs the work does, and no case is faster."""
+    """Return the axes that set a language model's work; a case with other work is never faster."""
     return tuple(case.axes.get(name) for name in ("phase", "prompt", "output"))
 
 

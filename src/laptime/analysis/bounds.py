@@ -1,4 +1,4 @@
-"""What bounds a call of a model: its time split into what the ceilings ask for, and what else is known.
+"""The bounds of a model's call: its time, split into what the ceilings require and what else is known.
 
     compute    max over rows of FLOP / peak, where that is the nearer ceiling
     memory     bytes / bandwidth, where that is
@@ -52,7 +52,7 @@ class Recorded(NamedTuple):
 
 
 def bounds(recorded: Recorded, call: float, cores: float, ceilings: Ceilings | None) -> CallBounds:
-    """What bounds a call.
+    """Find the bounds of a call.
     recorded: at least one call. call: seconds of one that is not recorded, above 0. cores: that may be used.
     ceilings: of all these cores; None where they are not known."""
     number = recorded.calls
@@ -158,7 +158,7 @@ def _with_threads(parts: Mapping[str, float], idle: float) -> dict[str, float]:
 
 
 def _word(reasons: Mapping[str, float], uncounted: float) -> BoundWord:
-    """What has half of the time; unknown where uncounted time could make it so."""
+    """Return the reason that has half of the time; unknown if uncounted time could make it another."""
     largest = max(_NAMES, key=lambda name: reasons[name])
     if reasons[largest] >= HALF:
         return largest

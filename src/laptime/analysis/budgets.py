@@ -42,7 +42,7 @@ def named(case: Case, name: str) -> Stat | None:
 
 
 def names(case: Case) -> list[str]:
-    """What a limit can name."""
+    """Return the names that a limit can use."""
     return ["latency", "throughput", *summarize(case)]
 
 

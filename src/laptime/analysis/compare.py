@@ -155,7 +155,7 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
 
 
 def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: float) -> str:
-    """What the user reads: the factor by which it is faster or slower, with its interval."""
+    """Return the sentence for the user: the factor by which it is faster or slower, with its interval."""
     low, high = ci95
     if word == "same":
         return f"same: within {margin:.0%} (ratio {speedup:.3f} [{low:.3f}, {high:.3f}])"

@@ -19,7 +19,7 @@ Basis = Literal["undisturbed", "few", "settled", "all"]
 
 
 class Evidence(NamedTuple):
-    """What one series supports."""
+    """The samples of one series that statistics use, and why these."""
 
     values: Floats  # samples the statistics use, shape (m,)
     positions: NDArray[np.intp]  # their places in the series

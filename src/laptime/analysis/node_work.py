@@ -91,7 +91,7 @@ def _each_input(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
 
 
 def _moved(inputs: Tensors, outputs: Tensors) -> tuple[int, int]:
-    """What is written was read somewhere: of a slice, not all of the input."""
+    """Return the bytes written, and as many read: a slice does not read all of its input."""
     written = _bytes((), outputs)
     return written + min(written, _bytes(inputs, ())), 0
 

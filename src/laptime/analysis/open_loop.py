@@ -21,7 +21,7 @@ from laptime.records.series import Label, Regime
 
 
 class OpenLoop(NamedTuple):
-    """What came and what could be served."""
+    """Calls that came, and calls that could be served."""
 
     rate: float  # calls that came per second
     # calls per second that it can serve: 1 / mean service time; without an interval below three
@@ -65,7 +65,7 @@ FEWEST, FEWEST_LOST = 30, 5  # answers of which one pause can be the longest; re
 
 
 class Balance(NamedTuple):
-    """What came and what went: a queue that surely grows has no latency but the length of the window."""
+    """Arrivals and departures: a queue that certainly grows has no latency but the length of the window."""
 
     grows: bool  # the queue surely grew through the window
     growth: float  # requests per second that came more than went

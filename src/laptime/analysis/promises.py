@@ -1,4 +1,4 @@
-"""What is promised about answers (an SLO): how it is typed, and whether it is kept.
+"""Promises about answers (SLOs): how they are typed, and whether they are kept.
 
     50ms    latency=50ms@p99    ttft=300ms@p95,itl=40ms@p95    tpot=20ms@median
 

@@ -28,7 +28,7 @@ class StepTimes(SharedStepTimes, Callback):
         self._begin_loop()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """What lies between two epochs is no step."""
+        """Start the clock anew: the time between two epochs is no step."""
         self.clock.begin()
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:

@@ -47,7 +47,7 @@ class Pair(NamedTuple):
 
 
 def one_after_the_other(number: int, visit: Callable[[int], _T]) -> tuple[_T, _T]:
-    """What visits of two sides give that cannot live at once; side 1 goes first in every second pair."""
+    """Visit two sides that cannot live at once; side 1 goes first in every second pair."""
     seen = {at: visit(at) for at in ((0, 1) if number % 2 == 0 else (1, 0))}
     return seen[0], seen[1]
 

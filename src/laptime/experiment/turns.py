@@ -25,7 +25,7 @@ FAR, STEPS = 6.0, 20  # deviations from the middle at which a round has no weigh
 
 
 class Side(Protocol):
-    """What is compared, in a process of its own."""
+    """One side of a comparison, in a process of its own."""
 
     def start(self) -> None:
         """Start a fresh process, and do not wait for it."""
@@ -99,7 +99,7 @@ def fewest(start: float, each: float) -> int:
 
 
 def rounds(blocks: Sequence[Callable[[], float]], dice: random.Random) -> Iterator[tuple[float, float]]:
-    """What a block of each of two sides gives, in random order in every round, until one is over."""
+    """Yield the figures of a block of each side, in random order in every round, until one is over."""
     while True:
         figures = [0.0, 0.0]
         try:

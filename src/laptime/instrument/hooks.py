@@ -289,7 +289,7 @@ ORIGINAL: list[Any] = []  # Torch's own, in the process that has replaced it
 
 
 def observe_ranks(original: Any) -> Any:
-    """What stands in for torch's own function that starts a rank, which is `original`."""
+    """Return the replacement of torch's own function that starts a rank, which is `original`."""
     ORIGINAL[:] = [original]
     return wrap
 

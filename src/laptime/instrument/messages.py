@@ -1,4 +1,4 @@
-"""What a hooked process is to do, and what it observed.
+"""The task of a hooked process, and its observations.
 
 in     `Settings`, in an environment variable, so that `torchrun`'s children find them
 out    files in the folder that the settings name, one of each kind a process: observed-RANK-PID.json when all
@@ -59,7 +59,7 @@ def world() -> int:
 
 
 def _of_job(ask: str, variable: str, alone: int) -> int:
-    """What torch.distributed answers once the script has joined a group of processes; else the variable."""
+    """Ask torch.distributed once the script has joined a group of processes; else read the variable."""
     module: Any = sys.modules.get("torch.distributed")
     if module is not None and module.is_available() and module.is_initialized():
         return int(getattr(module, ask)())

@@ -1,4 +1,4 @@
-"""What happens to a loop's steps, one after another, until enough is known.
+"""The stages of a loop's steps, one after another, until enough is known.
 
 settle      the first steps: allocators, autotuning, compilation
 time        untraced steps, each with its phases
@@ -110,7 +110,7 @@ class StepObserver(StepFinder):
             self._begun = moment if self._state == "time" else self._moment()
 
     def _timed_one(self, begin: _Moment, end: _Moment) -> None:
-        """What most steps do, without a detour: every call costs, in the middle of somebody else's step."""
+        """Time one step without a detour: every call costs time in the middle of somebody else's step."""
         self._timed.append((begin, end, self.phases.totals))
         self.phases.totals = [0, 0, 0, 0]
         self._run += 1

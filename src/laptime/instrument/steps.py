@@ -34,7 +34,7 @@ SWALLOWED = 3  # so often may a script catch our end before its process is ended
 
 
 class Cut:
-    """What happens to steps at this moment: bits of a plain number, IntFlag takes microseconds a step."""
+    """The actions between two steps: bits of a plain number, as IntFlag takes microseconds a step."""
 
     NOTHING = 0
     ENDS = 1  # the open step is complete

@@ -80,7 +80,7 @@ class Field:
         return f"{self.default / length:g}{unit}"
 
     def read(self, given: Any) -> Any:
-        """What the field gets: of a text as somebody types it, or of a value.
+        """Return the field's value: from a text as somebody types it, or from a value.
         Raises UsageError: it cannot be read, or is impossible."""
         value = self._read(given)
         for each in value if self.kind is list else [value]:

@@ -63,7 +63,7 @@ def resolve(
     python: str = "",
     target_loop: Sequence[str] = (),
 ) -> Program:
-    """What a name means: a module, a script, a command written in Python, or a target. python: "" is
+    """Resolve a name to a module, a script, a command written in Python, or a target. python: "" is
     laptime's own. target_loop: options of `launch.target_loop`, which calls a target again and again.
     Raises UsageError: none of them."""
     python = python or sys.executable

@@ -143,7 +143,7 @@ class WorkerProcess:
 
     @contextmanager
     def _failures(self, timeout: float) -> Iterator[None]:
-        """What a channel raises, in the words the user will read."""
+        """Translate a channel's errors into the words that the user reads."""
         try:
             yield
         except Silent:

@@ -250,7 +250,7 @@ def late(case: Case, stats: LevelStats | None) -> Check | None:
 
 
 def _cause(facts: Level, limit: float) -> tuple[str, str]:
-    """What the self-test says of it, and what to do."""
+    """Return the cause that the self-test shows, and the advice."""
     alone = facts.alone
     if alone is None:
         return "", _QUIET
@@ -274,7 +274,7 @@ def stalled(case: Case, stats: LevelStats | None) -> Check | None:
     stalls = stats.facts.stalls
 
     def lost(due: Floats, took: Floats, late: Floats) -> Floats:
-        """What is read late is late by one stall, at most by all of it that it was under way in."""
+        """Return the delay of late reads: that of one stall, at most the part of it in which they waited."""
         most = np.zeros(len(due))
         for begin, seconds in stalls:
             overlap = np.minimum(due + took, begin + seconds) - np.maximum(due, begin)

@@ -207,7 +207,7 @@ class Driver:
                 await asyncio.sleep(min(pause, max(0.0, self._end - self._now())))
 
     async def _give_up(self) -> None:
-        """What has no answer by now gets none; that it had none is told."""
+        """Give up on requests without an answer, and report them as unanswered."""
         left = dict(self._tasks)
         for task in left:
             task.cancel()

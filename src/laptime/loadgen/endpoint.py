@@ -46,7 +46,7 @@ class Client(Protocol):
         ...
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
-        """What became of the request; never raises but for a cancellation."""
+        """Send one request and return its outcome; never raises but for a cancellation."""
         ...
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ def fault(reply: Reply) -> tuple[str, str]:
 
 
 def _message(body: bytes) -> str:
-    """What an error says in words, where it is a document as OpenAI's API has it; else all of it."""
+    """Return the message of an error document in the form of OpenAI's API; else the whole body."""
     with suppress(msgspec.DecodeError, KeyError, TypeError):
         return str(msgspec.json.decode(body)["error"]["message"])
     return body[: 2 * MOST_DETAIL].decode(errors="replace")
@@ -149,7 +149,7 @@ DONE = b"[DONE]"
 
 
 class Delta(Struct):
-    """What is new of a chat answer."""
+    """The new part of a chat answer."""
 
     role: str | None = None
     content: str | list[Any] | None = None
@@ -238,7 +238,7 @@ def spoken(reply: Reply) -> str:
 
 
 def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
-    """What sends to an endpoint."""
+    """Return the client for an endpoint."""
     if endpoint.turns > 1:
         return ConversationClient(endpoint, now)
     return (StreamClient if endpoint.stream else HttpClient)(endpoint, now)

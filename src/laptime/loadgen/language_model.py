@@ -1,4 +1,4 @@
-"""What a language model is asked: prompts of so many tokens, as bodies of OpenAI's API."""
+"""Prompts for a language model, of so many tokens, as bodies of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ stays the truth."""
 
 
 class Prompts(Struct, frozen=True, kw_only=True):
-    """What is asked."""
+    """The prompts and their sizes."""
 
     kind: str
     model: str = ""
@@ -51,7 +51,7 @@ def bodies(prompts: Prompts, count: int) -> list[str]:
 
 
 def later(prompts: Prompts) -> list[str]:
-    """What a user says in later turns of a conversation; [] where there are none."""
+    """Return the user's texts in later turns of a conversation; [] if there are none."""
     if prompts.turns == 1:
         return []
     return texts(structs.replace(prompts, shared=0, seed=prompts.seed + 1), BODIES)

@@ -1,4 +1,4 @@
-"""What crosses the pipe between laptime and a sender: JSON lines, commands in, messages out.
+"""The messages between laptime and a sender: JSON lines, commands in, messages out.
 
 All times are seconds on the machine's monotonic clock, which its processes share."""
 
@@ -102,7 +102,7 @@ class LevelDone(Struct, frozen=True, tag="level_done"):
 
 
 class SelfTested(Struct, frozen=True, tag="self_tested"):
-    """What a sender does alone."""
+    """The result of a sender's test alone."""
 
     late: list[float]  # seconds by which each request was sent late
     cpu: float  # CPU seconds that it used, its own server's among them, of `wall` seconds

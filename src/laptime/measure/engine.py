@@ -1,4 +1,4 @@
-"""What happens inside a worker: commands in, messages out. Runs in any process, with any backend.
+"""The engine inside a worker: commands in, messages out. Runs in any process, with any backend.
 
 The engine keeps one model and one workload per batch size, and answers every command with messages that
 end in `Done` or `Failed`. A failure is reported and the engine lives on; earlier samples have been sent."""

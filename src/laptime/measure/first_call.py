@@ -28,7 +28,7 @@ WAITS = {
 
 
 def _parts(output: Any, most: int | None = LOOKED) -> dict[Any, Any]:
-    """What a container or an object of the user's holds, by index, key or name."""
+    """Return the contents of a container or an object of the user's, by index, key or name."""
     if isinstance(output, list | tuple):
         return dict(islice(enumerate(output), most))
     if isinstance(output, Mapping):
@@ -163,7 +163,7 @@ def _is_equal(kept: Any, now: Any) -> bool:
 
 
 def _state(value: Any) -> list[Any]:
-    """What a copy would be made of: slots, places of iterators and files, parts of a deque."""
+    """Return the parts that a copy is made of: slots, places of iterators and files, parts of a deque."""
     try:
         _, *made = value.__reduce_ex__(4)
     except Exception:  # a lock, a socket: it cannot be copied either

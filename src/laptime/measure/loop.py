@@ -54,7 +54,7 @@ class Terms:
 
 
 class Tape:
-    """What a loop records: columns of equal length, one row a sample.
+    """The records of a loop: columns of equal length, one row a sample.
 
     Attributes:
         start: seconds on the clock when the sample began (paced: when it was scheduled).
@@ -305,7 +305,7 @@ def on_device(work: Workload, terms: Terms, device_times: Callable[[int], list[f
 
 
 def call_of(work: Workload) -> tuple[Callable[[], None] | None, Callable[[], Any]]:
-    """What has to be done before each call outside its time, if anything; the call until it is done."""
+    """Return the untimed preparation of each call, if there is any, and the call until it is done."""
     lay, run = getattr(work, "apart", None) or (None, work.call)
     if work.synchronous:
         return lay, run

@@ -50,10 +50,10 @@ class Workload(Protocol):
 
 
 class Loadable(Protocol):
-    """What has been loaded, and tells of itself."""
+    """A loaded model that describes itself."""
 
     def facts(self) -> dict[str, Any]:
-        """What is known about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
+        """Return known facts about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
 
     def devices(self) -> list[Device]:
         """Devices it runs on, as the framework names them."""
@@ -109,7 +109,7 @@ class TellsInputs(Protocol):
         them, and no other size is possible. 1 where inputs are made for each batch size."""
 
     def inputs_of(self, batch: int) -> dict[str, Any]:
-        """What a call with this batch size gets: `shapes` in words, `batch_is`: how the batch is known ..."""
+        """Describe the inputs of a call: `shapes` in words, `batch_is`: how the batch is known ..."""
 
 
 @runtime_checkable

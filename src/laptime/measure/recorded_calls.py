@@ -1,4 +1,4 @@
-"""What one implementation of a model made of some inputs, kept so that another one can be held against it.
+"""The outputs of one implementation of a model for some inputs, kept for comparing another one with it.
 
 One input tells little: a model that gives its last outputs again, or has frozen a branch that depends on the
 data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
@@ -87,7 +87,7 @@ def record(
     batches: Sequence[int],
     tables: Sequence[Sequence[int] | None] = (),
 ) -> RecordedCalls:
-    """What `run` makes of the inputs of the measurement, of others, and of those of other batch sizes.
+    """Record the outputs of `run` for the inputs of the measurement, others, and other batch sizes.
     batches: the size that is measured, and more where the model takes any. tables: see `beyond`.
     Raises Exception: whatever the first call raises."""
     own, *others = batches
@@ -100,7 +100,7 @@ def record(
 def record_calls(
     run: Run, drawn: Iterable[tuple[int, Sequence[Callable[[], list[Array]]]]], *, strict: bool = False
 ) -> RecordedCalls:
-    """What `run` makes of inputs, of as many as there is time and memory for.
+    """Record the outputs of `run` for as many inputs as time and memory allow.
 
     Args:
         drawn: items in a call and what makes its inputs, the first of several that the reference takes; those

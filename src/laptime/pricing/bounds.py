@@ -1,4 +1,4 @@
-"""What a machine cannot beat, and what one that is not at hand would probably do.
+"""The least cost on another machine, and a prediction for one that is not at hand.
 
 **Work** of a call that no machine can leave out is what bounds rest on:
 
@@ -46,7 +46,7 @@ PRODUCTS = ("mm", "addmm", "linear", "gemm", "fullyconnected")
 
 
 def work_of(case: Case) -> Work | None:
-    """What one call of a case needs at least; None where nothing was counted, or nothing of it is needed."""
+    """Return the least work of one call of a case; None if nothing was counted, or none is needed."""
     receipt = case.details.receipt
     if receipt.least is not None:
         flops = {dtype: number for dtype, number in receipt.least.flops.items() if number}

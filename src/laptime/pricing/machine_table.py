@@ -236,7 +236,7 @@ def _read(
     read: Callable[[dict[str, str]], R],
     key: Callable[[R], object],
 ) -> tuple[list[R], list[Refused]]:
-    """What `read` makes of each row, the first of each key; it raises ValueError for a row that cannot be."""
+    """Read each row with `read`, keep the first of each key; it raises ValueError for an impossible row."""
     refused: list[Refused] = []
     good: dict[object, R] = {}
     for line, row in _rows(data, needed, refused, name):

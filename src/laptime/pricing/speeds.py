@@ -42,7 +42,7 @@ class NoCost(LaptimeError):
 
 
 class Speeds(NamedTuple):
-    """What a run has, and which of its cases have none, with the reason."""
+    """The speeds of a run, and its cases that have none, with the reason."""
 
     speeds: list[Speed]
     excluded: list[Excluded]

@@ -37,7 +37,7 @@ _ARM_PARTS = {
 
 
 class Cpu(Struct, frozen=True, kw_only=True):
-    """What the machine tells about its CPUs; None where it does not."""
+    """The machine's facts about its CPUs; None for one that it does not report."""
 
     model: str  # its name
     vendor: str  # GenuineIntel, AuthenticAMD, Arm, Ampere ..

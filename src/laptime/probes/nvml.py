@@ -58,7 +58,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     others: list[int]  # process ids of other programs on it
 
     def as_device(self) -> Device:
-        """What does not change while it runs, for the environment of a run."""
+        """Return the constant facts of the device, for the environment of a run."""
         details = {"uuid": self.uuid, "power_limit": self.power_limit, "max_clock": self.max_clock}
         return Device(
             name=self.device or f"nvml:{self.index}",
@@ -146,7 +146,7 @@ class Nvml:
         return _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption", handle), 1e-3)
 
     def throttles(self, handle: Any) -> list[str]:
-        """What holds the clock down now; idling and a clock that the user set are not reasons."""
+        """List the reasons that hold the clock down now; idling and a clock set by the user are none."""
         bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
         if bits is None:
             bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)

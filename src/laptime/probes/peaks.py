@@ -1,4 +1,4 @@
-"""What the hardware can do at most on paper: dense FLOP/s by dtype and bytes per second.
+"""The theoretical peaks of hardware: dense FLOP/s by dtype and bytes per second.
 
 Figures come from tables in `laptime/data` with their source; a device that is not there is estimated from its
 structure. Both say which they are. A measured peak is a better yardstick for speed, this one a hard ceiling.

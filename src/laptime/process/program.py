@@ -192,7 +192,7 @@ class FileWatch:
                 self.close()
 
     def heard(self) -> None:
-        """What has happened so far is known."""
+        """Discard signals that have arrived so far."""
         if self.descriptor is not None:
             with suppress(BlockingIOError):
                 while os.read(self.descriptor, 1 << 16):

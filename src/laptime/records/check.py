@@ -1,4 +1,4 @@
-"""What is said of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
+"""Judgements of numbers: a check (can a case be trusted?), a finding (something worth telling, with its
 next step) and a verdict (does a number keep what was asked of it?)."""
 
 from __future__ import annotations

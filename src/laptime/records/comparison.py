@@ -12,7 +12,7 @@ Word = Literal["faster", "slower", "same", "unclear"]
 
 
 class Comparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What can be said about candidate against baseline."""
+    """The comparison of a candidate with its baseline."""
 
     # baseline, candidate: case keys
     baseline: str
@@ -52,7 +52,7 @@ class ChangedRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What changed from `before` (the profile given by --against) to this one; rows by what explains most."""
+    """The changes from `before` (the profile given by --against) to this one; rows by what explains most."""
 
     before: str  # name of the other file(s)
     # before_step_ns, after_step_ns: mean steps

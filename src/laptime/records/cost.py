@@ -233,7 +233,7 @@ class Saving(Struct, frozen=True, kw_only=True):
 
 
 class Elsewhere(Struct, frozen=True, kw_only=True):
-    """What a machine that is not at hand can do at best, or is predicted to do."""
+    """The best possible speed, or a prediction, for a machine that is not at hand."""
 
     kind: Literal["bounded", "predicted"]  # bounded (a proof), predicted (an estimate with an interval)
     # ruled out (its best case costs more than what was measured, or breaks the promise), open, does not fit
@@ -305,7 +305,7 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a call cannot do without, whoever computes it: what bounds rest on."""
+    """The work that a call cannot do without on any machine: bounds rest on it."""
 
     flops: dict[str, float]  # by dtype
     weights: float = 0.0  # bytes of parameters that are read

@@ -1,4 +1,4 @@
-"""What is known of a case beside its samples: a typed record, whose fields are written by the verb that
+"""Known facts of a case beside its samples: a typed record, whose fields are written by the verb that
 knows.
 
 On disk the fields stand beside each other, and only those that say something. What a backend tells of a
@@ -116,7 +116,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
 
 
 class Outputs(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of one output."""
+    """Observations of one output."""
 
     finite: bool | None = None  # None where nothing tells
     shape: str = ""  # in words
@@ -219,22 +219,22 @@ class Details(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def known_model(self) -> KnownModel:
-        """What of `model` laptime goes by."""
+        """The facts of `model` that laptime uses."""
         return _known(self.model, KnownModel)
 
     @property
     def known_inputs(self) -> KnownInputs:
-        """What of `inputs` laptime goes by."""
+        """The facts of `inputs` that laptime uses."""
         return _known(self.inputs, KnownInputs)
 
     @property
     def receipt(self) -> Receipt:
-        """What of `count` laptime goes by."""
+        """The facts of `count` that laptime uses."""
         return _known(self.count, Receipt)
 
     @property
     def unmeasured(self) -> dict[str, str]:
-        """What was tried and has no number, with the reason: a missing number is never a zero."""
+        """Return attempts that gave no number, with the reason: a missing number is never a zero."""
         reasons = {"count": self.receipt.reason}
         for name in ("outputs_compared", "peak", "energy"):
             reasons[name] = getattr(getattr(self, name), "reason", "")

@@ -178,7 +178,7 @@ def differences(a: Environment, b: Environment) -> list[str]:
 
 
 def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
-    """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
+    """Return what sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
 
     A field is named where two of them differ in it, as what it is in each."""
     flat = [{"machine": each.machine, **_flat(_decisive(each))} for each in environments]

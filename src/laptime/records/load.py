@@ -42,7 +42,7 @@ class ServerCounts(Struct, frozen=True, kw_only=True):
 
 
 class Alone(Struct, frozen=True, kw_only=True):
-    """What the generator does on loopback, where no server is in its way."""
+    """The generator's test on loopback, where no server is in its way."""
 
     rate: float  # requests per second that it was tested at
     late: float  # seconds behind schedule, 99 of 100 less
@@ -95,7 +95,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def seen_here(requests: Requests | None, level: Level) -> ServerCounts:
-    """What was counted here of the answered requests of a level; `ttft` counts from sending."""
+    """Count the answered requests of a level as seen here; `ttft` counts from sending."""
     whole = [row for row in requests.rows() if row.is_whole] if requests else []
     first = [row.first - row.sent for row in whole if row.is_streamed]
     return ServerCounts(

@@ -265,7 +265,7 @@ class Work(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Ceilings(Struct, frozen=True, kw_only=True):
-    """What the device can do at most."""
+    """The ceilings of the device."""
 
     device: str
     flops: dict[str, float]  # per second, by dtype
@@ -303,7 +303,7 @@ class ClassBound(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallBounds(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What bounds a call of a model, from a recording of some calls by the runtime's own profiler."""
+    """The bounds of a model's call, from a recording of some calls by the runtime's own profiler."""
 
     # what bounds the call; "" where it could not be recorded: `missing` says why
     word: BoundWord | Literal[""] = ""
@@ -324,7 +324,7 @@ class CallBounds(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelBounds(Struct, frozen=True, kw_only=True):
-    """What bounds a call of the model as it is, and of the final set; None where the session has none."""
+    """The bounds of a call of the given model, and of the final set; None if the session has none."""
 
     before: CallBounds | None = None
     after: CallBounds | None = None

@@ -95,7 +95,7 @@ class Fusible(Struct, frozen=True, kw_only=True):
 
 
 class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What kind of program it is, and how it runs."""
+    """The kind of program, and how it runs."""
 
     # training: autograd or an optimizer is at work; inference: operators and neither of them
     kind: Literal["training", "inference", "unknown"] = "unknown"
@@ -163,7 +163,7 @@ BOUND = {
 
 
 class Bottleneck(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What limits the step."""
+    """The limit of the step."""
 
     # input: waits for data; host: Python or launches too slow for the device; device: the device computes;
     # communication; copy; synchronisation; cpu: no accelerator, operators take the time; memory, compilation:

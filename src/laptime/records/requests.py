@@ -46,7 +46,7 @@ load/turn_number 1 none turn
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """What is known of one request. Times are seconds on one clock, which the holder of the row names."""
+    """The record of one request. Times are seconds on one clock, which the holder of the row names."""
 
     # of the request in its level; no two have the same. Turns of a conversation follow each other.
     number: int

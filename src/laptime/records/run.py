@@ -39,7 +39,7 @@ IMPORTED = "imported: "  # how the source of a subject begins that somebody else
 
 
 class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was measured.
+    """A target that was measured.
 
     Attributes:
         target: as named by the user.

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a number is."""
+    """The meaning of a number: its name, its unit, which way is better."""
 
     tag: str  # stable name for machines, `latency`, `memory/host/peak`
     unit: str  # SI base unit of stored values: s B J W K Hz FLOP MAC FLOP/s B/s 1/s 1 ratio
@@ -71,7 +71,7 @@ THROUGHPUT_ORDER = (Regime.SATURATED, Regime.ISOLATED, Regime.DEVICE, Regime.PAC
 
 
 class Label(IntFlag):
-    """What is known about one sample. Samples are labelled, never deleted."""
+    """The known facts about one sample. Samples are labelled, never deleted."""
 
     NONE = 0
     WARM_UP = 1  # before the level settled

@@ -1,4 +1,4 @@
-"""What `laptime tune` found: diagnosis, ladder, gates, the gain of the whole, the patch.
+"""The results of `laptime tune`: diagnosis, ladder, gates, the gain of the whole, the patch.
 
 All times are seconds, all speedups are baseline time over candidate time (above 1 is faster)."""
 
@@ -213,7 +213,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session has besides where it tunes a model, not a script."""
+    """The additional results of a session that tunes a model, not a script."""
 
     batch: int = 1  # items in a call
     inputs: str = ""  # of a call, in words
@@ -239,7 +239,7 @@ class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TunedServer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session has besides where it tunes the flags of a server."""
+    """The additional results of a session that tunes the flags of a server."""
 
     before: str = ""  # its command line as it is
     command: str = ""  # with the final flags; `{port}` stays open in both
@@ -293,13 +293,13 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def limits(self) -> list[GateCheck]:
-        """What the final set has to keep, and whether it does."""
+        """The limits that the final set has to keep, and whether it does."""
         tuned = self.model or self.server
         return tuned.limits if tuned else []
 
 
 class Shortfall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a session left out because its budget was too short for it."""
+    """A part that a session left out because its budget was too short for it."""
 
     # race (nothing could be tried), measurement (the gain was not measured again)
     what: Literal["race", "measurement"]

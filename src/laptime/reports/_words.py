@@ -1,4 +1,4 @@
-"""What a report says about where, what and how sure, written once: terminal, Markdown and page agree."""
+"""The words of a report for where, what and how sure, written once: terminal, Markdown and page agree."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def variant_name(case: Case, run: Run) -> str:
 
 
 def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
-    """What each of two cases has alone, and what varies in the run but is the same for both."""
+    """Return what only each of two cases has, and what varies in the run but is the same for both."""
     ours, theirs, shared = [], [], []
     if candidate.target != baseline.target:
         ours.append(printable(candidate.target))
@@ -144,7 +144,7 @@ def held(run: Run) -> str:
 
 
 def title(run: Run) -> str:
-    """What the run was about: its name, else its targets."""
+    """Return the title of the run: its name, else its targets."""
     targets = list(dict.fromkeys(case.target for case in run.cases)) or [s.target for s in run.subjects]
     return printable(run.name) or some([printable(target) for target in targets], 3) or printable(run.verb)
 

@@ -1,4 +1,4 @@
-"""What a report says, whatever kind of run it is about: builders make a `Document`, formats show any.
+"""The document of a report, for any kind of run: builders make a `Document`, formats show any.
 
 Every text in it is plain: formats escape, shorten and lay out. Numbers are in SI base units unless a column's
 kind says otherwise. Only the page calls what is lazy (`Chart.plot`), only machines call `Document.data`."""
@@ -198,13 +198,13 @@ class Notice(Struct, frozen=True):
 
 
 class Notices(Block, frozen=True):
-    """What checks and small findings say, one line each."""
+    """The sentences of checks and small findings, one line each."""
 
     rows: Sequence[Notice]
 
 
 class Failure(Block, frozen=True, kw_only=True):
-    """What could not be measured: `status` is failed, skipped or cut short."""
+    """A case that could not be measured: `status` is failed, skipped or cut short."""
 
     status: str
     name: str
@@ -230,7 +230,7 @@ class Drawing(Protocol):
         ...
 
     def keys(self) -> Markup:
-        """What its marks mean, under it."""
+        """The legend of its marks, under it."""
         ...
 
     def points(self) -> Any:

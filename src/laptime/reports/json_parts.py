@@ -1,4 +1,4 @@
-"""What the JSON documents of all kinds of run share: reasons, the machine, schemas, structs as text."""
+"""The parts that JSON documents of all kinds of run share: reasons, the machine, schemas, structs as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """What a check says; `case` is the key of the case, null for the whole run."""
+    """The sentence of a check; `case` is the key of the case, null for the whole run."""
 
     check: str
     outcome: Outcome
@@ -67,7 +67,7 @@ def reason(check: Check, case: Case | None) -> Reason:
 
 
 def reasons(run: Run) -> list[Reason]:
-    """What checks of the whole run have to say."""
+    """Return the reasons from checks of the whole run."""
     return [reason(check, None) for check in run.checks if check.outcome != "ok"]
 
 

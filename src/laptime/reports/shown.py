@@ -1,4 +1,4 @@
-"""What a medium shows of a document: the parts of the right detail that have content, and values as texts.
+"""The parts of a document that a medium shows, at the right detail and with content, and values as texts.
 
 A raw value stands alone with its unit, or in a column that has one unit for all its cells; columns of one
 kind share their unit, so that numbers can be compared by their length."""

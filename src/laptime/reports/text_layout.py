@@ -67,7 +67,7 @@ def printed(lines: Iterable[Text], *, color: bool) -> str:
 
 
 def drawn(table: RenderableType) -> list[Text]:
-    """What rich makes of a table, line by line."""
+    """Return rich's drawing of a table, line by line."""
     out = console(color=True)
     rows = out.render_lines(table, out.options, pad=False)
     return [Text.assemble(*((part.text, part.style or "") for part in row)) for row in rows]

@@ -195,14 +195,14 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
 
 
 def bound(profile: Profile, finding: Finding) -> Bound | None:
-    """What its change would relieve: the pool that it reaches most of; None where it does not say."""
+    """Return the bound that its change relieves: the pool that it reaches most of; None if not given."""
     reaches = finding.evidence.get("reaches", {})
     relieved = BOUNDS.get(max(reaches, key=lambda pool: reaches[pool], default=""))
     return "cpu" if relieved == "device" and not profile.overview.devices else relieved
 
 
 def _taken(finding: Finding, left: dict[str, float]) -> float:
-    """What is left of what this finding reaches; it is taken out of the pools."""
+    """Return the rest of what this finding reaches, and take it out of the pools."""
     wanted = finding.gain or 0.0
     reaches: dict[str, float] = finding.evidence.get("reaches", {})
     if not reaches or not left:

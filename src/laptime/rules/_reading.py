@@ -255,7 +255,7 @@ UNEVEN = 0.5  # Shares: launches without their work, and a step's device time of
 
 
 def missing(profile: Profile) -> str:
-    """What of the device's work is not in the file, in words; "" when nothing seems to be missing."""
+    """Say which of the device's work is not in the file; "" if nothing seems to be missing."""
     counts = profile.launches
     if counts is not None and counts.launches and counts.lost > LOST * (counts.launches + counts.lost):
         return f"the file has no kernels of {counts.lost:,} of {counts.launches + counts.lost:,} launches"

@@ -1,4 +1,4 @@
-"""What limits the step: one word, and where the device's time goes by what could give it back."""
+"""The limit of the step: one word, and the device's time by what could give it back."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _COMPUTING: dict[Bound, str] = {"device": "{time} kernels compute", "cpu": "{tim
 
 
 def verdict(profile: Profile) -> Bottleneck:
-    """What limits the step, in words; `unknown` when the profile does not tell."""
+    """Name the limit of the step, in words; `unknown` if the profile does not show it."""
     if profile.is_snapshot or profile.is_log:
         return _memory(profile) if profile.is_snapshot else _compilation(profile)
     if host_only(profile):
@@ -123,7 +123,7 @@ def _memory(profile: Profile) -> Bottleneck:
 
 
 def _compilation(profile: Profile) -> Bottleneck:
-    """What torch.compile compiled, and how much of it again."""
+    """Report what torch.compile compiled, and how much of it again."""
     rows = profile.compilations
     again = [row for row in rows if row.reasons]
     spent, repeated = (sum(row.total_ns for row in each) * 1e-9 for each in (rows, again))
@@ -166,7 +166,7 @@ def not_recorded(profile: Profile) -> str:
 
 
 def _silent(profile: Profile, parts: dict[Bound, float]) -> str:
-    """What no event explains: a share like the others, or told of the time behind a wait that has its own."""
+    """Report time that no event explains: a share like the others, or time behind a wait that has its own."""
     silent, unknown = share(profile, unrecorded(profile)), parts.get("unknown", 0.0)
     if min(silent, unknown) >= NOTABLE:
         return f"; {percent(min(silent, unknown))} of it was not recorded"

@@ -87,7 +87,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:
-    """What shortens this kind of collective, and the optimization that does it."""
+    """Return the change that shortens this kind of collective, and the optimization that makes it."""
     if use is None or use.kind not in _CHANGES:
         return _UNKNOWN, ""
     if use.kind != "all_reduce":

@@ -58,7 +58,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _mend(operator: str, wait: Synchronisation | None) -> tuple[str, str]:
-    """What to change for this operator, and the optimization that does it."""
+    """Return the change for this operator, and the optimization that makes it."""
     word = operator.removeprefix("aten::")
     if word in ("item", "_local_scalar_dense", "is_nonzero", "equal", "allclose"):
         return (

@@ -1,4 +1,4 @@
-"""What was measured of a machine, until the machine changes: small JSON files in the user's cache folder.
+"""Measurements of a machine, until the machine changes: small JSON files in the user's cache folder.
 
     $LAPTIME_CACHE, else $XDG_CACHE_HOME/laptime, else ~/.cache/laptime (macOS: ~/Library/Caches/laptime)
 

@@ -1,4 +1,4 @@
-"""What a history needs of every stored run: its numbers, and the conditions they were made under."""
+"""The data of every stored run that a history needs: its numbers, and the conditions they were made under."""
 
 from __future__ import annotations
 

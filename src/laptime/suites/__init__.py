@@ -137,7 +137,7 @@ def _small(benchmark: Benchmark) -> Benchmark:
 def request(
     suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
 ) -> BenchRequest:
-    """What `laptime bench` is asked for; trials and timeout, if given, whatever the suite says.
+    """Return the request to `laptime bench`; trials and timeout, if given, replace the suite's.
     Raises UsageError: a quantity cannot be read; says of which benchmark."""
     try:
         if isinstance(benchmark.regression, str):

@@ -1,4 +1,4 @@
-"""What the user names: one file a kind, found by its name, so that adding a kind touches no list.
+"""Targets that the user names: one file a kind, found by its name, so that adding a kind touches no list.
 
 A target file has:
 
@@ -25,7 +25,7 @@ Origin = Literal["given", "known", "guessed", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What building a target gives.
+    """The result of building a target.
 
     A tuple of inputs is positional arguments, a mapping is keyword arguments, anything else is one argument.
     """

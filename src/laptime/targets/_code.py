@@ -35,7 +35,7 @@ class Names:
 
 
 def names_in(path: Path) -> Names:
-    """What a Python file binds, read from its syntax tree: nothing of it runs.
+    """Read the names that a Python file binds from its syntax tree: nothing of it runs.
     Raises UserCodeError: it is not valid Python."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))

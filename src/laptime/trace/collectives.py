@@ -221,7 +221,7 @@ def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
 
 
 def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) -> CollectiveRow:
-    """What a collective took; `ranks`: numbers of the shares; `zero`: where the common clock starts."""
+    """Return a collective's row; `ranks`: numbers of the shares; `zero`: where the common clock starts."""
     start = {index: one.start_ns + offset[index] for index, one in met.items()}
     first, last = min(start, key=start.__getitem__), max(start, key=start.__getitem__)
     spent = [one.dur_ns for one in met.values()]

@@ -24,7 +24,7 @@ NONE = -1  # in every index and id column: not in the file
 
 
 class HostKind(IntEnum):
-    """What a range on a CPU thread is."""
+    """The kind of a range on a CPU thread."""
 
     OPERATOR = 0  # cpu_op, operator: aten::*, autograd::*, triton kernels' wrappers
     ANNOTATION = 1  # user_annotation: record_function, ProfilerStep#N, DataLoader, Optimizer.step, nccl:*
@@ -36,7 +36,7 @@ class HostKind(IntEnum):
 
 
 class DeviceKind(IntEnum):
-    """What an activity on an accelerator is."""
+    """The kind of an activity on an accelerator."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -65,7 +65,7 @@ class Accelerator(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """What a communication kernel says of itself. Unknown: "" and -1."""
+    """The fields of a communication kernel. Unknown: "" and -1."""
 
     name: str  # allreduce, all_to_allv, _allgather_base, broadcast, send ..
     # elements_in, elements_out: numbers of elements per rank

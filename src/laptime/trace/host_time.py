@@ -1,4 +1,4 @@
-"""What the host did in given ranges, which calls waited for the device, and what no event explains.
+"""The host's activities in given ranges, calls that waited for the device, and time that no event explains.
 
 A call waits when it is
 

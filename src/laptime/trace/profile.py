@@ -102,7 +102,7 @@ def profile(view: View) -> Profile:
 
 
 def file_of(trace: Trace) -> TraceFile:
-    """What was read."""
+    """Describe the file that was read."""
     return TraceFile(
         name=trace.name,
         bytes=trace.size,

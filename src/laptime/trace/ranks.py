@@ -40,7 +40,7 @@ EXPLAINS = 0.5
 
 
 class RankShare(Struct, frozen=True, kw_only=True):
-    """What combining the ranks needs from one rank."""
+    """The data of one rank that combining the ranks needs."""
 
     row: RankRow  # what the rank knows without the others
     file: TraceFile

@@ -80,7 +80,7 @@ class Steps(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a table is made from."""
+    """The data that a table is made from."""
 
     trace: Trace
     links: Links

@@ -1,4 +1,4 @@
-"""What is known of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
+"""The facts of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
 
 Everything is in seconds, bytes and counts. `facts` are names that optimizations `NEED` and `CONFLICT` with.
 What single optimizations have found by their `look` is in `details`, by their names."""
@@ -189,5 +189,5 @@ class LoopProfile:
 
     @property
     def bound(self) -> str:
-        """What limits the step: the largest of `bottlenecks`."""
+        """The limit of the step: the largest of `bottlenecks`."""
         return max(self.bottlenecks, key=self.bottlenecks.__getitem__)

@@ -1,4 +1,4 @@
-"""What an optimization of a script says of itself: `Optimization`, the object of each file in `catalogue/`.
+"""The declaration of a script's optimization: `Optimization`, the object of each file in `catalogue/`.
 
 A `Change` is one of them with its options, a `Recipe` several that are applied together."""
 
@@ -96,13 +96,13 @@ class Recipe:
 
     @classmethod
     def from_json(cls, items: Iterable[dict[str, Any]]) -> Recipe:
-        """What `to_json` has written. Raises KeyError, TypeError: it has not."""
+        """Read what `to_json` has written. Raises KeyError, TypeError: it has not."""
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What any change says of itself, whether a script or a model is changed."""
+    """The declaration of any change, whether a script or a model is changed."""
 
     title: str  # what it does, in a few words: "memory format channels_last"
     numerics: str  # how far results may move, which picks the gate: one of `NUMERICS`

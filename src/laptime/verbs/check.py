@@ -60,7 +60,7 @@ class Budget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What laptime.toml asks for. Its other tables belong to other commands."""
+    """The rules of laptime.toml. Its other tables belong to other commands."""
 
     budget: list[Budget] = []  # limits of single numbers
     against: str = ""  # the run that a check is against unless the line says otherwise
@@ -199,7 +199,7 @@ def _named(case: Case, name: str, what_for: str = "") -> Stat:
 
 
 def failed(case: Case, metric: str) -> Verdict:
-    """What has no number is no better than what has a bad one."""
+    """Return a broken verdict: no number is no better than a bad one."""
     what = case.failure.what if case.failure else f"it was {case.status}"
     return Verdict(kind="measured", case=case.key, metric=metric, word=BROKEN, sentence=what)
 

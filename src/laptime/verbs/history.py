@@ -23,7 +23,7 @@ By = Literal["run", "commit", "version", "machine"]
 
 
 class _Conditions(NamedTuple):
-    """What all runs of a history share."""
+    """The conditions that all runs of a history share."""
 
     fingerprint: str = ""
     machine: str = ""

@@ -159,7 +159,7 @@ def _first(
 
 
 def environment(profile: Profile) -> Environment:
-    """What a trace says about the machine it comes from: accelerators and versions. The rest is unknown."""
+    """Return a trace's facts about its machine: accelerators and versions. The rest is unknown."""
     devices = [
         Device(
             name=f"{profile.device_type}:{accelerator.id}",

@@ -52,7 +52,7 @@ class Cases:
         self._failed: set[str] = set()
 
     def __call__(self, event: Event) -> list[str]:
-        """What is new in this event."""
+        """Return the new lines of this event."""
         if not isinstance(event, events.CaseAdded | events.CaseChanged):
             return []
         case, lines = event.case, []
@@ -74,7 +74,7 @@ class Lines:
         self._decided: dict[tuple[str, str], tuple[str, bool, bool, str]] = {}
 
     def __call__(self, event: Event) -> list[str]:
-        """What there is to say of this event."""
+        """Return the lines about this event."""
         from laptime.reports.documents.tuning import words  # not for `laptime --help`
 
         match event:

@@ -23,7 +23,7 @@ class Measure:
 
     @property
     def run(self) -> Run:
-        """What was measured: `laptime.run.latency.value` is the median in seconds.
+        """The run that was measured: `laptime.run.latency.value` is the median in seconds.
         Raises UsageError: nothing was measured, with --laptime-disable too."""
         if self._run is None:
             raise UsageError(

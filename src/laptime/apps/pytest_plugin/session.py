@@ -1,4 +1,4 @@
-"""What is asked on pytest's command line, and all its tests as one run: saved, compared, reported.
+"""The options on pytest's command line, and all its tests as one run: saved, compared, reported.
 
 The words of options are pytest-benchmark's where the meaning is."""
 
@@ -65,7 +65,7 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of one pytest."""
+    """The options of one pytest."""
 
     budget: float = 1.0  # seconds of measuring a test
     only: bool = False

@@ -128,7 +128,7 @@ def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
-    """What the module makes of its inputs and others, in the order in which the file takes them."""
+    """Record the module's outputs for its inputs and others, in the order in which the file takes them."""
 
     def run(given: list[Any]) -> list[Any]:
         args, kwargs = replaced(like, given)

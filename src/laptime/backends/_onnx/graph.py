@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself: opset, parameters, and the FLOPs of one call.
+"""Facts that an ONNX file states: opset, parameters, and the FLOPs of one call.
 
     Conv                 2 x outputs x weights of one output channel
     ConvTranspose        2 x inputs x weights of one input channel

@@ -1,4 +1,4 @@
-"""What a model file takes: names, dtypes, sizes. Sizes left open come from the batch and from `--shape`.
+"""The inputs of a model file: names, dtypes, sizes. Open sizes come from the batch and from `--shape`.
 
 The names of an ONNX file's dimensions, which OpenVINO drops when it reads the file.
 

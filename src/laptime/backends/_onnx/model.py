@@ -58,7 +58,7 @@ class Runtime(Loadable, Protocol):
     """A model file loaded by one framework."""
 
     def inputs(self) -> list[Input]:
-        """What it takes."""
+        """The inputs that it takes."""
 
     def outputs(self) -> list[str]:
         """Names of what it gives; "" where one has none."""

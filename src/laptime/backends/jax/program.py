@@ -1,4 +1,4 @@
-"""What a user's function is to JAX: a pure function of its parameters, inputs of a batch size, a device.
+"""A user's function as JAX sees it: a pure function of its parameters, inputs of a batch size, a device.
 
 Inputs of a batch size, and trees of arrays: walked, moved, put in words.
 
@@ -69,7 +69,7 @@ def _is_from(call: Any, package: str) -> bool:
 
 
 def not_counted(lowered: Any) -> list[str]:
-    """What XLA's cost analysis leaves out of a lowered program: loops, and calls of other libraries."""
+    """List what XLA's cost analysis leaves out of a lowered program: loops, and calls of other libraries."""
     text = str(lowered.compiler_ir().operation.get_asm(large_elements_limit=8))
     calls = {*re.findall(r"stablehlo\.custom_call @([\w.$]+)", text)} - _ANNOTATIONS
     loops = ["while (its inside is counted once)"] if "stablehlo.while" in text else []

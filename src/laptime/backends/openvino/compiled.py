@@ -50,7 +50,7 @@ class Compiled:
         self._path = source.path
 
     def inputs(self) -> list[Input]:
-        """What the model takes; a dimension that is open has the name that an ONNX file gives it."""
+        """The inputs of the model; an open dimension has the name that an ONNX file gives it."""
         return self._inputs
 
     def outputs(self) -> list[str]:

@@ -104,7 +104,7 @@ def _flat(concrete: Any) -> Iterator[Any]:
 
 
 def _operators(graph: Any, library: dict[str, Any]) -> Iterator[Any]:
-    """What is left of calls are those that XLA must compile; behind the first of them shapes may be open."""
+    """Yield operators. Calls that remain are compiled by XLA; behind the first of them shapes may be open."""
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
     for operator in graph.get_operations():

@@ -157,7 +157,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         return modes.arrays(self.workload(batch).inputs)
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
+        """Return the model's outputs for these inputs, floats as float32; see `protocol.GivesOutputs`.
         Raises UsageError: the model takes another number of inputs."""
         like = prepare.sample(self._program)
         flat = tf.nest.flatten(like)

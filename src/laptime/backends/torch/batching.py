@@ -125,7 +125,7 @@ def _is_batch_first(layer: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What reached a layer: the shape, the dimension that the layer takes for the batch (None: no batch)."""
+    """A layer's input: its shape, and the dimension that the layer takes for the batch (None: no batch)."""
 
     layer: str
     shape: Shape
@@ -134,7 +134,7 @@ class _Seen:
 
 
 def _seen(call: Callable[[], Any], layers: dict[torch.nn.Module, str]) -> list[_Seen]:
-    """What reached each layer in one call, in order; what was seen before a call failed counts, too."""
+    """Return the input of each layer in one call, in order; those seen before a call failed count, too."""
     seen: list[_Seen] = []
 
     def look(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -160,7 +160,7 @@ def _slow_path() -> Iterator[None]:
 
 @dataclass
 class Ran:
-    """What ran during a call, by name of the operator."""
+    """The operators that ran during a call, by name."""
 
     least: LeastWork  # what no machine can leave out of them
     calls: Counter[str] = field(default_factory=Counter)  # how often each did

@@ -1,4 +1,4 @@
-"""What a device really reaches: GEMM rate by dtype, and copy bandwidth.
+"""Measured peaks of a device: GEMM rate by dtype, and copy bandwidth.
 
     GEMM     FLOP/s = 2 * m * n * k / seconds, square matrices, c = a @ b into memory that is there
     copy     B/s    = 2 * bytes / seconds: bytes are read and written (as in STREAM, without write-allocate)

@@ -1,4 +1,4 @@
-"""What the loop calls: inputs of one batch size bound to the model, in a mode of autograd.
+"""The call that the loop times: inputs of one batch size bound to the model, in a mode of autograd.
 
     inference    torch.inference_mode, unless a plain call gives other outputs
     no_grad      torch.no_grad
@@ -84,7 +84,7 @@ def needed(call: Callable[..., Any], lay: Callable[[], Any], then: Any, outcome:
             return error
 
     def watched(mode: str) -> tuple[Any, bool]:
-        """What it gives without keeping activations, and whether it takes gradients, which then fail."""
+        """Return the output without kept activations, and whether it takes gradients, which then fail."""
         is_taken = False
 
         def unpack(packed: Any) -> Any:

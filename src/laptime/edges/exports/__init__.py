@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What one case, or one loop, says at one time."""
+    """The numbers of one case, or of one loop, at one time."""
 
     name: str  # the case's key
     labels: Mapping[str, str]  # target, axes, run
@@ -108,7 +108,7 @@ def file_at(place: str, name: str) -> Path:
 
 
 def labels(case: Case, run: Run) -> dict[str, str]:
-    """What tells a case from others: target and axes, the run's id and its name."""
+    """Return the labels that distinguish a case: target and axes, the run's id and its name."""
     axes = {axis: str(value) for axis, value in case.axes.items()}
     return {"target": case.target, **axes, "run": run.id, **({"name": run.name} if run.name else {})}
 

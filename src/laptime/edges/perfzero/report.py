@@ -1,4 +1,4 @@
-"""What `tf.test.Benchmark.report_benchmark` leaves behind, decoded (and made) without TensorFlow.
+"""Decode (and make) the files of `tf.test.Benchmark.report_benchmark` without TensorFlow.
 
 A file is one `BenchmarkEntries` of tensorflow/core/util/test_log.proto in protobuf's wire format
 (https://protobuf.dev/programming-guides/encoding):

@@ -185,7 +185,7 @@ class _PerfZeroRun:
 
 
 def _scratch(where: str, name: str) -> str:
-    """What a class gets as output_dir: a folder under a URL, or a path on this machine, `file://` or not."""
+    """Return the output_dir of a class: a folder under a URL, or a path on this machine, `file://` or not."""
     if fetching.is_url(where):
         return f"{where.rstrip('/')}/{name}"
     return str(fetching.local(where).resolve() / name)

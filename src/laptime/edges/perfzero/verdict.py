@@ -1,4 +1,4 @@
-"""What a benchmark method came to: its state, its bounds, the intervals of its numbers over trials, and
+"""The verdict on a benchmark method: its state, its bounds, the intervals of its numbers over trials, and
 whether these can be trusted, as far as laptime can tell from outside.
 
 Looked at: whether they can be at all (finite, no negative time), how far the trials lie apart, the
@@ -89,7 +89,7 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     @property
     def range(self) -> tuple[float, float]:
-        """What is held against the bounds: the interval; below three trials every value, as PerfZero does."""
+        """The range held against bounds: the interval; every value below three trials, as in PerfZero."""
         return self.ci95 or (min(self.values), max(self.values))
 
 
@@ -301,7 +301,7 @@ class Disturbance(NamedTuple):
 
 
 def disturbance(ended: Ended, *, virtual: bool) -> Disturbance:
-    """What is known to have disturbed a method that came to its end. virtual: the machine is a guest, whose
+    """Return the known disturbances of a method that ended. virtual: the machine is a guest, whose
     CPU time can be stolen."""
     label, share, words = Label.NONE, 0.0, []
     for flag, seconds, of, verb in _losses(ended, virtual):

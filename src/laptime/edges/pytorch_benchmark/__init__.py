@@ -1,4 +1,4 @@
-"""What the package pytorch-benchmark measures, measured as laptime does: behind its door in `laptime.compat`.
+"""The measurements of the package pytorch-benchmark, done as laptime does: the core of `laptime.compat`.
 
 A `Procedure` is one call of the drop-in, step by step: count, time calls, time copies, memory, energy, judge.
 

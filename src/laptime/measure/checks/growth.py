@@ -22,7 +22,7 @@ class Growth(NamedTuple):
 
 
 def growth(case: Case) -> Growth | None:
-    """What its first process kept of each call; None where memory settles, or too little was seen."""
+    """Return the memory that its first process kept of each call; None if it settles, or is hardly known."""
     memory = case.find(OVER_TIME.tag)
     if memory is None or len(memory.at) != len(memory.samples):
         return None

@@ -118,7 +118,7 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
 
 
 def _unfolded(blocks: Sequence[doc.Block]) -> list[doc.Block]:
-    """What is folded on a page stands in line with the rest here, with one indent for all."""
+    """Return blocks with the contents of folds in line with the rest, with one indent for all."""
     unfolded: list[doc.Block] = []
     for block in blocks:
         unfolded += _unfolded(block.blocks) if isinstance(block, doc.Folded | doc.Panels) else [block]

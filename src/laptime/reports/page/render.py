@@ -85,7 +85,7 @@ def _empty(value: Value | Cell) -> bool:
 
 
 def longest(bars: Bars) -> float:
-    """What the full width of a row stands for."""
+    """Return the value of a row's full width."""
     ends = (end for row in bars.rows for end in (row.value, *(row.interval or ())))
     return bars.whole or max(ends, default=0.0)
 

@@ -216,7 +216,7 @@ class Gather:
         self._append("ranges", *self._on_stream(events, list(map(_ARGS, events))))
 
     def _on_stream(self, events: Events, args: list[Args]) -> tuple[Columns, Mask]:
-        """What all ranges on a stream have, and which of them are sane."""
+        """Return the columns that all ranges on a stream have, and which of them are sane."""
         start, end, keep = self._times(events, works=True)
         columns = {
             "start": start,

@@ -148,7 +148,7 @@ class _Arrows:
 
 
 def _named(event: _Event, label: str) -> tuple[DeviceKind, str]:
-    """What it is, and its name as Kineto has it."""
+    """Return its kind, and its name as Kineto has it."""
     if label != _COPIES:
         return DeviceKind.KERNEL, event.name
     if "Fill" in event.name:

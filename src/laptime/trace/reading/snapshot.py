@@ -46,7 +46,7 @@ class _Plain(pickle.Unpickler):
 
 
 def load(path: Path) -> Any:
-    """What is in the file.
+    """Load the file.
 
     Raises:
         OSError: it cannot be opened. Foreign: it holds more than plain containers. ValueError: it is damaged.
@@ -271,7 +271,7 @@ _HOLDERS = (
 
 @lru_cache(1 << 16)
 def holder(frames: Frames, *, older: bool = False) -> str:
-    """What holds the memory, by the stack that allocated it: weights, gradients, activations, optimizer,
+    """Name the holder of memory by the stack that allocated it: weights, gradients, activations, optimizer,
     other. Of what was there before the record only the stack tells, where it has one."""
     texts = [f"{file}|{function}" for file, _, function in frames]
     for name, pattern in _HOLDERS:

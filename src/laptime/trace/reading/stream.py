@@ -161,7 +161,7 @@ class Cut:
         return None
 
     def _last(self, text: bytes) -> Iterator[Events]:
-        """What is left at the end of the stream."""
+        """Yield the rest at the end of the stream."""
         if self._closed:
             return
         if not text.strip():
@@ -277,7 +277,7 @@ _OPENERS: dict[bytes, Opener] = {
 
 
 def opener(path: Path) -> Opener | None:
-    """What unpacks a file; None for one that is plain. Raises OSError: it cannot be opened."""
+    """Return the opener that unpacks a file; None for a plain one. Raises OSError: it cannot be opened."""
     with path.open("rb") as file:
         begin = file.read(max(map(len, _OPENERS)))
     return next((opener for magic, opener in _OPENERS.items() if begin.startswith(magic)), None)

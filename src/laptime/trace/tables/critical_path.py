@@ -214,7 +214,7 @@ class _Device:
         return row if row != NONE and int(self._view.trace.device.end[row]) > after else NONE
 
     def before(self, row: int) -> tuple[int, int]:
-        """What work waited for: other work, or its launch call (a host row); NONE for the other one."""
+        """Return what work waited for: other work, or its launch call (a host row); NONE for the other."""
         work, launch = self._view.trace.device, int(self._view.links.launch[row])
         start, number = int(work.start[row]), int(work.device[row])
         called = int(self._view.trace.host.end[launch]) if launch != NONE else -1

@@ -174,7 +174,7 @@ class _Host:
 
 
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
-    """What the host did instead of launching."""
+    """Attribute gaps to what the host did instead of launching."""
     launched = dict[int, Ranges]()
     for thread in intervals.distinct(gaps.thread).tolist():
         on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)

@@ -1,4 +1,4 @@
-"""What a page draws: one step event by event, and the tree of all calls in the steps.
+"""The drawing of a page: one step event by event, and the tree of all calls in the steps.
 
 Calls of one name below the same callers are one node: Python, ranges, operators, what they launched. Own
 times of a thread's nodes sum to what its ranges cover, those of the device to its activities. Ranges are cut
@@ -114,7 +114,7 @@ def typical(steps: Steps) -> int:
 
 
 def device_type(trace: Trace) -> str:
-    """What the accelerators of a trace are: cuda, hip, mtia, xpu ...; cpu when none did any work.
+    """Return the type of a trace's accelerators: cuda, hip, mtia, xpu ...; cpu if none did any work.
 
     As the categories or the memory events say, else by the names of the calls that launch."""
     kinds = intervals.distinct(trace.memory.device_type[trace.memory.device_type > 0])
@@ -166,7 +166,7 @@ def _device_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> t
 
 
 def title(thread: Thread) -> str:
-    """What a thread is called."""
+    """Return the title of a thread."""
     return thread.name if thread.tid in thread.name else f"thread {thread.tid} {thread.name}".rstrip()
 
 

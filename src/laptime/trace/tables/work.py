@@ -1,4 +1,4 @@
-"""What operators compute and move: calls by operator and shape with the time that belongs to them.
+"""The work and traffic of operators: calls by operator and shape with the time that belongs to them.
 
 A call is counted at the outermost operator whose work its shapes tell, `aten::linear` and not `aten::addmm`
 in it; all that lies in it is its time, so neither work nor time counts twice. Time in no counted call belongs

@@ -1,4 +1,4 @@
-"""What changes of the loader share: the calls that they touch, the wait that they save, the edit."""
+"""Code that changes of the loader share: the calls that they touch, the wait that they save, the edit."""
 
 from typing import Any
 

@@ -111,7 +111,7 @@ def _rule(facts: frozenset[str]) -> str:
 
 
 def _factor(name: str, times: float) -> float:
-    """What the learning rate is multiplied by when the batch is `times` as large."""
+    """Return the factor of the learning rate for a batch that is `times` as large."""
     return times if name == "linear" else times**0.5
 
 

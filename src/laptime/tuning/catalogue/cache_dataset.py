@@ -81,7 +81,7 @@ def _shape(sample: Any) -> tuple[Any, ...]:
 
 
 def numerics(loop_profile: LoopProfile, options: Options) -> str:
-    """What draws random numbers though it is the same each time moves those that are drawn after it."""
+    """Return the class: a dataset that draws random numbers moves those that are drawn after it."""
     return "random" if loop_profile.detail("cache_dataset", "draws", False) else "exact"
 
 

@@ -29,7 +29,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """What a step does besides its known parts, logging among it; with an accelerator also the time in which
+    """A step's time besides its known parts, logging among it; with an accelerator also the time in which
     the host could have run ahead."""
     ahead = min(loop_profile.enqueue or 0.0, loop_profile.share("forward", "backward", "optimizer"))
     spared = 1 - 1 / int(options["every"])

@@ -26,7 +26,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
+    """Return the cost of page faults, and a twentieth of computing for address misses; at most a third."""
     compute = loop_profile.share("forward", "backward", "optimizer")
     return min(compute / 3, _bounds.page_faults(loop_profile) + compute / 20)
 

@@ -20,7 +20,7 @@ CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4, "CMYK": 4}  # modes of PIL with 8 bits 
 
 
 def look(hooks: Any) -> dict[str, Any]:
-    """What bytes are normalised by, see `_normalisation`; {"why": ...} where there is nothing to move."""
+    """Return the normalisation of bytes, see `_normalisation`; {"why": ...} if there is nothing to move."""
     if not hooks.loaders:
         return {"why": "there is no loader"}
     return _normalisation(hooks.loaders[0].dataset)

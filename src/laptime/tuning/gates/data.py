@@ -139,7 +139,7 @@ def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
 
 
 class _Streams:
-    """What one sample, read again and again, says about the random numbers."""
+    """The random numbers of one sample that is read again and again."""
 
     def __init__(self, draws: list[list[list[str]]]) -> None:
         """`draws`: hashes of the sample by pass, worker and read."""

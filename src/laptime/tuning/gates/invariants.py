@@ -1,4 +1,4 @@
-"""What no change may touch, whatever its class: numbers stay finite, as many optimizer steps on as many
+"""Invariants of every change, whatever its class: numbers stay finite, as many optimizer steps on as many
 samples at the same learning rate, clipped as before, with parameters of the same type.
 
 Only class `algorithm` may change batch, learning rate and number of steps: then there must be a rate at all.

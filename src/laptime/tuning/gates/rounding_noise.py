@@ -1,4 +1,4 @@
-"""What rounding alone does to a step, from simulations on the baseline, and how much of it a candidate is
+"""The effect of rounding alone on a step, from simulations on the baseline, and how much of it a candidate is
 granted.
 
 Last bits: the baseline with the last bits of its activations rounded away, as another order of summation
@@ -54,7 +54,7 @@ TENSOR_NORM_TIMES = 3.0
 def largest(
     simulations: Sequence[NumericsComparison], measure: Callable[[TensorComparison], float]
 ) -> dict[tuple[str, str], float]:
-    """What simulated rounding does to each tensor, by group and name: the largest of all steps and draws."""
+    """Return the effect of simulated rounding on each tensor, by group and name: the largest of all draws."""
     found: dict[tuple[str, str], float] = {}
     for row in (row for simulation in simulations for row in simulation.tensors if row.point):
         key = row.group, row.name

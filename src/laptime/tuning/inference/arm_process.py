@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 
 def loaded(folder: Path) -> Model:
-    """What `load()` of the folder's tuned.py gives."""
+    """Load the model with `load()` of the folder's tuned.py."""
     model: Model = module_in(folder / "tuned.py").load()
     return model
 
@@ -148,7 +148,7 @@ SAME = 1e-4  # RMS by which outputs for the same inputs may differ, over their o
 
 
 def outputs(model: Model, calls: list[list[Any]], path: str, *, threads: int = THREADS) -> dict[str, Any]:
-    """What it makes of all recorded inputs, what it does to them, and to outputs that it gave before.
+    """Run all recorded inputs; report the outputs, changed inputs, and earlier outputs that were overwritten.
 
     Returns:
         `counts`: arrays of each call, or what it raised. `names`: keys of a dict, [] of a tuple, else None;
@@ -309,7 +309,7 @@ class Cuda:
 
 
 def device_named(device: str) -> Host | Cuda:
-    """What calls run on: how inputs get there, how a call is waited for, what memory it takes. device: as
+    """Return the device of calls: how inputs get there, how a call is waited for, its memory. device: as
     torch names it: cpu, cuda:0."""
     return Cuda(device) if device.startswith("cuda") else Host()
 

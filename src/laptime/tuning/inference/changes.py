@@ -257,7 +257,7 @@ class Interpreters:
         return next((self.named[each] for each in packages if each in self.named), "")
 
     def text(self, changes: Iterable[str]) -> str:
-        """What `of_text` reads, as far as these changes need it, with absolute paths."""
+        """Return the text that `of_text` reads, as far as these changes need it, with absolute paths."""
         if not self.named:
             return ""
         packages = set(chain.from_iterable(load(name).packages for name in changes))

@@ -125,7 +125,7 @@ def structured(parts: Sequence[Any], names: list[str] | None) -> Any:
 
 
 def words_of(names: list[str] | None) -> str:
-    """What such an output is."""
+    """Describe such an output."""
     return "a tensor" if names is None else f"a dict of {', '.join(names)}" if names else "a tuple"
 
 

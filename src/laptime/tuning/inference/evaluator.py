@@ -152,7 +152,7 @@ class ModelEvaluator(Sides):
         return loop_profile
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
-        """What the catalogue has on top of a recipe; threads that go with instances are chosen later."""
+        """Return the candidates on top of a recipe; threads that go with instances are chosen later."""
         request, call = self.request, loop_profile.step * self.raced.instances
         incumbent = self.ready_by.get(built(recipe), self.ready)
         others = [seconds for each, seconds in self.ready_by.items() if built(each)]
@@ -284,7 +284,7 @@ class ModelEvaluator(Sides):
     # Figures
 
     def figure(self, seconds: list[float]) -> float:
-        """What the goal looks at in a block: the median call, or the mean."""
+        """Return the figure of a block for the goal: the median call, or the mean."""
         return median(seconds) if self.request.goal == "latency" else mean(seconds)
 
     def fleet_side(self, recipe: Recipe, setup: Setup, seconds: Callable[[float], float]) -> FleetSide:

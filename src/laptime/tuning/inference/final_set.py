@@ -165,7 +165,7 @@ CALLS, WITH_LIMITS = 3, 10  # calls of a visit at least: of each instance; where
 
 
 def setups_of(evaluator: ModelEvaluator) -> list[Setup]:
-    """What there is to choose from; where throughput alone counts, none that leaves half of the CPUs idle."""
+    """Return the setups to choose from; for throughput alone, none that leaves half of the CPUs idle."""
     request, cpus = evaluator.request, room()
     every = table(cpus, request.instances, request.batches or [evaluator.batch])
     if not request.is_throughput:

@@ -1,4 +1,4 @@
-"""What `laptime tune model` can be asked: the model, the goal, the budget, and what may be tried."""
+"""The request of `laptime tune model`: the model, the goal, the budget, and what may be tried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
-    """What `laptime tune model` can be asked."""
+    """The request of `laptime tune model`."""
 
     target: str  # the model, as `laptime bench` takes it
     budget: Budget = 600.0
@@ -152,7 +152,7 @@ class ModelRequest:
 
     @property
     def is_throughput(self) -> bool:
-        """What counts is the throughput of all instances together, and nothing limits a call."""
+        """Whether only the throughput of all instances together counts, and nothing limits a call."""
         return self.goal == "throughput" and not self.limits
 
     @property
@@ -169,7 +169,7 @@ class ModelRequest:
 
     @property
     def limits(self) -> Limits:
-        """What has to be kept. Raises UsageError: the SLO is none."""
+        """The limits that must be kept. Raises UsageError: the SLO is none."""
         from laptime.tuning.inference.setups import Limits  # not for `laptime tune --help`
 
         return Limits(promise_of_calls(self.slo) if self.slo else None, self.max_memory)
@@ -261,7 +261,7 @@ def _check_change(option: str, name: str, interpreters: Interpreters) -> None:
 
 
 def _check_device(request: ModelRequest, *, is_file: bool) -> None:
-    """What runs on a GPU: a model of PyTorch, one process, one batch size."""
+    """Refuse what does not run on a GPU; that is a model of PyTorch, one process, one batch size."""
     device, kind = request.device, request.device.partition(":")[0]
     if kind not in ("auto", "cpu", "cuda"):
         raise UsageError(

@@ -219,7 +219,7 @@ _ENOUGH = 2  # pairs from which on there is an interval
 
 
 def scores(*, function: str, outputs: str, counts: list[int], structure: list[str] | None) -> list[float]:
-    """What the function makes of outputs; called in a process of its own.
+    """Score outputs with the user's function; called in a process of its own.
     function: `FILE.py:FUNCTION`. outputs: npz file of arrays named CALL_PLACE, as `arm_process` writes.
     counts: tensors of each call. structure: see `Draft.outputs`.
     Raises TargetError: it returned something else than numbers. UserCodeError: it raised."""

@@ -54,7 +54,7 @@ class Sample:
 
 
 def drawn(function: str) -> Iterator[Sample]:
-    """What a function of the user's gives, one sample after the other. function: `FILE.py:FUNCTION`.
+    """Yield the samples of a user's function. function: `FILE.py:FUNCTION`.
     Raises TargetError: it gives no samples, or one that is no sample or not like the first. UserCodeError: it
     raised."""
     given = called(function)
@@ -124,7 +124,7 @@ def check(option: str, text: str) -> None:
 
 
 def called(text: str, *arguments: Any) -> Any:
-    """What the function returns. Raises TargetError: there is none. UserCodeError: it raised."""
+    """Return the function's result. Raises TargetError: there is none. UserCodeError: it raised."""
     function = file.function(text)
     try:
         return function(*arguments)

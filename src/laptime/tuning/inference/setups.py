@@ -49,7 +49,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Visit:
-    """What a setup did for a second or so."""
+    """The calls of a setup in a second or so."""
 
     seconds: Sequence[float]  # of each call, of all instances
     rate: float  # items per second, of all
@@ -93,7 +93,7 @@ def cost_of(goal: str, cpus: int) -> Cost:
 
 
 def of_race(cpus: int, instances: Iterable[int], batch: int) -> Setup:
-    """What both sides of a race run in where throughput counts: as many instances as there may be.
+    """Return the setup of both sides of a race for throughput: as many instances as there may be.
 
     One thread waits for no other, so this is the best setup of most models; which it is, is measured later.
     """
@@ -226,7 +226,7 @@ def _best(seen: dict[Setup, Seen], limits: Limits, cost: Cost) -> Setup | None:
 
 @dataclass(frozen=True)
 class Limits:
-    """What has to be kept."""
+    """The limits that must be kept."""
 
     slo: Promise | None = None  # seconds at a quantile of the calls; None: none
     memory: int | None = None  # bytes; None: no limit

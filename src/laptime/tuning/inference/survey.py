@@ -189,7 +189,7 @@ class Reference:
 
 
 def facts_of_machine() -> frozenset[str]:
-    """What the machine has for any model."""
+    """Return the machine's facts for any model."""
     facts = {"cpu"} | compilers()
     if {"avx512_bf16", "amx_bf16"} & set(instructions()):
         facts.add("bf16")
@@ -208,7 +208,7 @@ def compilers() -> set[str]:
 
 
 def instructions() -> list[str]:
-    """What the CPU has for vectors, widest first."""
+    """List the CPU's vector instructions, widest first."""
     flags = set(
         (system_files.text(Path("/proc/cpuinfo")) or "").partition("\nflags")[2].partition("\n")[0].split()
     )
@@ -223,7 +223,7 @@ def device_of(name: str) -> str:
 
 
 def facts_of_cuda(device: torch.device) -> frozenset[str]:
-    """What a CUDA device has for any model: facts of `tuning.loop_profile.FACT_SENTENCES`."""
+    """Return a CUDA device's facts for any model, of `tuning.loop_profile.FACT_SENTENCES`."""
     import torch
 
     fast = {"bf16", "fp16"} if torch.version.hip else by_capability(torch.cuda.get_device_capability(device))

@@ -43,7 +43,7 @@ def last_name(call: cst.Call) -> str:
 
 
 def name_of_import(alias: cst.ImportAlias) -> str:
-    """What an import binds: `b` of `import a as b`, `a` of `import a.b`."""
+    """Return the name that an import binds: `b` of `import a as b`, `a` of `import a.b`."""
     return dotted(alias.name).partition(".")[0] if alias.asname is None else dotted(alias.asname.name)
 
 

@@ -1,4 +1,4 @@
-"""What `edit` of an optimization may ask for, and how it is done.
+"""The edits that `edit` of an optimization may ask for, and how they are done.
 
 Sites that a diagnosing trial has found (`loop_profile.Site`) say where things are, so that a change lands at
 the very call that was made.
@@ -298,7 +298,7 @@ class Editor:
         self._note(file, mark, template)
 
     def _behind_backward(self, place: Place, code: str) -> None:
-        """What belongs between the last backward pass and the step of its optimizer."""
+        """Insert code between the last backward pass and the step of its optimizer."""
         tree, call = place.file.tree, place.call()
         scope = tree.function(call)
 

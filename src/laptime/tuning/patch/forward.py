@@ -23,7 +23,7 @@ NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
 
 class Region(NamedTuple):
-    """What a header goes around: from `first` to `last` of one block. call: where both are the statement that
+    """The code that a header goes around: `first` to `last` of one block. call: both are the statement that
     holds forward and backward."""
 
     first: cst.CSTNode
@@ -84,7 +84,7 @@ def _header(sources: LocatedSites, header: str, named: str) -> str:
 
 
 def device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
-    """What a function calls the device that it copies to: `device`, `args.device`; "" without a name."""
+    """Return a function's name for the device that it copies to: `device`, `args.device`; "" without one."""
     calls = (call for call in _calls_in(tree, scope) if tree.start(call) < tree.end(before))
     args = (arg for call in calls if last_name(call) == "to" for arg in call.args)
     values = (arg.value for arg in args if arg.keyword is None or arg.keyword.value == "device")

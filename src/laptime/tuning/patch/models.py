@@ -141,7 +141,7 @@ def after_optimizer(place: Place, statement: str) -> Mark | None:
 
 
 def _name_of(tree: Tree, call: cst.Call) -> str:
-    """What the result of a call is bound to; "" where it is used at once."""
+    """Return the name that the result of a call is bound to; "" if it is used at once."""
     small = tree.small(call)
     if isinstance(small, cst.AnnAssign) and small.value is call:
         return tree.source(small.target)

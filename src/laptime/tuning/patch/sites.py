@@ -42,7 +42,7 @@ class Place:
         return f"{self.file.shown}:{self.site.line}"
 
     def node(self) -> cst.CSTNode:
-        """What stands there now. Raises CannotEdit: an earlier change has replaced it."""
+        """Return the node that stands there now. Raises CannotEdit: an earlier change has replaced it."""
         tree = self.file.tree
         for node in (node for node in tree.nodes if isinstance(node, NODES[self.what])):
             if (tree.paren(node) if isinstance(node, cst.Call) else tree.start(node)) == self.mark.offset:
@@ -91,7 +91,7 @@ class LocatedSites:
 
     @property
     def called_model(self) -> str:
-        """What the first model is called as where its forward is called; "" where it has no name there."""
+        """Return the name of the first model where its forward is called; "" if it has no name there."""
         named = (site.expression for site in self.sites if site.kind == "forward" and site.expression)
         return next(named, "")
 
@@ -159,7 +159,7 @@ NOUNS = {
 
 
 def noun(kind: str) -> str:
-    """What a kind of site is called in a sentence."""
+    """Return the noun for a kind of site."""
     return NOUNS.get(kind, kind)
 
 

@@ -82,7 +82,7 @@ class Sources(LocatedSites):
         return diff.patched(self.diff(), texts, self.root, into)
 
     def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
-        """What an edit has left must be Python; its lines are the change's."""
+        """Check that the edited sources are Python, and attribute their new lines to the change."""
         touched = []
         for path, file in self.files.items():
             old = before.get(path, file.original)

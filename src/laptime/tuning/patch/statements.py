@@ -157,7 +157,7 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
 
 
 def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
-    """What the simple statement of a node binds: names, attributes, elements, as they are written."""
+    """Return the names, attributes and elements that a node's simple statement binds, as they are written."""
     small = tree.small(node)
     targets = [small.target] if isinstance(small, cst.AnnAssign) else list[cst.BaseExpression]()
     targets += [part.target for part in small.targets] if isinstance(small, cst.Assign) else []

@@ -17,7 +17,7 @@ def flat(source: str) -> str:
 
 
 def first_line(source: str) -> str:
-    """What a message shows of source: its first line, 60 characters at most."""
+    """Shorten source for a message: its first line, 60 characters at most."""
     line = source.strip().split("\n")[0].strip()
     return line if len(line) <= 60 else line[:57] + "..."
 

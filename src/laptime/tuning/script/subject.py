@@ -281,7 +281,7 @@ class ScriptSubject(Subject):
         self._patch.write_recipe()
 
     def finish(self, record: Record, search: SearchResult) -> None:
-        """What is only suggested is run, too, before it is shown: with the time that is left."""
+        """Run suggestions, too, before they are shown: with the time that is left."""
         record.say("running what is only suggested")
         self._suggested, diff = final_set.suggestions(self.evaluator, search.before, end=self.request.budget)
         record.set_part("patch", suggestions=diff)

@@ -57,7 +57,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """What the catalogue has for a loop profile."""
+    """The catalogue's candidates for a loop profile."""
 
     usable: tuple[Candidate, ...] = ()  # in no order
     ruled_out: dict[str, str] = field(default_factory=dict)  # names with the reason why they are not tried
@@ -77,7 +77,7 @@ class Evaluator(Protocol):
         """The loop under this recipe. Raises TrialFailed: it does not run."""
 
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
-        """What could be tried on top of a recipe.
+        """Return the candidates on top of a recipe.
 
         A change of the recipe that has other options is a candidate, too, with its bound under this recipe:
         when the bottleneck has moved, the options beside the present one get another chance."""

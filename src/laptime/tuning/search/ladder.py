@@ -293,7 +293,7 @@ def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
 def planned(
     evaluator: Evaluator, loop_profile: LoopProfile, settings: SearchSettings | None = None
 ) -> list[tuple[Candidate, float]]:
-    """What would be tried on the script as it is, and about how many seconds each takes; nothing is run.
+    """Return what would be tried on the script as it is, and about how many seconds each takes; run nothing.
 
     A line of options counts as two races. Changes whose gain the machine could not show are left out; those
     that the budget does not reach come last."""

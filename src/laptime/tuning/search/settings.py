@@ -26,7 +26,7 @@ _REFUSED = ("failed", "undecided")
 
 @dataclass(frozen=True)
 class EarlierEffect:
-    """What sessions say together of one change."""
+    """The joint result of earlier sessions for one change."""
 
     # Negative: it goes first; -1/k was the k-th that won, as some win only on top of others. 0: its bound
     # decides. 1: it goes last.
@@ -48,7 +48,7 @@ class EarlierEffect:
 
 
 def effects(sessions: Iterable[tuple[str, Iterable[Rung]]]) -> dict[str, EarlierEffect]:
-    """What is known of each change, by its name. sessions: id of the run and ladder of each, the newest
+    """Return the known effect of each change by name. sessions: id of the run and ladder of each, the newest
     first."""
     by_name: dict[str, list[tuple[str, Rung]]] = {}
     order: dict[str, float] = {}

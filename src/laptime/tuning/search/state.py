@@ -62,7 +62,7 @@ class PastRace:
 
 @dataclass
 class SearchState:
-    """What a search knows while it runs. For the listeners see `ladder.search`."""
+    """The state of a search while it runs. For the listeners see `ladder.search`."""
 
     evaluator: Evaluator
     settings: SearchSettings

@@ -1,4 +1,4 @@
-"""What the changes are worth beside each other: what was rejected alone, raced together; what was kept, left
+"""The gains of changes beside each other: those rejected alone are raced together, those kept are left
 out one by one.
 
 When loading and computing take about the same time and overlap, neither a faster loader nor a faster model
@@ -115,7 +115,7 @@ def left_out(state: SearchState) -> list[tuple[list[Candidate], Recipe]]:
 
 
 def sets_in_words(state: SearchState, sets: list[tuple[list[Candidate], Recipe]]) -> str:
-    """What `left_out` has, and that no time was left for it."""
+    """Name the sets of `left_out`, and say that no time was left for them."""
     named = [" + ".join(str(one.change) for one in members) for members, _ in sets[:NAMED]]
     more = f" and {len(sets) - NAMED} more" if len(sets) > NAMED else ""
     beside = f" beside {state.recipe}" if len(state.recipe) else ""

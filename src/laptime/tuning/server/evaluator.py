@@ -229,7 +229,7 @@ class ServerEvaluator:
 
     @property
     def unit(self) -> str:
-        """What a rate counts: tokens, requests."""
+        """The unit of a rate: tokens, requests."""
         stats = level_stats(cases[0]) if (cases := self.cases[Recipe()]) else None
         return "tokens" if stats and stats.tokens and stats.tokens.got else "requests"
 

@@ -1,4 +1,4 @@
-"""What `laptime tune server` can be asked, and the command with choices in braces."""
+"""The request of `laptime tune server`, and the command with choices in braces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LANGUAGE_MODEL = f"http://127.0.0.1:{PORT}/v1"  # where requests go unless the u
 
 @dataclass(frozen=True, kw_only=True)
 class ServerRequest:
-    """What `laptime tune server` can be asked."""
+    """The request of `laptime tune server`."""
 
     command: str  # the server's, with choices in braces, see below
     budget: Budget = 600.0
@@ -96,7 +96,7 @@ class ServerRequest:
 
     @property
     def figure(self) -> str:
-        """What the goal looks at: throughput, latency, ttft, itl or tpot."""
+        """The figure of the goal: throughput, latency, ttft, itl or tpot."""
         named = {promise.metric for promise in promises(self.slo)}
         if self.goal == "throughput":
             return "throughput"
@@ -167,7 +167,7 @@ Value = str | int | float
 
 @dataclass(frozen=True)
 class Choice:
-    """What stands in braces."""
+    """The choices of one pair of braces."""
 
     name: str  # of the flag or variable, without dashes
     texts: tuple[str, ...]  # as typed, the one of today first

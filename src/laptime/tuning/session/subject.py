@@ -1,4 +1,4 @@
-"""What a session and its subject share: the record of what is known so far, and the contract of a subject.
+"""The common parts of sessions and subjects: the record of what is known so far, and a subject's contract.
 
 A `Subject` is a script, a model, a server's flags: all that differs between their sessions. A `Record` makes
 the events of the run: its beginning, cases, checks, the end."""
@@ -37,7 +37,7 @@ MOST_OTHERS = 0.1  # share of the CPUs that other programs may use during a sess
 
 
 class Record:
-    """What a session knows so far: its run, what is asked, seconds since it began, and the record."""
+    """The record of a session so far: its run, its request, seconds since it began."""
 
     def __init__(self, live: LiveRun, request: Any, elapsed: Callable[[], float], **fields: Any) -> None:
         """`fields`: of the tuning that begins."""
@@ -108,7 +108,7 @@ def _measured_check(tuning: Tuning) -> Check:
 
 
 class Subject(ABC):
-    """What is tuned. A session calls the methods in the order in which they stand here."""
+    """The subject of a session, which calls the methods in the order in which they stand here."""
 
     PLAN: ClassVar[tuple[str, ...]]  # fields of the request that are the run's plan
     METRIC: ClassVar[Metric]
@@ -161,7 +161,7 @@ class Subject(ABC):
 
     @abstractmethod
     def cost(self, recipe: Recipe, step: float) -> FinalCost:
-        """What follows the search, if it ended with this set now; `step`: its seconds, as far as known."""
+        """Return the cost after a search that ends with this set; `step`: its seconds, as far as known."""
 
     def decided(self, rung: Rung) -> Rung:
         """A rung with what only the subject knows of it."""
@@ -249,5 +249,5 @@ class Subject(ABC):
         """End what is still running."""
 
     def trying(self, candidate: Candidate, kept: str) -> str:
-        """What is said of a race that begins; `kept`: labels of what Ctrl-C would hand back."""
+        """Return the text for a race that begins; `kept`: labels of what Ctrl-C would hand back."""
         return f"trying {candidate.change}"

@@ -62,7 +62,7 @@ def compiler() -> str | None:
 
 
 def fast(kind: str) -> set[str]:
-    """What a device computes fast: bf16, fp16, tf32, amx."""
+    """Return the precisions that a device computes fast: bf16, fp16, tf32, amx."""
     import torch
 
     if kind == "cpu":
@@ -105,7 +105,7 @@ def _fast_cpu() -> set[str]:
 
 
 def of_models(models: list[Any]) -> set[str]:
-    """What the trained models are made of, and what is done to them."""
+    """Return facts about the trained models: their parts, and what is done to them."""
     import torch
 
     nn: Any = torch.nn

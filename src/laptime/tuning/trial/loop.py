@@ -1,4 +1,4 @@
-"""What an optimization can attach to in the script's loop: `apply(loop, options)` of every file in
+"""The places in the script's loop that an optimization can attach to: `apply(loop, options)` of every file in
 `catalogue/` is given a `Loop`.
 
 `Loop.undo` takes everything off again, last first. A change with TOGGLE live may be put on while the loop

@@ -1,4 +1,4 @@
-"""What crosses into a trial and out of it, all of it JSON as in `tuning.wire_format`.
+"""The messages into a trial and out of it, all of it JSON as in `tuning.wire_format`.
 
 in     a `TrialPlan`, in an environment variable; a file `stop` in its folder ends the trial at the next
        boundary; if it waits for turns, a byte in the pipe TURNS of its folder for each
@@ -61,7 +61,7 @@ class CapturePlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """What a trial is to do."""
+    """The task of a trial."""
 
     folder: str  # where its messages go
     fresh: bool = False  # in an interpreter that is started for it, whatever is prepared
@@ -208,7 +208,7 @@ class DtypeChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderSamples:
-    """What one training loader gives in an epoch; see `loader_samples`."""
+    """The samples that one training loader gives in an epoch; see `loader_samples`."""
 
     iterable: bool = False  # its dataset is an IterableDataset
     workers: int = 0

@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _trial(request: dict[str, Any]) -> int:
-    """What a fresh interpreter does with these words."""
+    """Carry out the request as a fresh interpreter does."""
     os.setpgid(0, 0)
     null = os.open(os.devnull, os.O_RDONLY)
     output = os.open(Path(request["output"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

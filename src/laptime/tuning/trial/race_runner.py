@@ -329,7 +329,7 @@ def samples(batch: Any) -> int:
 
 
 class CompileMonitor:
-    """What torch.compile does while the loop runs.
+    """Watches torch.compile while the loop runs.
 
     torch._dynamo.callback calls around every compilation: of frames, of backward graphs at their first run,
     of captured CUDA graphs. It exists from PyTorch 2.2 on; without it nothing is known and nothing counts.

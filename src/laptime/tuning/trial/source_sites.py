@@ -122,7 +122,7 @@ def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object has by name, without calling its properties; a module's modules, too."""
+    """Yield an object's attributes by name, without calling its properties; a module's modules, too."""
     try:
         attributes = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What the process of a trial is watched for, from inside: its memory, and processes that train in its place.
+"""Watches the process of a trial from inside: its memory, and processes that train in its place.
 
 Memory of the trial: its peak, and a limit that it does not pass. No trial outlives its session.
 

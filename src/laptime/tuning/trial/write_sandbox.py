@@ -250,7 +250,7 @@ def _beside(path: Any, args: tuple[Any, ...]) -> Any:
 
 
 class _Entries:
-    """What os.scandir gives: an iterator that can be closed."""
+    """The result of os.scandir: an iterator that can be closed."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)

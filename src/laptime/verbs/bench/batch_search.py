@@ -36,7 +36,7 @@ comes so near the best, and a search that takes longer than so many seconds ends
 
 
 class Attempt(NamedTuple):
-    """What one batch size did."""
+    """The result of one batch size."""
 
     batch: int
     seconds: float  # one call; inf when it does not fit
@@ -298,7 +298,7 @@ class Curve(NamedTuple):
 
 
 def search_seconds(budget: float | None) -> float:
-    """What a search may take of this budget for everything."""
+    """Return the seconds that a search may take of this budget for everything."""
     return USUAL_SEARCH if budget is None else SEARCH_SHARE * budget
 
 

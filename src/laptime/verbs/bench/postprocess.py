@@ -1,4 +1,4 @@
-"""What follows the measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
+"""The steps after measuring: labels, derived series, checks, comparisons, findings; what is remembered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers are asked beside the blocks of a case: to open, peaks of the device, the last passes."""
+"""The requests to workers beside the blocks of a case: to open, peaks of the device, the last passes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ WARM = 0.1  # seconds of a call from which on nothing shows of the caches that a
 
 @dataclass
 class _Account:
-    """What one variant's peak has taken."""
+    """The time that one variant's peak has taken."""
 
     tries: int = 0  # blocks so far
     quiet: int = 0  # those of them that nothing disturbed

@@ -1,4 +1,4 @@
-"""What is measured of each target: with which backends (those asked for that can, otherwise the one that the
+"""The variants of each target: with which backends (the requested ones that can, otherwise the one that the
 target implies), and in how many instances at the same time, if there are CPUs for them."""
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def machine_of(run: Run, at: int, request: CostRequest, table: Table) -> Known:
 
 
 def _own(run: Run, price: float) -> Machine:
-    """What is known of a machine of which the user gave the price alone."""
+    """Describe a machine of which the user gave the price alone."""
     environment = run.environment
     return Machine(
         provider="",
@@ -225,7 +225,7 @@ class Measured(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked of every machine."""
+    """The question to every machine."""
 
     work: Work  # of one call of the reference
     batch: float  # units in it
@@ -297,7 +297,7 @@ def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> It
 
 
 def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
-    """What the same work reached on each measured machine, on one accelerator or on all cores."""
+    """Yield what the same work reached on each measured machine, on one accelerator or on all cores."""
     seen = set()
     for each in measured:
         speed = each.line.speed

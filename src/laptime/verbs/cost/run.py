@@ -46,7 +46,7 @@ from laptime.verbs.cost.request import CostRequest
 
 
 def cost(runs: Sequence[Run], request: CostRequest) -> Cost:
-    """What the runs cost.
+    """Return the cost of the runs.
 
     Raises:
         UsageError: no price is known, an option is impossible, or a run has no throughput.
@@ -130,7 +130,7 @@ def _measured(
 
 
 def _warnings(measured: Sequence[Measured], known: Sequence[Known], today: date) -> list[str]:
-    """What does not fit together, and prices that are too old."""
+    """List what does not fit together, and prices that are too old."""
     told = [sentence for each in measured for sentence in doubts(each.run, each.line.speed, each.machine)]
     told += [formulas.age_warning(each.machine, today) for each in known]
     hosts = {each.run.id for each in measured if each.line.speed.unit == "step"}
@@ -144,7 +144,7 @@ _TRAINS = ("sample", "step", "item", "call")
 
 
 def line(run: Run, speed: Speed, machine: Machine, request: CostRequest) -> Line:
-    """What a speed costs on its machine."""
+    """Return the cost of a speed on its machine."""
     share = share_of(run, speed, machine)
     price = machine.usd_per_hour * share
     training = None

@@ -117,7 +117,7 @@ def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
 def stolen(
     before: Reading, after: Reading, seconds: float, environment: Environment
 ) -> Iterator[DoctorCheck]:
-    """What the hypervisor and the container's quota took while the doctor looked."""
+    """Report the time that the hypervisor and the container's quota took while the doctor looked."""
     share = steal_share(before, after, seconds, environment)
     if share is None:
         yield absent("cpu/steal", "stolen CPU time is not reported here")
@@ -262,7 +262,7 @@ def _neighbours(gpu: Gpu) -> DoctorCheck:
 
 
 def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
-    """What holds the GPU back now, or can make its clock move."""
+    """Report what holds the GPU back now, or can make its clock move."""
     if gpu.throttles:
         yield warn(
             f"gpu/{gpu.index}/throttled",
@@ -288,7 +288,7 @@ def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
 def framework_devices(
     devices: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
 ) -> Iterator[DoctorCheck]:
-    """What torch sees, what waiting for it costs, and GPUs that it does not see."""
+    """Report the devices that torch sees, the cost of waiting for them, and GPUs that it does not see."""
     for name, seconds in sync.items():
         if name != "cpu":
             yield ok(f"sync/{name}", f"waiting for an idle {name} costs {show(seconds, 's')}")

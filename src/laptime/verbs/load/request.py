@@ -1,4 +1,4 @@
-"""What `laptime load` can be asked."""
+"""The request of `laptime load`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _duration(text: str) -> float:  # no lambda: annotations are read without th
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """What `laptime load` can be asked."""
+    """The request of `laptime load`."""
 
     target: str  # an address, or whatever `laptime bench` takes
     rates: Annotated[

@@ -1,4 +1,4 @@
-"""What senders get, an address and what is sent or a program that they load, and how many of them there
+"""The senders: their targets, an address and what is sent or a program that they load, and how many there
 are."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
-    """What senders get, and what the run says of it. Raises UsageError: there is no such target."""
+    """Return the senders' target, and the run's record of it. Raises UsageError: there is no such target."""
     if request.is_endpoint:
         if find_spec("h11") is None:
             why = "laptime needs it to send requests over HTTP"
@@ -147,7 +147,7 @@ class Generator:
 
 
 def order(rate: float, chunks: int) -> SelfTest:
-    """What is sent for so many requests per second: at least so many that their p99 is known.
+    """Return the self-test for so many requests per second: at least so many that their p99 is known.
 
     Where that is more requests than asked for, their streams are shorter: chunks come as fast as asked."""
     tried = max(rate, FEWEST / SECONDS)

@@ -163,7 +163,7 @@ def _artifact(path: Path) -> Artifact:
 
 
 class Told(Protocol):
-    """What a script's process says of itself."""
+    """The report of a script's process about itself."""
 
     libraries: dict[str, str]
     knobs: dict[str, Any]

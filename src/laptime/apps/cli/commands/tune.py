@@ -64,7 +64,7 @@ class Subject(options.Command):
         return {flag for option in self.asked for flag in option.opts}
 
     def choices(self, name: str, *others: Any) -> Sequence[Any]:
-        """What may stand behind an option; these, if it has no choices."""
+        """Return the choices of an option; `others` if it has none."""
         return next((each.field.choices for each in self.asked if each.name == name), ()) or others
 
     def _refuse(self, given: str, owners: Sequence[Subject]) -> None:

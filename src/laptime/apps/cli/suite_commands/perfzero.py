@@ -146,7 +146,7 @@ def _text(run: Run, *, save: bool) -> str:
 
 
 def _notes(run: Run) -> list[str]:
-    """What failed, what was not kept, and what speaks against the numbers; equal sentences once."""
+    """List failures, results that were not kept, and doubts about the numbers; equal sentences once."""
     of: dict[str, list[str]] = {}
     for case in run.cases:
         summary = case.details.perfzero

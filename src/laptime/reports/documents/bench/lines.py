@@ -1,4 +1,4 @@
-"""What stands below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
+"""The lines below the table of cases: model, inputs, tokens, start-up, memory, metrics without a column."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def agreement(run: Run) -> list[tuple[str, str]]:
 
 
 def models(run: Run, stats: list[Stats]) -> list[str]:
-    """What each model is and does: parameters, work an item, rate."""
+    """Describe each model: parameters, work an item, rate."""
     groups: dict[str, list[str]] = {}
     for target in dict.fromkeys(case.target for case in run.cases):
         pairs = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]

@@ -1,4 +1,4 @@
-"""What speaks for and against the numbers of a run, as sentences and as test cases.
+"""The reasons for and against the numbers of a run, as sentences and as test cases.
 
 Of test cases, broken is a failure; undecided, invalid and failed are errors, because a pipeline must not pass
 on them. What has no number stands there, too, whatever else was asked of the run."""
@@ -31,7 +31,7 @@ _CAUSES = ("growth", "quota", "waits_for_itself")  # notes that explain what the
 
 
 class Reason(Check, frozen=True, kw_only=True):
-    """What a check or a failure says, and of which cases."""
+    """The sentence of a check or a failure, and its cases."""
 
     cases: list[Case]
 
@@ -138,7 +138,7 @@ def disturbed(run: Run) -> str:
 
 
 def unmeasured(run: Run) -> list[str]:
-    """What was tried and has no number, with the reason: a missing number is never a zero."""
+    """List attempts that gave no number, with the reason: a missing number is never a zero."""
     sentences: dict[str, None] = {}
     for case in run.cases:
         for name, reason in case.details.unmeasured.items():

@@ -1,4 +1,4 @@
-"""What a request waits at each rate: the curve, and its knee, where more load buys more than waiting."""
+"""The wait of a request at each rate: the curve, and its knee, where more load buys more than waiting."""
 
 from __future__ import annotations
 

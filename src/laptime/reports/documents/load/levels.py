@@ -94,7 +94,7 @@ _ENDED = {
 
 
 def _of(cell: Callable[[LevelStats], doc.Cell]) -> Callable[[Measured], doc.Cell]:
-    """What numbers give, `-` without any."""
+    """Return the cell of the numbers, `-` without any."""
     return lambda each: cell(each.stats) if each.stats else doc.Cell("-")
 
 
@@ -156,7 +156,7 @@ def offered(facts: Level) -> str:
 
 
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
-    """What checks say of each level, those of no doubt left out."""
+    """List what checks say of each level; checks without doubt are left out."""
     several = len(rows) > 1
     if any(finding.kind == "load/peak" for finding in run.findings):  # the others only lead there
         rows = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]

@@ -57,7 +57,7 @@ def document(run: Run) -> Document:
 
 
 def _headline(profile: Profile) -> Headline:
-    """What limits the step; beside an earlier job, what changed."""
+    """Name the limit of the step; beside an earlier job, the change."""
     against, verdict = profile.against, profile.verdict
     if against is not None:
         return Headline(word=_change(against), tone="neutral", sentence=against.sentence)

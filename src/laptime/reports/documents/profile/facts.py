@@ -1,4 +1,4 @@
-"""What a profile says in sentences, one topic after the other, and its key numbers.
+"""The sentences of a profile, one topic after the other, and its key numbers.
 
 Durations are per step where they say so."""
 

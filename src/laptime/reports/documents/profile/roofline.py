@@ -1,4 +1,4 @@
-"""What operators compute and move beside what the device can: tables, and the roofline drawn."""
+"""The work and traffic of operators beside what the device can do: tables, and the roofline drawn."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def modules(profile: Profile) -> list[Table]:
 
 
 def compilations(profile: Profile) -> list[Table]:
-    """What torch.compile compiled, and why again."""
+    """Tabulate what torch.compile compiled, and why it compiled again."""
     fields = [
         Field("compilation", "id", "code"),
         Field("function", lambda row: words.operator(row.function), "code", brief=True),
@@ -169,7 +169,7 @@ def compilations(profile: Profile) -> list[Table]:
 
 
 def memory(memory: Memory, index: int) -> list[Table]:
-    """What was alive at the peak, and which operators allocated how much."""
+    """Tabulate the memory that was alive at the peak, and how much each operator allocated."""
     alive = [
         Field("alive at the peak", lambda row: words.operator(row.operator), "code", brief=True),
         Field("bytes", "bytes", "bytes", bar=True, brief=True),
@@ -272,7 +272,7 @@ def idle(profile: Profile) -> list[Table]:
 
 
 def primitives(profile: Profile) -> list[Table]:
-    """What oneDNN ran in one step."""
+    """Tabulate the primitives that oneDNN ran in one step."""
     fields = [
         Field("primitive", "kind", "code"),
         Field("implementation", "implementation", "code"),

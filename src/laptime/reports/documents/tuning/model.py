@@ -1,4 +1,4 @@
-"""What a session that tuned a model says besides: its calls, what bounds them, the folder."""
+"""The parts of a session that tuned a model: its calls, what bounds them, the folder."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _figure(name: str, digits: str = ".2g") -> Callable[[OutputSameness], doc.Ce
 
 
 def served(model: TunedModel) -> doc.Section:
-    """What the limits say, and every set that was measured: what no other one beats is on the front."""
+    """Show the limits, and every set that was measured: those that no other one beats are on the front."""
     limits = [(_LIMITS.get(each.name, "limit"), f"{each.outcome}: {each.sentence}") for each in model.limits]
     points = model.points if len(model.points) > 1 else []
     many = any(point.instances > 1 or point.batch != model.batch for point in points)
@@ -143,7 +143,7 @@ def served(model: TunedModel) -> doc.Section:
 
 
 def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
-    """What runs the model now, and where it is, as rows."""
+    """Return rows that say what runs the model now, and where it is."""
     rows = [("runs as", FORMS.get(model.form, model.form) if tuning.recipe else ""), ("takes", model.takes)]
     if (chosen := model.chosen) and (chosen.instances > 1 or chosen.batch != model.batch):
         each = " each" if chosen.instances > 1 else ""
@@ -227,7 +227,7 @@ def _said(word: str, reasons: Mapping[str, float]) -> str:
 
 
 def _lines(side: CallBounds) -> Iterator[str]:
-    """What bounds it with all shares, and what was recorded; or why not."""
+    """Yield the bound with all shares, and what was recorded; or why there is none."""
     if not side.word:
         yield side.missing
         return

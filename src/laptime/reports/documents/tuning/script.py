@@ -1,4 +1,4 @@
-"""What a session that tuned a script says besides: the patch, whether it trains the same, its step."""
+"""The parts of a session that tuned a script: the patch, whether it trains the same, its step."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def limits(tuning: Tuning) -> doc.Section:
 
 
 def bounds(tuning: Tuning) -> list[tuple[str, str]]:
-    """What bounds the step before and after, what could save time, and where the script waits."""
+    """List the bounds of the step before and after, what could save time, and where the script waits."""
     before, after = tuning.before, tuning.after
     rows = [(when, _bound(side)) for when, side in (("before", before), ("after", after)) if side]
     if before is None:

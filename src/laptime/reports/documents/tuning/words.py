@@ -38,7 +38,7 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
 
 
 class Kind(NamedTuple):
-    """What is tuned, what of it is timed, and how the whole is measured again."""
+    """The subject of a session, what of it is timed, and how the whole is measured again."""
 
     name: str
     unit: str
@@ -56,12 +56,12 @@ def kind(tuning: Tuning) -> Kind:
 
 
 def timed(tuning: Tuning) -> str:
-    """What a latency is of: `a step`, `p95 time to first token`."""
+    """Name what a latency is of: `a step`, `p95 time to first token`."""
     return tuning.server.figure if tuning.server is not None else f"a {kind(tuning).unit}"
 
 
 def items(tuning: Tuning) -> str:
-    """What is counted."""
+    """Name what is counted."""
     if tuning.server is not None:
         return tuning.server.unit
     if tuning.model is not None:
@@ -156,5 +156,5 @@ def session_time(run: Run, tuning: Tuning) -> str:
 
 
 def activity(name: str) -> str:
-    """What the session spent time on."""
+    """Name the activity that the session spent time on."""
     return ACTIVITIES.get(name) or name

@@ -1,4 +1,4 @@
-"""What happened on the host, in which step, and on the streams of a GPU: events of an `.xplane.pb` as rows.
+"""Host events, their steps, and events on the streams of a GPU: those of an `.xplane.pb` as rows.
 
 TensorFlow names an operation that it runs `layer/MatMul:MatMul`: place in the graph, type. It becomes an
 operator `MatMul` that was called from `layer/MatMul`. Cheap operations have no event of their own; they are
@@ -51,7 +51,7 @@ class Sort(NamedTuple):
 
 
 def sort(kind: Kind, facts: Mapping[str, Fact], launched: Container[object] = ()) -> Sort | None:
-    """What this event is; None for what has no duration to tell. `launched`: correlations of the devices'
+    """Sort this event; None if it has no duration worth showing. `launched`: correlations of the devices'
     work: a range with one of them launched it, and TensorFlow gives it the name of the kernel."""
     name = kind.name or kind.shown
     if not name or _MOMENT.match(name):
@@ -96,7 +96,7 @@ class Mark(NamedTuple):
 
 
 class StepRanges(NamedTuple):
-    """What is added, to which line, and the name of the ranges that the steps stand for."""
+    """The ranges to add, their line, and the name of the ranges that the steps stand for."""
 
     line: int
     marks: list[Mark]
@@ -213,7 +213,7 @@ def device_of(plane: Plane) -> int | None:
 
 
 def properties(plane: Plane, device: int) -> dict[str, Any]:
-    """What the plane tells of its GPU, as Kineto's deviceProperties say it."""
+    """Return the plane's facts about its GPU, in the form of Kineto's deviceProperties."""
     facts = plane.facts
     return {
         "id": device,

@@ -78,7 +78,7 @@ def _engine(draft: Draft, file: Path) -> bytes:
 
 
 def _shapes(builder: Any, network: Any, draft: Draft) -> Any:
-    """What the engine takes: one item and more where the batch varies, tuned for the measurement's."""
+    """Return the engine's shapes: one item and more if the batch varies, tuned for the measurement's."""
     profile = builder.create_optimization_profile()
     for at, (tensor, varies) in enumerate(zip(draft.inputs, draft.varies, strict=True)):
         usual = tuple(tensor.shape)

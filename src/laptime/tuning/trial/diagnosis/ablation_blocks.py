@@ -38,7 +38,7 @@ RISKY = frozenset({"forward", *CUTS})
 
 @dataclass(frozen=True)
 class LoopTraits:
-    """What decides which variants are run."""
+    """The traits that decide which variants are run."""
 
     step: float  # seconds of a step
     queued: int = 0  # batches that workers keep ready

@@ -103,7 +103,7 @@ class SyncDetector:
             watches.close()
 
     def sites(self) -> list[Site]:
-        """What synchronises, with its count per step."""
+        """Return the sites that synchronise, with their counts per step."""
         return self._sites.sites(self.steps)
 
     def _method_called(self, name: str, tensor: Any) -> None:

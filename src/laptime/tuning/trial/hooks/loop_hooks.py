@@ -318,7 +318,7 @@ class LoopHooks(StepFinder):
             self.scaled = None
 
     def unscaled(self, root: Any) -> Any:
-        """What a backward pass starts from, before the script's GradScaler has scaled it."""
+        """Return the root of a backward pass before the script's GradScaler has scaled it."""
         return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
     def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:

@@ -183,7 +183,7 @@ def _dismiss(loader: Any) -> None:
 def _epoch(
     loader: Any, seed: int, most: int, converted: Callable[[Any], Any]
 ) -> tuple[dict[str, Any], list[Any]]:
-    """What a pass gives, and the keys of its samples."""
+    """Return the samples of a pass, and their keys."""
     keys: list[Any] = []
     sizes: list[int] = []
     hashes: list[str] = []
