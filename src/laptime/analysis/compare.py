@@ -119,13 +119,13 @@ def described(
 
 
 def needs_more(measured: Effect, margin: float = MARGIN) -> str:
-    """Why an effect is unclear whose 95 % interval lies beyond the margin; "" where that does not."""
+    """Say why an effect is unclear though its 95 % interval lies beyond the margin; "" if it does not."""
     low, high = measured.ci95
     if low <= 1 + margin and high >= 1 / (1 + margin):
         return ""
     sure = (1 - DECISION_LEVEL) / 2
     low, high = math.exp(-measured.upper(sure)), math.exp(-measured.lower(sure))
-    return f"a word needs {DECISION_LEVEL:.0%}, where it is [{_ratio(low)}, {_ratio(high)}]"
+    return f"a word needs {DECISION_LEVEL:.0%}, at which the interval is [{_ratio(low)}, {_ratio(high)}]"
 
 
 def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | None:

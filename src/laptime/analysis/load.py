@@ -241,11 +241,11 @@ def _of_bridge(ends: Floats) -> tuple[float, float] | None:
 
 
 def _lacking(name: str, values: Floats, q: float, level: float = LEVEL) -> str:
-    """Why a quantile is not told, and how much longer a level tells it."""
+    """Say why a quantile is not shown, and how much longer a level must be to show it."""
     have = max(1, math.floor(worth(values, q)))
     need = needed(q, have / len(values), level)
     note = f"{name} needs {need} independent requests, these are worth {have}"
-    return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level tells it"
+    return f"{note}: about {max(2, math.ceil(1.5 * need / have))} times as long a level shows it"
 
 
 def _stat(

@@ -102,14 +102,14 @@ def tokens(case: Case, stats: LevelStats | None) -> Check | None:
         more = f"{facts.chunks} chunks held text, the server counted {counted:.0f} tokens"
         return Check("tokens", "fail", f"{false} {more}")
     if made.output > asked + 0.001:
-        more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were asked for"
+        more = f"it counted {made.output:.1f} tokens an answer, at most {asked} were requested"
         return Check("tokens", "fail", f"{false} {more}")
     if made.short:
-        sentence = f"{percent(made.short)} of the answers are shorter than the {asked} tokens asked for, "
+        sentence = f"{percent(made.short)} of the answers are shorter than the requested {asked} tokens, "
         sentence += f"{made.output:.1f} on average: do not compare them with full ones"
         return Check("tokens", "warn", sentence, "a server that knows ignore_eos")
     if abs(made.prompt - facts.asked[0]) > ROUGHLY * facts.asked[0]:
-        sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were asked for"
+        sentence = f"prompts had {made.prompt:.0f} tokens, {facts.asked[0]} were requested"
         return Check("tokens", "note", sentence)
     return Check("tokens", "ok", f"{made.prompt:.0f} tokens in, {made.output:.0f} out, as the server counts")
 

@@ -23,7 +23,7 @@ disturbance/others 1 lower CPUs used by others
     sample's block.
     Lies when: It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a
     block of half a second is known to 0.02 of a CPU for each CPU. Children that left the program
-    (daemons) are others, and so are all children where the kernel keeps no list of them.
+    (daemons) count as others, and so do all children if the kernel keeps no list of them.
 load/others 1 lower CPUs used by other programs
     CPU time of all other visible programs divided by the time it was sampled over.
     Lies when: A container sees only its own programs; programs shorter than the sample are missed.

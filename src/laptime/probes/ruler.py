@@ -24,7 +24,7 @@ from laptime.records.series import read_metrics
 METRICS = (RULER,) = read_metrics("""
 disturbance/ruler s lower known work on the slowest CPU
     Time of a fixed piece of arithmetic on the CPU that was slowest at it just before or just after the
-    sample, the best of three tries; the usual time where threads or children of the program slow it.
+    sample, the best of three tries; the usual time if threads or children of the program slow it.
     Lies when: The speed changed and changed back between two readings; memory bandwidth and shared caches
     are not in it.
 """)

@@ -30,7 +30,7 @@ disturbance/waited s lower waited for a CPU
 disturbance/stolen s lower stolen by the hypervisor
     CPU time of this machine that its hypervisor gave to others, summed over all CPUs.
     Lies when: It counts CPUs that the program did not use, in ticks of 10 ms; some hypervisors do not
-    tell (always 0).
+    report it (always 0).
 disturbance/missing s lower CPU time missing of the calling thread
     Time in which the thread that makes the calls neither ran nor waited for a CPU, although it never went
     to sleep: the hypervisor, or an interrupt, had its CPU.

@@ -28,11 +28,11 @@ load/first_byte s lower first byte
 load/failed s lower failed requests
     From when a request was due until it failed.
 load/ttft s lower time to first token
-    from when a request was due, or where the tool does not say that was sent, to its first token
+    from when a request was due, or was sent if the tool does not give that, to its first token
 load/tpot s lower time per output token
     (last token - first token) / (tokens after the first chunk) of a request
 load/inter_chunk s lower between chunks
-    From one chunk of an answer to the next: the inter-token latency where each chunk is a token.
+    From one chunk of an answer to the next: the inter-token latency if each chunk is a token.
     Lies when: A server sends several tokens in a chunk; the level says whether it did.
 """)
 TOKENS_IN, TOKENS_OUT, TURN_NUMBER = read_metrics("""

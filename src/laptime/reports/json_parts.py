@@ -47,7 +47,7 @@ def filled(document: type[T], *records: Any, **special: Any) -> T:
 
 Environment = struct(
     "Environment",
-    "Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out.",
+    "Machine, limits, libraries and knobs; null if they could not be read. The host's name is left out.",
     {
         "fingerprint": str,
         **fields_of(records.Environment, without=("host", "sockets", "cloud")),

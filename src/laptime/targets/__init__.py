@@ -79,7 +79,7 @@ def parse(text: str) -> Recipe:
     if not text.strip():
         raise TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
     raise TargetError(
-        f"cannot tell what {text!r} is",
+        f"{text!r} is not a known kind of target",
         why=f"targets are written {', '.join(forms())}",
         next=f"laptime bench torchvision:{text}" if text.isidentifier() else "laptime bench --help",
     )

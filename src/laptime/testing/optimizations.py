@@ -165,7 +165,7 @@ def _check_answers(name: str, own: Optimization, loop_profile: LoopProfile, stor
         need(bound == own.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
         numerics = own.numerics_in(loop_profile, each)
         need(numerics in NUMERICS, f"{who}: numerics gives {numerics!r} ({story})")
-    need(loop_profile == before, f"{who} changed the loop profile that it was asked about ({story})")
+    need(loop_profile == before, f"{who} changed the loop profile that it was given ({story})")
     return options
 
 

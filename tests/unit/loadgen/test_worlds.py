@@ -175,7 +175,7 @@ def test_a_page_draws_latency_over_time() -> None:
 
 def test_an_untold_quantile_says_how_much_longer_a_level_must_be() -> None:
     assert "p95 needs" in shown(level(World(), 10, 1))
-    assert "times as long a level tells it" in shown(level(World(), 10, 1))
+    assert "times as long a level shows it" in shown(level(World(), 10, 1))
 
 
 @pytest.mark.slow

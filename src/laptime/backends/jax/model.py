@@ -132,7 +132,7 @@ class JaxModel(ProgramModel[JaxWorkload]):
         return {
             "shapes": self._shapes[batch],
             "origin": self._program.origin,
-            "batch_is": batch_is(self._example) if is_given else "as large as is asked for",
+            "batch_is": batch_is(self._example) if is_given else "as large as requested",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
         }
 

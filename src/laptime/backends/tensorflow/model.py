@@ -104,7 +104,7 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
             "origin": self._program.origin,
             "batch_is": modes.batch_is(prepare.sample(self._program))
             if is_given
-            else "as large as is asked for",
+            else "as large as requested",
             **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
         }
 

@@ -193,7 +193,7 @@ def _sizes(spec: Any, shapes: dict[str, list[int]], target: str) -> list[int | N
     except ValueError:  # a TensorShape of unknown rank
         dims = []
         if _name(spec) not in shapes:
-            raise _open(target, spec, f"not even the number of dimensions of {_name(spec)} is told") from None
+            raise _open(target, spec, f"even the number of dimensions of {_name(spec)} is open") from None
     given = shapes.get(_name(spec))
     return [dims[0] if dims else None, *given] if given else dims
 

@@ -155,9 +155,9 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def _batch_is(self) -> str:
         if self._program.make is not None:
-            return "as large as is asked for: the inputs are made"
+            return "as large as requested: the inputs are made"
         if self._rebuild is not None:
-            return "as large as is asked for: the function makes the inputs"
+            return "as large as requested: the function makes the inputs"
         return self.batching().why
 
     def _callers(self, program: Program) -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -146,7 +146,7 @@ def _last(message: _Message, number: int, default: _Value) -> _Value:
     """The value of a field that may be there once; of several the last counts."""
     value = message.get(number, [default])[-1]
     if not isinstance(value, type(default)):
-        raise ValueError(f"a field is {type(value).__name__} where {type(default).__name__} was expected")
+        raise ValueError(f"a field is {type(value).__name__}, but {type(default).__name__} was expected")
     return value
 
 

@@ -65,7 +65,7 @@ def _headline(histories: Sequence[History]) -> doc.Headline:
     return doc.Headline(
         "worse" if is_worse else "changed" if steps else "steady",
         "invalid" if is_worse else "noisy" if steps else "trusted",
-        f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
+        f"{found}; the chance of reporting a change that did not happen is 1 %, as long as neighbouring "
         "runs are no more alike than others",
     )
 

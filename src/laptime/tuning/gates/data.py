@@ -82,7 +82,7 @@ def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
         of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"
         return checked("samples", KEPT, f"the same {len(one)} samples in {of}", len(one), len(other))
     if base.iterable and numerics == "random" and len(one) == len(other):
-        return checked("samples", KEPT, f"as many samples, {len(one)}; they cannot be told apart", len(one))
+        return checked("samples", KEPT, f"as many samples, {len(one)}; they cannot be matched", len(one))
     if not whole:
         text = f"the order is another, and an epoch is longer than the {len(one)} samples that were read"
         return checked("samples", UNDECIDED, text)

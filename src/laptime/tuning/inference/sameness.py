@@ -73,7 +73,7 @@ def sameness(
     both = zip(made, recorded.calls, strict=True)
     pairs = (zip(ours, call.outputs, strict=False) for ours, call in both if not isinstance(ours, str))
     is_finite = all(np.isfinite(one).all() or not np.isfinite(other).all() for one, other in chain(*pairs))
-    text = "finite where the model's are" if is_finite else "infinite or NaN where the model's are not"
+    text = "finite wherever the model's are" if is_finite else "infinite or NaN, but the model's are not"
     checks = [
         *(_kinds(answer, about) if about and about["types"] and "types" in answer else ()),
         checked("finite", KEPT if is_finite else BROKEN, f"outputs are {text}"),

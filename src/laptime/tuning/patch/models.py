@@ -103,7 +103,7 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | 
     if not loops and name.startswith("self."):
         loops = _loops_of_fetch(sources, place)
     if not loops:
-        raise CannotEdit(f"{name} has no name where its optimizer is made, and {place.where} is in no loop")
+        raise CannotEdit(f"{name} has no name when its optimizer is made, and {place.where} is in no loop")
     function = tree.function(loops[-1])
     once = function is None or len(loops) > 1
     code = statement

@@ -156,7 +156,7 @@ def _finding(peak: Peak, request: LoadRequest) -> Finding:
     middle, low, high = peak.about or (None, None, None)
     evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo, "about": middle}
     about = f"the peak at {request.slo} is about {middle:.2g}/s [{low:.2g}, {high:.2g}]" if peak.about else ""
-    above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
+    above = f"; {peak.broken:.3g}/s certainly breaks it" if peak.broken else ""
     if peak.rate is None:
         told = f"{about}, not proven" if about else f"no rate was proven to keep {request.slo}"
         advice = peak.advice or f"--budget {2 * request.budget:.0f}s"

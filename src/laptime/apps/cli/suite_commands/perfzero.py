@@ -27,7 +27,7 @@ _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("git_repos", "URL;BRANCH;HASH,...", "Clones to make. Repeatable.", {"multiple": True}),
     ("use_cached_site_packages", "", "Use existing clones as they are.", {"is_flag": True}),
     ("python_path", "FOLDER,...", "Import folders, in site-packages of the workspace.", {}),
-    ("workspace", "FOLDER", "Where clones and results go. [default: workspace]", {}),
+    ("workspace", "FOLDER", "Folder for clones and results. [default: workspace]", {}),
     ("execution_id", "NAME", "Folder of the results. [default: the time, UTC]", {}),
     ("root_data_dir", "FOLDER", "Data of the benchmarks. [default: /data]", {}),
     ("data_downloads", "URL;PATH[;SHA256],...",

@@ -46,7 +46,7 @@ def against_batch(run: Run, stats: list[Stats]) -> Section:
                     if finding.kind == f"batch/{word}" and isinstance(value, int):
                         words_at[value] = f"{words_at[value]}, {word}" if value in words_at else word
             charts.append(Chart(title, partial(_batches, lines, title, words_at), half=True))
-    note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
+    note = "Vertical bars are 95 % intervals; an interval that is not visible is smaller than the mark."
     blocks: list[Block] = [Panels(charts), Text(note)] if charts else []
     return Section("batch", "Against batch", blocks, detail="page")
 

@@ -75,7 +75,7 @@ def savings(cost: Cost) -> doc.Section:
         Field("USD per 1 M", words.shown("usd_before"), "number", regime="before"),
         Field("USD per 1 M", words.shown("usd_after"), "number", regime="after"),
         Field("cheaper by", factor, "number"),
-        Field("saved a month", words.shown("usd_per_month"), "number", "at the rate that was asked about"),
+        Field("saved a month", words.shown("usd_per_month"), "number", "at the given rate"),
         Field("saved a training", words.shown("usd_per_training"), "number"),
         Field("word", lambda each: doc.Cell(each.word, tone=each.word)),
     ]

@@ -48,7 +48,7 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         if each.grows or each.stats.latency[name].value is not None
     ]
     blocks = [doc.Chart("", partial(_curve, points))] if len(drawn) > 1 and points else []
-    note = "Lines end where the queue grows: crosses are of one window, and a longer window has more."
+    note = "Lines end when the queue grows: crosses are of one window, and a longer window has more."
     return doc.Section("curve", "Latency against rate", blocks, note=note, detail="page")
 
 
@@ -137,14 +137,14 @@ def knee_of(run: Run, rows: Sequence[Measured]) -> Knee | None:
 def _of_promise(rows: Sequence[Measured], slo: str) -> Knee:
     found = kept_until([each.stats for each in rows if each.stats is not None])
     if found is None:
-        return Knee(None, None, f"not known: no level surely keeps or breaks {slo}")
+        return Knee(None, None, f"not known: no level certainly keeps or breaks {slo}")
     least, most = (_load(load, rows) for load in found)
     if found.low is None:
-        sentence = f"below {most}, the lowest level that surely breaks {slo}; none surely keeps it"
+        sentence = f"below {most}, the lowest level that certainly breaks {slo}; none certainly keeps it"
     elif found.high is None:
-        sentence = f"at {least} or above: there {slo} holds, and no higher level surely breaks it"
+        sentence = f"at {least} or above: there {slo} holds, and no higher level certainly breaks it"
     else:
-        sentence = f"between {least} and {most}: {slo} holds at the one and surely not at the other"
+        sentence = f"between {least} and {most}: {slo} holds at the first and certainly not at the second"
     return Knee(*found, sentence)
 
 
@@ -159,7 +159,7 @@ def _of_power(rows: Sequence[Measured]) -> Knee:
         return Knee(None, None, why)
     least, most = (_load(load, rows) for load in found)
     if found.low is None:
-        sentence = f"below {most}: no level is low enough to say where answers only wait longer"
+        sentence = f"below {most}: no level is low enough to show from which load on answers only wait longer"
     elif found.high is None:
         sentence = f"above {least}: up to the highest level more load brings more than it costs"
     else:

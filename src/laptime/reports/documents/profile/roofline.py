@@ -33,7 +33,7 @@ _BRIEF = 5  # classes on a terminal
 def section(profile: Profile) -> doc.Section:
     """By class, by operator and shape, and drawn; one sentence where nothing could be counted."""
     roofline = profile.roofline or Roofline()
-    title, note = "Work by class", "Of the whole file. FLOP and bytes are what the shapes show, at least."
+    title, note = "Work by class", "For the whole file. FLOP and bytes, from shapes, are lower bounds."
     if roofline.missing:
         return doc.Section(id="by-class", title=title, blocks=[doc.Text(text=roofline.missing)])
     drawn = charts({"Roofline": roofline}, f"Ceilings: {_source(roofline.ceilings)}.")

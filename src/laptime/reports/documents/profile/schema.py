@@ -43,7 +43,7 @@ class Advice(Struct, frozen=True, kw_only=True):
 
 Document = json_parts.struct(
     "Document",
-    "A profile. `environment` is the machine that ran it: null where a trace was only read.",
+    "A profile. `environment` is the machine that ran it: null if a trace was only read.",
     {
         "schema": Literal["laptime.profile/1"],
         **json_parts.OF_RUN,

@@ -65,7 +65,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         compiled,
         _ranks(run, profile),
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
-        _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
+        _tables("by-primitive", "oneDNN primitives", "For one step.", tables.primitives(profile)),
         _next(run, profile),
         charts.timeline(profile),
         _memory(profile),

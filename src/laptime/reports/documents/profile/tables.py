@@ -70,7 +70,7 @@ def operators(profile: Profile) -> list[Table]:
             "tensor cores",
             lambda row: row.tensor_core_self if row.tensor_core_eligible or row.tensor_core_self else None,
             "share",
-            "share of its own device time; empty where it could not use them",
+            "share of its own device time; empty if it could not use them",
         ),
         Field("types", lambda row: _types(row.dtypes), "code"),
     ]

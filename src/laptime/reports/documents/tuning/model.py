@@ -165,7 +165,7 @@ def _no_folder(tuning: Tuning, model: TunedModel) -> str:
         return "not handed back, as it is open whether the limits are kept"
     if tuning.gate.word != "passed":
         return "not handed back, as its outputs were not shown to be the model's"
-    return "none was asked for: --export FOLDER"
+    return "no folder was requested: --export FOLDER"
 
 
 def bound(model: TunedModel) -> str:

@@ -56,7 +56,7 @@ def suggested(tuning: Tuning) -> doc.Section:
         "suggested",
         "Suggested, not applied",
         [doc.Folded("The diff", [doc.Code(text, language="diff", brief=_SUGGESTED_LINES)])],
-        note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
+        note="Never applied on its own, and not in the patch: only you can decide whether it is right.",
         folded=True,
     )
 

@@ -238,7 +238,7 @@ class NumericsCapture(TrialMode):
         try:
             if number < len(self._fed):
                 return captured_inputs.filled(batch, self._fed[number])
-            self._note("more batches were asked for than were captured: the last ones are the loader's own")
+            self._note("the loop took more batches than were captured: the last ones are the loader's own")
         except captured_inputs.DoesNotFit as error:
             self._note(f"the loader's own batches were used: {error}")
         self._feeds = False
